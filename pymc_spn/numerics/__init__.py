@@ -1,0 +1,1 @@
+"""Numerical ground of all rooms: log space, fast exponentials, bitsets, resampling, categorical draws."""
