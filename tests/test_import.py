@@ -1,0 +1,79 @@
+"""What ``import pymc_spn`` loads, seen from fresh interpreters, and where the public names lead."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from imports import is_kernel, package_imports
+
+import pymc_spn as ps
+
+PACKAGE = Path(ps.__file__).parent
+
+# `import pymc` (6.4.0) loads none of these by itself (measured; asserted below, so that a PyMC release which
+# changes this is noticed here and not blamed on us).
+HEAVY = ("numba", "scipy.stats", "arviz", "arviz_base", "arviz_stats", "arviz_plots", "matplotlib", "sklearn")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+@pytest.fixture(scope="module")
+def after_pymc():
+    return modules_after("import pymc")
+
+
+@pytest.fixture(scope="module")
+def after_pymc_spn():
+    return modules_after("import pymc_spn")
+
+
+def test_pymc_alone_loads_nothing_heavy(after_pymc):
+    assert after_pymc.isdisjoint(HEAVY)
+
+
+def test_import_adds_nothing_heavy(after_pymc, after_pymc_spn):
+    assert (after_pymc_spn - after_pymc).isdisjoint(HEAVY)
+
+
+def test_import_loads_no_kernel(after_pymc_spn):
+    kernels = {module for module, names in package_imports(PACKAGE).items() if is_kernel(names, "pymc_spn")}
+    assert after_pymc_spn.isdisjoint(kernels)
+
+
+def test_heavy_modules_would_be_seen():
+    assert modules_after("import scipy.stats") & set(HEAVY) == {"scipy.stats"}
+
+
+@pytest.mark.parametrize("name", ps.__all__)
+def test_public_names_lead_somewhere(name):
+    assert getattr(ps, name) is not None
+    assert name in dir(ps)
+
+
+def test_public_names_are_those_the_type_checker_sees():
+    source = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (n for n in source.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    seen = {
+        alias.asname: statement.module
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert seen == {name: f"pymc_spn.{module}" for name, module in ps._PUBLIC.items()}
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'pymc_spn' has no attribute 'Tabel'"):
+        _ = ps.Tabel
+    with pytest.raises(ImportError):
+        import_module("pymc_spn.tabel")
