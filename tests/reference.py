@@ -1,0 +1,448 @@
+"""Brute-force Bayesian sum-product network: slow, obvious, and independent of the package.
+
+Everything is worked out by enumerating the states of tiny problems. A *state* holds, for each row, a dict
+``region -> label``: the edge the row takes at the one sum node of that region which it reaches. Labels are
+local to their node, and a node is named by the labels on the path to it. A row draws nothing in a region in
+which all its cells are missing. The label modulo the palette size is the palette entry of a univariate edge.
+"""
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+State = list[dict[int, int]]
+
+
+# ---- 1. the problem
+@dataclass(frozen=True)
+class Region:
+    """One region; `parts` and `ancestors` (root first) are indices, `column` is None for inner regions."""
+
+    index: int
+    columns: tuple[int, ...]
+    depth: int
+    ancestors: tuple[int, ...]
+    parts: tuple[int, ...]
+    column: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A region tree with priors and data.
+
+    Parameters
+    ----------
+    regions : nested tuples
+        ``((0,), ((1,), (2,)))``: a univariate region is ``(column,)``, an inner one the tuple of its parts.
+    children : int, "infinite" or a tuple with one of these per depth
+        Children of a sum node.
+    alpha_inner, alpha_leaf : float
+        Total mass of a sum node over several columns, and over one column.
+    palettes : list of list of (str, dict)
+        ``palettes[d]`` holds the (family, prior) entries of column d. Priors: gaussian mu0, rho0, a0, b0;
+        exponential and poisson alpha, beta; bernoulli and categorical alpha (a vector).
+    X : (N, D) float array or None
+        NaN is a missing cell, levels are coded 0, 1, ... Only `simulate` does without data.
+    """
+
+    regions: tuple
+    children: object
+    alpha_inner: float
+    alpha_leaf: float
+    palettes: list
+    X: np.ndarray | None = None
+
+    @cached_property
+    def region_list(self) -> list[Region]:
+        """Regions in depth-first preorder; region 0 is the root."""
+        found: list[Region | None] = []
+
+        def visit(spec, ancestors):
+            index = len(found)
+            found.append(None)
+            if isinstance(spec[0], int):
+                columns, parts, column = tuple(spec), (), spec[0]
+            else:
+                below = [visit(part, (*ancestors, index)) for part in spec]
+                columns = tuple(d for region in below for d in region.columns)
+                parts, column = tuple(region.index for region in below), None
+            found[index] = Region(index, columns, len(ancestors), ancestors, parts, column)
+            return found[index]
+
+        visit(self.regions, ())
+        return found
+
+    def alpha(self, region: Region) -> float:
+        return self.alpha_inner if region.column is None else self.alpha_leaf
+
+    def palette_size(self, region: Region) -> int:
+        """Palette entries of a univariate region; 1 for an inner region."""
+        return 1 if region.column is None else len(self.palettes[region.column])
+
+    def n_children(self, region: Region) -> float:
+        """Children of a sum node of the region; ``math.inf`` for infinite width."""
+        at_depth = self.children[region.depth] if isinstance(self.children, tuple) else self.children
+        return math.inf if at_depth == "infinite" else max(at_depth, self.palette_size(region))
+
+    def child_mass(self, region: Region, label: int) -> float:
+        """Dirichlet mass of one child at finite width: alpha/P per entry, shared by the entry's copies."""
+        n_entries = self.palette_size(region)
+        n_copies = len(range(label % n_entries, self.n_children(region), n_entries))
+        return self.alpha(region) / n_entries / n_copies
+
+    def draws_in(self, row: int, region: Region) -> bool:
+        """Whether the row has an observed cell in the region."""
+        return not np.isnan(self.X[row, list(region.columns)]).all()
+
+
+def without_row(problem: Problem, row: int) -> Problem:
+    return replace(problem, X=np.delete(problem.X, row, axis=0))
+
+
+# ---- 2. leaves: closed-form marginals of values that share one leaf
+def log_marginal(family: str, prior: dict, values: Sequence[float]) -> float:
+    """Log marginal likelihood of the values under one leaf, its parameters integrated out, in nats."""
+    x = np.asarray(values, dtype=float)
+    n = len(x)
+    if n == 0:
+        return 0.0
+    if family == "gaussian":
+        mu0, rho0, a0, b0 = (prior[k] for k in ("mu0", "rho0", "a0", "b0"))
+        rho, a = rho0 + n, a0 + n / 2
+        b = b0 + ((x - x.mean()) ** 2).sum() / 2 + rho0 * n * (x.mean() - mu0) ** 2 / (2 * rho)
+        log_norm = gammaln(a) - gammaln(a0) + a0 * np.log(b0) - a * np.log(b)
+        return float(log_norm + np.log(rho0 / rho) / 2 - n / 2 * np.log(2 * np.pi))
+    if family in ("exponential", "poisson"):
+        alpha, beta = prior["alpha"], prior["beta"]
+        if (x < 0).any() or (family == "poisson" and (x != np.floor(x)).any()):
+            return -np.inf
+        if family == "exponential":
+            alpha_n, beta_n, log_base = alpha + n, beta + x.sum(), 0.0
+        else:
+            alpha_n, beta_n, log_base = alpha + x.sum(), beta + n, -gammaln(x + 1).sum()
+        log_norm = alpha * np.log(beta) - alpha_n * np.log(beta_n) + gammaln(alpha_n) - gammaln(alpha)
+        return float(log_base + log_norm)
+    if family in ("bernoulli", "categorical"):
+        alpha = np.asarray(prior["alpha"], dtype=float)
+        if not np.isin(x, np.arange(len(alpha))).all():
+            return -np.inf
+        counts = np.bincount(x.astype(int), minlength=len(alpha))
+        per_level = gammaln(alpha + counts) - gammaln(alpha)
+        return float(gammaln(alpha.sum()) - gammaln(alpha.sum() + n) + per_level.sum())
+    raise ValueError(f"unknown family {family!r}")
+
+
+def log_leaf_predictive(family: str, prior: dict, values: Sequence[float], x: float) -> float:
+    """Log density or mass of x in a leaf which already holds the values: a ratio of two marginals."""
+    return log_marginal(family, prior, [*values, x]) - log_marginal(family, prior, values)
+
+
+def draw_parameters(family: str, prior: dict, rng: np.random.Generator):
+    if family == "gaussian":
+        precision = rng.gamma(prior["a0"], 1 / prior["b0"])
+        return rng.normal(prior["mu0"], 1 / np.sqrt(prior["rho0"] * precision)), precision
+    if family in ("exponential", "poisson"):
+        return rng.gamma(prior["alpha"], 1 / prior["beta"])
+    return rng.dirichlet(prior["alpha"])
+
+
+def draw_value(family: str, parameters, rng: np.random.Generator) -> float:
+    if family == "gaussian":
+        mean, precision = parameters
+        return rng.normal(mean, 1 / np.sqrt(precision))
+    if family == "exponential":
+        return rng.exponential(1 / parameters)
+    if family == "poisson":
+        return float(rng.poisson(parameters))
+    return float(rng.choice(len(parameters), p=parameters))
+
+
+# ---- 3. the probability of one state
+def group_rows(state: State, regions: Sequence[int]) -> dict[tuple, list[int]]:
+    """Rows by their labels in the given regions, without the rows which draw nothing in one of them."""
+    groups = defaultdict(list)
+    for row, labels in enumerate(state):
+        if all(r in labels for r in regions):
+            groups[tuple(labels[r] for r in regions)].append(row)
+    return groups
+
+
+def node_counts(problem: Problem, state: State) -> Iterator[tuple[Region, Counter]]:
+    """For every occupied sum node its region and the number of rows on each label."""
+    for region in problem.region_list:
+        for rows in group_rows(state, region.ancestors).values():
+            counts = Counter(state[n][region.index] for n in rows if region.index in state[n])
+            if counts:
+                yield region, counts
+
+
+def log_prior(problem: Problem, state: State) -> float:
+    """Log probability of the labels: Dirichlet-multinomial or Chinese restaurant at every sum node.
+
+    At finite width this is the probability of the labelled state, at infinite width that of the set
+    partitions and palette entries, whatever the labels are called.
+    """
+    total = 0.0
+    for region, counts in node_counts(problem, state):
+        alpha, n = problem.alpha(region), sum(counts.values())
+        total += gammaln(alpha) - gammaln(alpha + n)
+        for label, n_child in counts.items():
+            if problem.n_children(region) == math.inf:
+                total += np.log(alpha) + gammaln(n_child) - np.log(problem.palette_size(region))
+            else:
+                mass = problem.child_mass(region, label)
+                total += gammaln(mass + n_child) - gammaln(mass)
+    return float(total)
+
+
+def log_likelihood(problem: Problem, state: State) -> float:
+    """Log density of the data given the labels: one closed-form marginal per occupied leaf."""
+    total = 0.0
+    for region in problem.region_list:
+        if region.column is not None:
+            for path, rows in group_rows(state, (*region.ancestors, region.index)).items():
+                family, prior = problem.palettes[region.column][path[-1] % problem.palette_size(region)]
+                total += log_marginal(family, prior, problem.X[rows, region.column])
+    return total
+
+
+def log_joint(problem: Problem, state: State) -> float:
+    """log p(X, state) in nats; see `log_prior` for what the state stands for."""
+    return log_prior(problem, state) + log_likelihood(problem, state)
+
+
+def log_relabellings(problem: Problem, state: State) -> float:
+    """Log number of labelled states which differ from this one in names only; 0 at infinite width."""
+    total = 0.0
+    for region, counts in node_counts(problem, state):
+        n_entries, width = problem.palette_size(region), problem.n_children(region)
+        if width != math.inf:
+            for entry, n_used in Counter(label % n_entries for label in counts).items():
+                n_copies = len(range(entry, width, n_entries))
+                total += math.log(math.perm(n_copies, n_used))
+    return total
+
+
+# ---- 4. all states
+def set_partitions(items: list) -> Iterator[list[list]]:
+    if not items:
+        yield []
+        return
+    for smaller in set_partitions(items[1:]):
+        yield [[items[0]], *smaller]
+        for i, block in enumerate(smaller):
+            yield [*smaller[:i], [items[0], *block], *smaller[i + 1 :]]
+
+
+def node_assignments(problem: Problem, region: Region, rows: list[int]) -> Iterator[dict[int, list[int]]]:
+    """Every way to share the rows of one sum node among its children, up to names: label -> rows."""
+    n_entries = problem.palette_size(region)
+    for blocks in set_partitions(rows):
+        for entries in itertools.product(range(n_entries), repeat=len(blocks)):
+            labels = [entry + n_entries * entries[:i].count(entry) for i, entry in enumerate(entries)]
+            if max(labels) < problem.n_children(region):
+                yield dict(zip(labels, blocks, strict=True))
+
+
+def subtree_states(problem: Problem, region: Region, rows: list[int]) -> list[dict[tuple[int, int], int]]:
+    """All states of the sub-network below one sum node reached by the rows: (row, region) -> label."""
+    rows = [n for n in rows if problem.draws_in(n, region)]
+    if not rows:
+        return [{}]
+    found = []
+    for children in node_assignments(problem, region, rows):
+        own = {(n, region.index): label for label, block in children.items() for n in block}
+        below = [
+            subtree_states(problem, problem.region_list[part], block)
+            for block in children.values()
+            for part in region.parts
+        ]
+        for combination in itertools.product(*below):
+            found.append(own | {k: v for piece in combination for k, v in piece.items()})
+    return found
+
+
+def all_states(problem: Problem) -> list[State]:
+    """One state for every class of states that differ in names only."""
+    n_rows = len(problem.X)
+    found = []
+    for assignment in subtree_states(problem, problem.region_list[0], list(range(n_rows))):
+        state: State = [{} for _ in range(n_rows)]
+        for (row, region), label in sorted(assignment.items()):
+            state[row][region] = label
+        found.append(state)
+    return found
+
+
+def labelled_states(problem: Problem) -> Iterator[State]:
+    """All labelled states at finite width, by counting through every digit (an independent check)."""
+    slots = [(n, r) for n in range(len(problem.X)) for r in problem.region_list if problem.draws_in(n, r)]
+    for labels in itertools.product(*(range(problem.n_children(region)) for _, region in slots)):
+        state: State = [{} for _ in range(len(problem.X))]
+        for (row, region), label in zip(slots, labels, strict=True):
+            state[row][region.index] = label
+        yield state
+
+
+@cache
+def weighted_states(problem: Problem) -> tuple[list[State], np.ndarray, float]:
+    """States up to names, their posterior probabilities, and the log evidence log p(X)."""
+    states = all_states(problem)
+    log_weights = np.array([log_joint(problem, s) + log_relabellings(problem, s) for s in states])
+    evidence = float(logsumexp(log_weights))
+    return states, np.exp(log_weights - evidence), evidence
+
+
+def enumerate_states(problem: Problem, prior: bool = False) -> dict[tuple, float]:
+    """Exact posterior (or prior, for rows with this pattern of missing cells) of every canonical key."""
+    if prior:
+        states = all_states(problem)
+        weights = np.exp([log_prior(problem, s) + log_relabellings(problem, s) for s in states])
+    else:
+        states, weights, _ = weighted_states(problem)
+    keys = [canonical(digits_from_state(problem, state), problem) for state in states]
+    return dict(zip(keys, weights.tolist(), strict=True))
+
+
+def log_evidence(problem: Problem) -> float:
+    """log p(X) in nats, all states summed."""
+    return weighted_states(problem)[2]
+
+
+def log_leave_one_out(problem: Problem, row: int) -> float:
+    """log p(x_row | the other rows), from two evidences."""
+    return log_evidence(problem) - log_evidence(without_row(problem, row))
+
+
+# ---- 5. comparing draws of a sampler with the enumeration
+def digits_from_state(problem: Problem, state: State) -> np.ndarray:
+    return np.array([[row.get(r.index, -1) for r in problem.region_list] for row in state], dtype=np.int64)
+
+
+def state_from_digits(digits: np.ndarray) -> State:
+    return [{r: int(label) for r, label in enumerate(row) if label >= 0} for row in digits]
+
+
+def canonical(digits: np.ndarray, problem: Problem) -> tuple:
+    """Name-free key of an (N, R) array of labels in preorder, -1 where a row draws nothing.
+
+    For each region the rows are numbered by edge in order of appearance (two rows share a number when they
+    share the node and the label); where the palette has several entries the entry of each row follows.
+    """
+    key = []
+    for region in problem.region_list:
+        labels = digits[:, region.index].tolist()
+        for row, label in enumerate(labels):
+            if (label >= 0) != problem.draws_in(row, region) or label >= problem.n_children(region):
+                raise ValueError(f"digits[{row}, {region.index}] = {label} is not a label of this problem")
+        seen: dict[tuple, int] = {}
+        paths = map(tuple, digits[:, [*region.ancestors, region.index]].tolist())
+        key.append(tuple(seen.setdefault(path, len(seen)) if path[-1] >= 0 else -1 for path in paths))
+        if problem.palette_size(region) > 1:
+            key.append(tuple(label % problem.palette_size(region) if label >= 0 else -1 for label in labels))
+    return tuple(key)
+
+
+def count_keys(draws: np.ndarray, problem: Problem) -> Counter:
+    """Canonical keys of (draws, N, R) digits; equal arrays are keyed once."""
+    distinct, counts = np.unique(np.asarray(draws), axis=0, return_counts=True)
+    keys = Counter()
+    for digits, count in zip(distinct, counts.tolist(), strict=True):
+        keys[canonical(digits, problem)] += count
+    return keys
+
+
+def total_variation(counts: dict, exact: dict) -> float:
+    """Half the summed absolute difference; a key which `exact` lacks has probability zero."""
+    n = sum(counts.values())
+    return sum(abs(counts.get(k, 0) / n - exact.get(k, 0.0)) for k in set(counts) | set(exact)) / 2
+
+
+def independent_total_variation(exact: dict, draws: int, rng: np.random.Generator) -> float:
+    """Total variation of the same number of independent draws: what a perfect sampler scores."""
+    p = np.array(list(exact.values()))
+    return float(np.abs(rng.multinomial(draws, p / p.sum()) / draws - p).sum() / 2)
+
+
+# ---- 6. forward simulation
+def simulate(
+    problem: Problem, n_rows: int, rng: np.random.Generator, observed: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw labels from the Polya urns and data from leaves with parameters drawn from the prior.
+
+    ``problem.X`` is not read. `observed` (n_rows, D) says which cells are seen, by default all; a row draws
+    nothing in a region it does not see. Returns X (n_rows, D) with NaN, and digits (n_rows, R).
+    """
+    n_columns = len(problem.palettes)
+    observed = np.ones((n_rows, n_columns), dtype=bool) if observed is None else observed
+    X = np.full((n_rows, n_columns), np.nan)
+    digits = np.full((n_rows, len(problem.region_list)), -1, dtype=np.int64)
+    urns: dict[tuple, Counter] = defaultdict(Counter)
+    leaf_parameters: dict[tuple, object] = {}
+    for n in range(n_rows):
+        for region in problem.region_list:
+            if not observed[n, list(region.columns)].any():
+                continue
+            node = (region.index, *digits[n, list(region.ancestors)].tolist())
+            digits[n, region.index] = label = draw_label(problem, region, urns[node], rng)
+            urns[node][label] += 1
+            if region.column is not None:
+                family, prior = problem.palettes[region.column][label % problem.palette_size(region)]
+                leaf = (*node, label)
+                if leaf not in leaf_parameters:
+                    leaf_parameters[leaf] = draw_parameters(family, prior, rng)
+                X[n, region.column] = draw_value(family, leaf_parameters[leaf], rng)
+    return X, digits
+
+
+def draw_label(problem: Problem, region: Region, urn: Counter, rng: np.random.Generator) -> int:
+    """One draw from the urn of a sum node."""
+    width, alpha = problem.n_children(region), problem.alpha(region)
+    if width != math.inf:
+        labels = list(range(width))
+        masses = np.array([urn[c] + problem.child_mass(region, c) for c in labels])
+    else:
+        n_entries = problem.palette_size(region)
+        entry = int(rng.integers(n_entries))
+        new = entry + n_entries * sum(label % n_entries == entry for label in urn)
+        labels = [*urn, new]
+        masses = np.array([*urn.values(), alpha])
+    return int(rng.choice(labels, p=masses / masses.sum()))
+
+
+# ---- 7. ready-made problems
+GAUSSIAN = ("gaussian", {"mu0": 0.5, "rho0": 0.2, "a0": 2.0, "b0": 1.0})
+NARROW = ("gaussian", {"mu0": 1.0, "rho0": 0.5, "a0": 3.0, "b0": 0.6})
+EXPONENTIAL = ("exponential", {"alpha": 3.0, "beta": 2.5})
+POISSON = ("poisson", {"alpha": 2.0, "beta": 1.0})
+CATEGORICAL = ("categorical", {"alpha": [0.7, 0.7, 0.7]})
+BERNOULLI = ("bernoulli", {"alpha": [0.8, 0.8]})
+
+
+def tiny_problems() -> dict[str, Problem]:
+    """Problems by name, each enumerated within a few seconds; fresh objects at every call."""
+    nan = np.nan
+    pair, triple = ((0,), (1,)), ((0,), ((1,), (2,)))
+    mixed = [[GAUSSIAN, EXPONENTIAL], [EXPONENTIAL, NARROW]]
+    discrete = [[BERNOULLI], [POISSON, CATEGORICAL]]
+    kinds = [[GAUSSIAN, EXPONENTIAL], [BERNOULLI], [POISSON]]
+    counts = [[GAUSSIAN, POISSON], [CATEGORICAL], [POISSON]]
+    X4 = np.array([[0.3, 1.1], [0.5, 0.9], [2.4, 0.2], [1.9, 2.6]])
+    X3 = np.array([[0.3, 1.1], [2.4, 0.2], [2.1, 0.4]])
+    codes = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 1.0]])
+    gaps = np.array([[0.4, 1.0, 2.0], [nan, 1.0, nan], [1.7, nan, nan]])
+    return {
+        "mixed": Problem(pair, 2, 1.5, 0.8, mixed, X4),  # 4096 labelled states
+        "palette": Problem(triple, 2, 1.2, 2.0, counts, np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])),  # 1024
+        "missing": Problem(triple, 2, 1.0, 1.4, kinds, gaps),  # 1024
+        "depths": Problem(pair, (2, 3), 1.5, 0.8, [[GAUSSIAN, EXPONENTIAL], [NARROW]], X3),  # uneven copies
+        "infinite": Problem(pair, "infinite", 1.5, 0.8, mixed, X3),
+        "infinite_discrete": Problem(pair, "infinite", 0.7, 1.3, discrete, codes),
+        "infinite_missing": Problem(triple, "infinite", 1.0, 1.4, kinds, gaps),
+    }

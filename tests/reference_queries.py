@@ -1,0 +1,181 @@
+"""Exact predictive of a tiny problem and queries to it: all states averaged, quadrature in the leaves.
+
+An event of one column is None (anything), a number (a point: density or mass), ``(low, high)`` (closed, None
+is unbounded) or a set of values of a discrete column.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from scipy.integrate import quad
+
+from tests.reference import Problem, Region, State, log_leaf_predictive, weighted_states
+
+Event = None | float | tuple | set | frozenset
+
+
+# ---- 1. predictive densities
+LeafValue = Callable[[int, int, tuple[int, ...]], np.ndarray]
+
+
+def network_value(problem: Problem, state: State, leaf_value: LeafValue) -> np.ndarray:
+    """Value of the collapsed network of one state, from ``leaf_value(column, entry, rows in the leaf)``.
+
+    Every child is visited, also the empty ones; the new child of an infinite node stands for them all.
+    """
+
+    def node_value(region: Region, rows: tuple[int, ...]):
+        rows = tuple(n for n in rows if problem.draws_in(n, region))
+        width, alpha = problem.n_children(region), problem.alpha(region)
+        on_label = defaultdict(tuple)
+        for n in rows:
+            on_label[state[n][region.index]] += (n,)
+        if width == math.inf:
+            children = [(len(block), label, block) for label, block in on_label.items()]
+            n_entries = problem.palette_size(region)
+            children += [(alpha / n_entries, entry, ()) for entry in range(n_entries)]
+        else:
+            children = [
+                (len(on_label[c]) + problem.child_mass(region, c), c, on_label[c]) for c in range(width)
+            ]
+        return sum(mass * child_value(region, label, block) for mass, label, block in children) / (
+            len(rows) + alpha
+        )
+
+    def child_value(region: Region, label: int, rows: tuple[int, ...]):
+        if region.column is not None:
+            return leaf_value(region.column, label % problem.palette_size(region), rows)
+        return math.prod(node_value(problem.region_list[part], rows) for part in region.parts)
+
+    return node_value(problem.region_list[0], tuple(range(len(state))))
+
+
+def posterior_value(problem: Problem, leaf_value: LeafValue) -> np.ndarray:
+    """Posterior average of `network_value` over all states."""
+    states, weights, _ = weighted_states(problem)
+    possible = [(w, state) for w, state in zip(weights, states, strict=True) if w > 0]
+    return sum(w * network_value(problem, state, leaf_value) for w, state in possible)
+
+
+def leaf_densities(problem: Problem, new_rows: np.ndarray) -> LeafValue:
+    """Leaf predictives of new rows (M, D); a missing cell is worth 1."""
+
+    @cache
+    def leaf_value(column: int, entry: int, rows: tuple[int, ...]) -> np.ndarray:
+        family, prior = problem.palettes[column][entry]
+        held = problem.X[list(rows), column]
+        values, where = np.unique(new_rows[:, column], return_inverse=True)
+        logs = [0.0 if np.isnan(x) else log_leaf_predictive(family, prior, held, x) for x in values]
+        return np.exp(logs)[where]
+
+    return leaf_value
+
+
+def log_predictive(problem: Problem, state: State, new_rows: np.ndarray) -> np.ndarray:
+    """(M,) log p(new row | X, state) of each new row by itself, all parameters integrated out."""
+    densities = network_value(problem, state, leaf_densities(problem, np.asarray(new_rows, dtype=float)))
+    with np.errstate(divide="ignore"):  # an impossible row has log density -inf
+        return np.log(densities)
+
+
+def log_posterior_predictive(problem: Problem, new_rows: np.ndarray) -> np.ndarray:
+    """(M,) log p(new row | X) of each new row by itself, all states averaged."""
+    densities = posterior_value(problem, leaf_densities(problem, np.asarray(new_rows, dtype=float)))
+    with np.errstate(divide="ignore"):
+        return np.log(densities)
+
+
+# ---- 2. events and moments
+def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, power: int) -> float:
+    """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values."""
+
+    def density(x):
+        return math.exp(log_leaf_predictive(family, prior, held, x))
+
+    if isinstance(event, set | frozenset):
+        if family in ("gaussian", "exponential"):
+            raise ValueError("a set of values has probability zero in a continuous leaf")
+        return sum(density(x) * x**power for x in event)
+    if event is not None and not isinstance(event, tuple):
+        return density(event) * float(event) ** power
+    low, high = (-math.inf, math.inf) if event is None else event
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    if family in ("gaussian", "exponential"):
+        return integrate(family, prior, held, low, high, lambda x: density(x) * x**power)
+    if family == "poisson":
+        last = high if high < math.inf else last_count(density)
+    else:
+        last = min(high, len(prior["alpha"]) - 1)
+    return sum(density(x) * x**power for x in range(math.ceil(max(0, low)), math.floor(last) + 1))
+
+
+def integrate(family: str, prior: dict, held: np.ndarray, low: float, high: float, function) -> float:
+    """Quadrature in units of the prior's scale, cut at a point inside the bulk."""
+    if family == "gaussian":
+        centre = (prior["rho0"] * prior["mu0"] + held.sum()) / (prior["rho0"] + len(held))
+        scale = math.sqrt(prior["b0"] / prior["a0"])
+    else:
+        low, centre, scale = max(low, 0.0), prior["beta"] / prior["alpha"], prior["beta"] / prior["alpha"]
+    if low >= high:
+        return 0.0
+    cuts = [low, centre, high] if low < centre < high else [low, high]
+    ends = [(cut - centre) / scale for cut in cuts]
+    return sum(
+        scale * quad(lambda u: function(centre + scale * u), a, b, epsabs=1e-12, epsrel=1e-9, limit=200)[0]
+        for a, b in itertools.pairwise(ends)
+    )
+
+
+def last_count(density) -> int:
+    """A count beyond which the mass and its first two moments do not matter."""
+    x, mass = 0, density(0)
+    while mass < 0.5 or density(x) * x**2 > 1e-15:
+        x += 1
+        mass += density(x)
+    return x
+
+
+def expectation(problem: Problem, events: dict[int, Event], powers: dict[int, int] | None = None) -> float:
+    """Posterior predictive integral over the events of the product of x_d ** powers[d]."""
+    powers = powers or {}
+
+    @cache
+    def leaf_value(column, entry, rows):
+        if column not in events and column not in powers:
+            return 1.0
+        family, prior = problem.palettes[column][entry]
+        held = problem.X[list(rows), column]
+        return leaf_integral(family, prior, held, events.get(column), powers.get(column, 0))
+
+    return float(posterior_value(problem, leaf_value))
+
+
+def probability(problem: Problem, event: dict[int, Event], given: dict[int, Event] | None = None) -> float:
+    """p(event | given) of a new row: a probability, or a density in columns that are points."""
+    given = given or {}
+    if set(event) & set(given):
+        raise ValueError("event and given share a column")
+    return expectation(problem, event | given) / (expectation(problem, given) if given else 1.0)
+
+
+def mean(problem: Problem, given: dict[int, Event] | None = None) -> np.ndarray:
+    """(D,) posterior predictive mean of a new row; leaves need a finite mean."""
+    given = given or {}
+    total = expectation(problem, given)
+    return np.array([expectation(problem, given, {d: 1}) / total for d in range(len(problem.palettes))])
+
+
+def covariance(problem: Problem, given: dict[int, Event] | None = None) -> np.ndarray:
+    """(D, D) posterior predictive covariance of a new row; leaves need a finite variance."""
+    given = given or {}
+    total, n_columns = expectation(problem, given), len(problem.palettes)
+    second = np.empty((n_columns, n_columns))
+    for d in range(n_columns):
+        for e in range(n_columns):
+            second[d, e] = expectation(problem, given, {d: 2} if d == e else {d: 1, e: 1}) / total
+    centre = mean(problem, given)
+    return second - np.outer(centre, centre)
