@@ -1,0 +1,7 @@
+"""DataFrames to coded float arrays and back: column kinds, levels, the check of new data."""
+
+from pymc_spn.tables.column import KINDS, Column
+from pymc_spn.tables.resolution import resolution
+from pymc_spn.tables.table import Table, decode
+
+__all__ = ["KINDS", "Column", "Table", "decode", "resolution"]

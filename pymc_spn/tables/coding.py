@@ -1,0 +1,290 @@
+"""One column between pandas and coded floats: which kind it is, encoding, decoding.
+
+`infer_column` looks at a series once; `encode` is the only way to codes, for the first table and
+at prediction alike, so that both refuse the same things in the same words.
+"""
+
+import numpy as np
+import pandas as pd
+from pandas.api import types as pdt
+
+from pymc_spn.tables.column import LEVEL_KINDS, Column, check_kind
+
+EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
+
+# what a series holds, whatever stores it -> kinds it may take, the default first (int: see infer_column)
+FAMILY_KINDS = {
+    "bool": ("binary", "categorical"),
+    "int": ("count", "real", "positive", "binary", "categorical"),
+    "float": ("real", "positive", "count", "binary", "categorical"),
+    "string": ("categorical", "binary"),
+    "category": ("categorical", "binary"),
+}
+
+HINTS = {
+    "datetime": "convert to a number, e.g. days since a date: (x - x.min()).dt.days",
+    "timedelta": "convert to a number, e.g. x.dt.total_seconds()",
+    "complex": "split it into a real and an imaginary column",
+    "bytes": "convert with x.str.decode('utf-8')",
+    "other": "convert with astype, e.g. astype(float) or astype(str)",
+}
+
+
+def infer_column(series, name, kind=None):
+    """Column schema of a series, from its dtype or with the kind that the user asks for."""
+    family = family_of(series, name)
+    if series.isna().all():
+        raise ValueError(f"column {name!r}: all values are missing; drop the column")
+    if family == "bool" and pdt.is_object_dtype(series.dtype):
+        raise_at(
+            series, name, series.notna(), "object column of bool: convert with astype('boolean')", TypeError
+        )
+    numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
+    if kind is None:
+        kind = FAMILY_KINDS[family][0]
+        if family == "int" and np.nanmin(numbers) < 0:
+            kind = "real"
+    check_kind(kind, name)
+    if kind not in FAMILY_KINDS[family]:
+        raise TypeError(
+            f"column {name!r}: kind {kind!r} needs numbers, got dtype {dtype_name(series)}; "
+            f"convert with astype, or choose from {', '.join(FAMILY_KINDS[family])}"
+        )
+    if kind not in LEVEL_KINDS:
+        levels = None
+    elif family == "category":
+        levels = category_levels(series.cat.categories, name)
+    elif family == "string":
+        levels = tuple(sorted(str(level) for level in series.dropna().unique()))
+    elif family == "bool":
+        levels = (False, True)
+    elif kind == "binary":
+        bad = ~np.isnan(numbers) & (numbers != 0) & (numbers != 1)
+        raise_at(series, name, bad, "kind 'binary' needs bool, 0 and 1 or exactly two levels")
+        levels = (0, 1)
+    else:
+        check_numbers(series, name, numbers, whole=True, rule="kind 'categorical'")
+        levels = tuple(int(level) for level in np.unique(numbers[~np.isnan(numbers)]))
+    if kind == "binary" and len(levels) != 2:
+        raise ValueError(
+            f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}"
+        )
+    return Column(name, kind, levels, dtype_name(series))
+
+
+def encode(series, column):
+    """Code a series by a known column: (N,) float64, levels as 0..K-1, NaN where missing."""
+    name = column.name
+    family = family_of(series, name)
+    if column.kind not in LEVEL_KINDS:
+        if family not in ("int", "float"):
+            if series.isna().all():
+                return np.full(len(series), np.nan)
+            raise TypeError(
+                f"column {name!r}: kind {column.kind!r} needs numbers, got dtype {dtype_name(series)}; "
+                "convert with astype(float)"
+            )
+        numbers = numbers_of(series, name)
+        rule = f"kind {column.kind!r}"
+        check_numbers(series, name, numbers, whole=column.kind == "count", rule=rule)
+        if column.kind == "count":
+            raise_at(series, name, numbers < 0, f"{rule} needs values >= 0")
+        if column.kind == "positive":
+            raise_at(series, name, numbers <= 0, f"{rule} needs values > 0")
+        return numbers
+    if family == "category":
+        codes, found = series.cat.codes.to_numpy(), series.cat.categories
+    else:
+        codes, found = pd.factorize(series)
+        found = pd.Index(found)
+    positions = np.append(level_positions(found, column.levels), -1)  # code -1, missing, reads the last
+    coded = positions[codes].astype(np.float64)
+    raise_at(series, name, (codes >= 0) & (coded < 0), f"unseen level (known levels: {some(column.levels)})")
+    coded[codes < 0] = np.nan
+    return coded
+
+
+def decode(coded, column, index):
+    """Series with the column's own dtype from (N,) coded floats; NaN becomes missing."""
+    coded = np.asarray(coded, dtype=np.float64)
+    missing = np.isnan(coded)
+    if column.kind not in LEVEL_KINDS:
+        return pd.Series(number_array(coded, column.dtype), index=index, name=column.name)
+    n_levels = len(column.levels)
+    bad = ~missing & ~((coded >= 0) & (coded < n_levels) & (np.floor(coded) == coded))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"column {column.name!r}, row at position {row}: a code must be a whole number in "
+            f"0..{n_levels - 1}, got {coded[row]}"
+        )
+    codes = np.where(missing, -1, coded).astype(np.int64)
+    if column.dtype.startswith("category["):
+        inner, _, order = column.dtype.removeprefix("category[").partition("]")
+        categories = pd.Index(list(column.levels), dtype=inner)
+        array = pd.Categorical.from_codes(codes, categories=categories, ordered=order == " ordered")
+    elif isinstance(column.levels[0], str):
+        words = np.array([*column.levels, np.nan], dtype=object)[codes]  # code -1 reads the last: NaN
+        return pd.Series(words, index=index, name=column.name, dtype=column.dtype)
+    else:
+        array = number_array(np.array([*column.levels, np.nan], dtype=np.float64)[codes], column.dtype)
+    return pd.Series(array, index=index, name=column.name)
+
+
+def family_of(series, name):
+    """What a series holds: bool, int, float, string, category or (object dtype only) missing."""
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if isinstance(dtype, pd.StringDtype):
+        return "string"
+    if not isinstance(dtype, pd.SparseDtype):
+        if pdt.is_bool_dtype(dtype):
+            return "bool"
+        if pdt.is_integer_dtype(dtype):
+            return "int"
+        if pdt.is_float_dtype(dtype):
+            if dtype.itemsize > 8:
+                raise TypeError(f"column {name!r}: dtype {dtype} is refused; convert with astype(float)")
+            return "float"
+        if pdt.is_object_dtype(dtype):
+            return object_family(series, name)
+        if pdt.is_string_dtype(dtype):  # Arrow strings
+            return "string"
+    if pdt.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        hint = HINTS["datetime"]
+    elif pdt.is_timedelta64_dtype(dtype):
+        hint = HINTS["timedelta"]
+    elif pdt.is_complex_dtype(dtype):
+        hint = HINTS["complex"]
+    elif isinstance(dtype, pd.SparseDtype):
+        hint = "convert with x.sparse.to_dense()"
+    else:
+        hint = HINTS["other"]
+    raise TypeError(f"column {name!r}: dtype {dtype} is refused; {hint}")
+
+
+def object_family(series, name):
+    """Family of an object column; anything but str (bool, for a known column) is refused."""
+    present = series[series.notna()]
+    inferred = pdt.infer_dtype(present, skipna=False)
+    if inferred == "empty":
+        return "missing"
+    if inferred == "string":
+        return "string"
+    if inferred == "boolean":
+        return "bool"
+    types = present.map(type)
+    first, others = types.iloc[0], types[(types != types.iloc[0]).to_numpy()]
+    bad = series.notna()
+    if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
+        rule = "object column of numbers: convert with astype(float) or infer_objects()"
+    elif len(others):
+        bad &= series.map(type) == others.iloc[0]
+        rule = (
+            f"object column mixes {first.__name__} and {others.iloc[0].__name__}: "
+            "convert with astype(str) or astype(float)"
+        )
+    else:
+        stem = "datetime" if inferred in ("date", "period") else inferred.removesuffix("64")
+        rule = f"object column of {first.__name__}: {HINTS.get(stem, HINTS['other'])}"
+    raise_at(series, name, bad, rule, TypeError)
+
+
+def category_levels(categories, name):
+    """Levels in category order, as plain Python values."""
+    numeric = pdt.is_numeric_dtype(categories.dtype) and not pdt.is_complex_dtype(categories.dtype)
+    if not numeric and pdt.infer_dtype(categories, skipna=False) != "string":
+        raise TypeError(
+            f"column {name!r}: categories must be all str or all numbers, got {some(tuple(categories))}; "
+            "convert with x.cat.rename_categories(str)"
+        )
+    if pdt.is_integer_dtype(categories.dtype):
+        numbers_of(categories.to_series(), name)  # refuses levels that float64 cannot tell apart
+    return tuple(str(level) if isinstance(level, str) else level for level in categories.tolist())
+
+
+def level_positions(found, levels):
+    """Position of each value among the levels, -1 where it is none of them: (len(found),) int64."""
+    if isinstance(levels[0], str):
+        if len(found) and pdt.infer_dtype(found, skipna=False) == "string":
+            return pd.Index(levels, dtype=object).get_indexer(found.astype(object))
+    elif pdt.is_numeric_dtype(found.dtype) or pdt.infer_dtype(found, skipna=False) == "boolean":
+        numbers = found.to_numpy(dtype=np.float64)
+        return pd.Index(np.array(levels, dtype=np.float64)).get_indexer(numbers)
+    return np.full(len(found), -1)
+
+
+def numbers_of(series, name):
+    """Numbers as (N,) float64, NaN where missing; whole numbers that float64 rounds are refused."""
+    numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if pdt.is_integer_dtype(series.dtype):
+        raise_at(
+            series,
+            name,
+            np.abs(numbers) >= EXACT_LIMIT,
+            "integers must lie within +-(2**53 - 1) to be exact in float64; for labels use astype(str)",
+        )
+    return numbers
+
+
+def check_numbers(series, name, numbers, whole, rule):
+    """Refuse infinite and, if asked, fractional numbers."""
+    raise_at(series, name, np.isinf(numbers), f"{rule} needs finite values (missing is NaN)")
+    if whole:
+        bad = ~np.isnan(numbers) & (np.floor(numbers) != numbers)
+        raise_at(series, name, bad, f"{rule} needs whole numbers")
+
+
+def raise_at(series, name, bad, rule, error=ValueError):
+    """Raise for the first row where `bad`, with its label, position and value; else do nothing."""
+    bad = np.asarray(bad)
+    if not bad.any():
+        return
+    row = int(np.argmax(bad))
+    (label,), (value,) = series.index[row : row + 1].tolist(), series.iloc[row : row + 1].tolist()
+    raise error(f"column {name!r}, row {label!r} (position {row}): {rule}, got {value!r}")
+
+
+def number_array(numbers, dtype_text):
+    """Array of the named dtype, or of the narrowest one that holds what is there.
+
+    Missing bools and integers need the nullable dtype; an integer column with fractions (a draw
+    from a Gaussian leaf) becomes float64, one beyond the dtype's range int64.
+    """
+    dtype = pdt.pandas_dtype(dtype_text)
+    missing = np.isnan(numbers)
+    nullable = not isinstance(dtype, np.dtype)
+    if pdt.is_float_dtype(dtype):
+        if np.abs(numbers[~missing]).max(initial=0.0) > np.finfo(f"f{dtype.itemsize}").max:
+            dtype = pd.Float64Dtype() if nullable else np.dtype(np.float64)
+        return pd.array(numbers, dtype=dtype) if nullable else numbers.astype(dtype)
+    if pdt.is_bool_dtype(dtype):
+        if missing.any() or nullable:
+            dtype = dtype if nullable else pd.BooleanDtype()
+            return pd.Series(numbers).astype("boolean").astype(dtype).array
+        return numbers.astype(np.bool_)
+    low, high = numbers[~missing].min(initial=0.0), numbers[~missing].max(initial=0.0)
+    if (np.floor(numbers[~missing]) != numbers[~missing]).any() or max(-low, high) >= 2.0**63:
+        return pd.array(numbers, dtype="Float64") if nullable else numbers.copy()
+    stem, size = "uint" if pdt.is_unsigned_integer_dtype(dtype) else "int", 8 * dtype.itemsize
+    limits = np.iinfo(f"{stem}{size}")
+    if low < limits.min or high > limits.max:
+        stem, size, dtype = "int", 64, pd.Int64Dtype() if nullable else np.dtype(np.int64)
+    if missing.any() and not nullable:
+        nullable, dtype = True, f"{stem.replace('i', 'I').replace('u', 'U')}{size}"
+    return pd.Series(numbers).astype(dtype).array if nullable else numbers.astype(dtype)
+
+
+def dtype_name(series):
+    """The dtype as `Column.dtype` keeps it."""
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return f"category[{dtype.categories.dtype}]{' ordered' if dtype.ordered else ''}"
+    return str(dtype)
+
+
+def some(levels, limit=8):
+    """The first few levels for a message."""
+    shown = ", ".join(repr(level) for level in levels[:limit])
+    return shown if len(levels) <= limit else f"{shown}, ... {len(levels)} in all"

@@ -1,0 +1,86 @@
+"""What a table remembers of a column: name, kind, levels, original dtype."""
+
+import math
+from dataclasses import dataclass
+
+KINDS = ("real", "positive", "count", "binary", "categorical")
+LEVEL_KINDS = ("binary", "categorical")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Schema of one column.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"real", "positive", "count", "binary", "categorical"}
+    levels : tuple of str, int, float or bool, or None
+        The values that codes 0..K-1 stand for; exactly two for ``binary``, None for numbers.
+    dtype : str
+        The dtype that decoding restores, as pandas prints it (``"int64"``, ``"boolean"``,
+        ``"str"``); for categories ``"category[<dtype of the levels>]"``, followed by
+        ``" ordered"`` where the order means something.
+
+    Raises
+    ------
+    TypeError
+        If the name or a level has the wrong type, or levels mix types.
+    ValueError
+        If the kind is unknown, or the levels do not fit the kind.
+    """
+
+    name: str
+    kind: str
+    levels: tuple | None
+    dtype: str
+
+    def __post_init__(self):
+        if not isinstance(self.name, str):
+            raise TypeError(f"a column's name must be a str, got {self.name!r}")
+        if not isinstance(self.dtype, str):
+            raise TypeError(f"column {self.name!r}: dtype must be a str, got {self.dtype!r}")
+        check_kind(self.kind, self.name)
+        if self.kind not in LEVEL_KINDS:
+            if self.levels is not None:
+                raise ValueError(
+                    f"column {self.name!r}: kind {self.kind!r} has no levels, got {self.levels!r}"
+                )
+            return
+        if not isinstance(self.levels, tuple):
+            raise TypeError(
+                f"column {self.name!r}: kind {self.kind!r} needs a tuple of levels, got {self.levels!r}"
+            )
+        types = {type(level) for level in self.levels}
+        if len(types) > 1 or not types <= {str, int, float, bool}:
+            raise TypeError(
+                f"column {self.name!r}: levels must be all str, all int, all float or all bool, "
+                f"got {self.levels!r}"
+            )
+        if float in types and not all(math.isfinite(level) for level in self.levels):
+            raise ValueError(f"column {self.name!r}: levels must be finite, got {self.levels!r}")
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError(f"column {self.name!r}: levels must differ, got {self.levels!r}")
+        if self.kind == "binary" and len(self.levels) != 2:
+            raise ValueError(
+                f"column {self.name!r}: kind 'binary' needs exactly two levels, got {self.levels!r}"
+            )
+
+    def to_json(self):
+        """Return a dict that ``json.dumps`` accepts and `from_json` reads."""
+        levels = None if self.levels is None else list(self.levels)
+        return {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, fields):
+        """Rebuild a column from the dict of `to_json`; levels keep their types."""
+        if set(fields) != {"name", "kind", "levels", "dtype"}:
+            raise ValueError(f"a column needs name, kind, levels and dtype, got {sorted(fields)}")
+        levels = None if fields["levels"] is None else tuple(fields["levels"])
+        return cls(fields["name"], fields["kind"], levels, fields["dtype"])
+
+
+def check_kind(kind, name):
+    """Refuse a kind that is not one of `KINDS`."""
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"column {name!r}: unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")

@@ -1,0 +1,260 @@
+"""Tables: a frame, a dict of columns or an array as coded floats, and the way back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.tables import coding
+from pymc_spn.tables.column import LEVEL_KINDS, Column
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Coded data with the schema that gives it meaning. Made by `Table.from_frame`.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+    values : (N, D) float64
+        Numbers as they are, levels as codes 0..K-1, NaN where missing. Read-only, C order.
+    index : pandas.Index
+        Row labels.
+    """
+
+    columns: tuple[Column, ...]
+    values: np.ndarray
+    index: pd.Index
+
+    def __post_init__(self):
+        columns = check_columns(self.columns, "columns")
+        values = np.ascontiguousarray(self.values, dtype=np.float64)
+        if values.flags.writeable:
+            values = values.copy() if values is self.values else values
+            values.flags.writeable = False
+        if values.shape != (len(self.index), len(columns)):
+            raise ValueError(
+                f"values must have shape ({len(self.index)}, {len(columns)}) (rows, columns), "
+                f"got {values.shape}"
+            )
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "values", values)
+
+    @property
+    def names(self):
+        """Column names, a tuple of str."""
+        return tuple(column.name for column in self.columns)
+
+    @classmethod
+    def from_frame(cls, data, kinds=None, *, schema=None, names=None):
+        """Code data, by its dtypes or by a known schema.
+
+        Without a schema the kinds follow the dtypes: float is ``real``; int is ``count``, or
+        ``real`` if a value is negative; bool is ``binary``; category, strings and object columns
+        of str are ``categorical``, with two levels too. Nullable dtypes count as their base.
+        Category levels keep their order, other levels are sorted. NaN, None and ``pd.NA`` are
+        missing. Datetimes, complex numbers and object columns of anything but str are refused.
+
+        With a schema, columns are matched by name in any order (those of a bare array by
+        position), and values must keep the rules of their column; a column may then be wholly
+        missing and the data may have no rows.
+
+        Parameters
+        ----------
+        data : DataFrame, mapping of column name to 1-D values, 2-D array, or Table
+            Integer labels become str; those of a bare array are ``x0``, ``x1``, ...
+        kinds : mapping of column name to kind, optional
+            Overrides: ``real``, ``positive`` (values > 0), ``count`` (whole, >= 0), ``binary``
+            (bool, 0 and 1, or exactly two levels), ``categorical`` (whole numbers may be levels).
+        schema : sequence of Column, optional
+            The columns of an earlier table; excludes `kinds`.
+        names : sequence of str, optional
+            Column names of a 2-D array.
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        TypeError
+            If a dtype or an argument cannot be used, or an object column mixes types.
+        ValueError
+            If a value breaks its column's rule (the message names column, row, rule and value),
+            a column is missing, unknown, duplicated or wholly missing, or there are no rows.
+        """
+        if schema is not None:
+            if kinds is not None:
+                raise ValueError("kinds and schema exclude each other: a schema holds the kinds")
+            schema = check_columns(schema, "schema")
+        if isinstance(data, Table):
+            if names is not None:
+                raise TypeError("names is for 2-D arrays, got it with a Table")
+            if kinds is None and (schema is None or schema == data.columns):
+                return data
+            data = data.to_frame()
+        frame = _as_frame(data, names, schema)
+        if schema is None:
+            schema = _infer_schema(frame, {} if kinds is None else kinds)
+        else:
+            frame = _match(frame, schema)
+        coded = np.empty((len(frame), len(schema)), order="F")
+        for position, column in enumerate(schema):
+            coded[:, position] = coding.encode(frame.iloc[:, position], column)
+        values = np.ascontiguousarray(coded)
+        values.flags.writeable = False
+        return cls(schema, values, frame.index)
+
+    def to_frame(self):
+        """Decode to a DataFrame; see `decode` for the dtypes."""
+        return decode(self.values, self.columns, self.index)
+
+    def __repr__(self):
+        fields = (
+            f"{column.name}: {column.kind}"
+            + (f"({len(column.levels)})" if column.kind in LEVEL_KINDS else "")
+            for column in self.columns
+        )
+        return f"Table({len(self.index)} rows; {', '.join(fields)})"
+
+
+def decode(values, columns, index=None):
+    """Decode an array of codes to a DataFrame with the original dtypes.
+
+    A bool or integer column with missing cells gets the nullable dtype (``boolean``, ``Int64``),
+    an integer column with fractions ``float64`` (``Float64`` if it was nullable), and one beyond
+    its dtype's range ``int64``. Missing cells of object columns are NaN.
+
+    Parameters
+    ----------
+    values : (N, D) array_like of float
+        Coded as in `Table.values`.
+    columns : sequence of Column
+    index : pandas.Index or sequence, optional
+        Row labels, by default 0..N-1.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit the columns, or a code is not that of a level.
+    """
+    columns = check_columns(columns, "columns")
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != len(columns):
+        raise ValueError(f"values must have shape (rows, {len(columns)}), got {values.shape}")
+    index = pd.RangeIndex(len(values)) if index is None else pd.Index(index)
+    if len(index) != len(values):
+        raise ValueError(f"index must have one label for each of {len(values)} rows, got {len(index)}")
+    decoded = {
+        column.name: coding.decode(values[:, position], column, index)
+        for position, column in enumerate(columns)
+    }
+    return pd.DataFrame(decoded, index=index)
+
+
+def check_columns(columns, argument):
+    """Tuple of Column with distinct names, at least one."""
+    columns = tuple(columns)
+    for column in columns:
+        if not isinstance(column, Column):
+            raise TypeError(f"{argument} must hold Column objects, got {column!r}")
+    if not columns:
+        raise ValueError(f"{argument} must hold at least one column, got none")
+    _refuse_duplicates([column.name for column in columns])
+    return columns
+
+
+def _refuse_duplicates(names):
+    if len(set(names)) < len(names):
+        first = next(name for position, name in enumerate(names) if name in names[:position])
+        raise ValueError(f"column names must be unique, got {first!r} {names.count(first)} times")
+
+
+def _as_frame(data, names, schema):
+    """DataFrame with unique str names from anything that `Table.from_frame` accepts."""
+    if names is not None and not isinstance(data, np.ndarray):
+        raise TypeError(f"names is for 2-D arrays, got it with a {type(data).__name__}")
+    if isinstance(data, pd.DataFrame):
+        frame = data
+    elif isinstance(data, Mapping):
+        frame = _frame_of_mapping(data)
+    elif isinstance(data, np.ndarray):
+        if data.ndim != 2:
+            raise ValueError(f"an array must have two dimensions (rows, columns), got shape {data.shape}")
+        if names is not None:
+            names = list(names)
+        elif schema is not None:
+            names = [column.name for column in schema]
+        else:
+            names = [f"x{position}" for position in range(data.shape[1])]
+        if len(names) != data.shape[1]:
+            raise ValueError(f"the array has {data.shape[1]} columns, expected {len(names)}: {names}")
+        frame = pd.DataFrame(data)
+        frame.columns = pd.Index(names, dtype=object)
+    else:
+        raise TypeError(
+            "data must be a DataFrame, a mapping of columns, a 2-D array or a Table, got "
+            f"{type(data).__name__}; convert with to_frame(), to_pandas() or np.asarray()"
+        )
+    if frame.shape[1] == 0:
+        raise ValueError("data has no columns")
+    labels = [_name(label) for label in frame.columns]
+    _refuse_duplicates(labels)
+    return frame.set_axis(pd.Index(labels, dtype=object), axis="columns")
+
+
+def _frame_of_mapping(data):
+    """DataFrame of a dict of columns; pandas alone would align or broadcast in silence."""
+    lengths, index = {}, None
+    for name, cells in data.items():
+        if np.ndim(cells) != 1 and not isinstance(cells, pd.Series | pd.Index | list | tuple):
+            raise ValueError(f"column {name!r}: values must be one-dimensional, got {cells!r}")
+        lengths[name] = len(cells)
+        if isinstance(cells, pd.Series):
+            if index is not None and not cells.index.equals(index):
+                raise ValueError(f"column {name!r}: its row labels differ from those of other columns")
+            index = cells.index
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must have equal lengths, got {lengths}")
+    return pd.DataFrame(dict(data), index=index)
+
+
+def _name(label):
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, int | np.integer) and not isinstance(label, bool):
+        return str(label)
+    raise TypeError(f"column names must be str or int, got {label!r}; rename the columns")
+
+
+def _infer_schema(frame, kinds):
+    if not isinstance(kinds, Mapping):
+        raise TypeError(f"kinds must map column names to kinds, got {kinds!r}")
+    kinds = {_name(label): kind for label, kind in kinds.items()}
+    for name, kind in kinds.items():
+        if name not in frame.columns:
+            raise ValueError(
+                f"kinds names column {name!r}, which does not exist; "
+                f"the columns are {coding.some(list(frame.columns))}"
+            )
+        coding.check_kind(kind, name)
+    if len(frame) == 0:
+        raise ValueError(f"data has no rows (columns {coding.some(list(frame.columns))})")
+    return tuple(coding.infer_column(cells, name, kinds.get(name)) for name, cells in frame.items())
+
+
+def _match(frame, schema):
+    """The frame's columns in the schema's order."""
+    known, given = [column.name for column in schema], list(frame.columns)
+    for wrong, rule in (
+        ([name for name in known if name not in frame.columns], "missing from the data"),
+        (sorted(set(given).difference(known)), "not in the schema"),
+    ):
+        if wrong:
+            raise ValueError(f"column {coding.some(wrong)}: {rule}; the schema has {coding.some(known)}")
+    return frame if known == given else frame[known]

@@ -1,0 +1,286 @@
+"""Every refusal of a table, by the words that name column, row, rule and value."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pymc_spn.tables import Column, Table
+
+ROWS = ["r0", "r1", "r2"]
+
+
+def one(cells, dtype=None):
+    return pd.DataFrame({"a": pd.Series(cells, index=ROWS, dtype=dtype)})
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "words"),
+    [
+        ([1.0, 2.5, 3.0], "count", "'count' needs whole numbers, got 2.5"),
+        ([1.0, -2.0, 3.0], "count", "'count' needs values >= 0, got -2.0"),
+        ([1, -2, 3], "count", "'count' needs values >= 0, got -2"),
+        ([1.0, np.inf, 3.0], "count", r"'count' needs finite values \(missing is NaN\), got inf"),
+        ([1.0, -np.inf, np.nan], None, "'real' needs finite values .*, got -inf"),
+        ([1.0, 0.0, np.nan], "positive", "'positive' needs values > 0, got 0.0"),
+        ([1.0, 2.5, np.nan], "categorical", "'categorical' needs whole numbers, got 2.5"),
+        ([1.0, np.inf, np.nan], "categorical", "'categorical' needs finite values .*, got inf"),
+        ([1, 2, 0], "binary", "'binary' needs bool, 0 and 1 or exactly two levels, got 2"),
+        ([0, 2**53, 1], None, r"integers must lie within \+-\(2\*\*53 - 1\).*, got 9007199254740992"),
+    ],
+)
+def test_values_against_their_rule(cells, kind, words):
+    kinds = None if kind is None else {"a": kind}
+    with pytest.raises(ValueError, match=rf"column 'a', row 'r1' \(position 1\): .*{words}$"):
+        Table.from_frame(one(cells), kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["u", 3, "v"], r"object column mixes str and int: convert with astype\(str\).*, got 3"),
+        (["u", 3.5, None], "object column mixes str and float: .*, got 3.5"),
+        ([0, True, 1], "object column mixes int and bool: .*, got True"),
+        ([None, 3, 4], r"object column of numbers: convert with astype\(float\).*, got 3"),
+        ([None, 3.5, 4], r"object column of numbers: convert with astype\(float\).*, got 3.5"),
+        ([None, np.float64(3.5), 4.0], "object column of numbers: .*, got .*3.5"),
+        ([None, pd.Timedelta(1), None], "object column of Timedelta: .*total_seconds"),
+        ([None, 1j, None], "object column of complex: split it"),
+        ([None, True, False], r"object column of bool: convert with astype\('boolean'\), got True"),
+        ([None, b"u", b"v"], r"object column of bytes: convert with x.str.decode\('utf-8'\), got b'u'"),
+        ([None, pd.Timestamp("2026-01-01"), None], "object column of Timestamp: .*days since a date"),
+        ([None, pd.Timestamp("2026-01-01").date(), None], "object column of date: .*days since a date"),
+        ([None, [1], [2]], "object column of list: convert with astype"),
+    ],
+)
+def test_object_columns(cells, words):
+    with pytest.raises(TypeError, match=rf"column 'a', row 'r1' \(position 1\): {words}"):
+        Table.from_frame(one(cells, object))
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (pd.date_range("2026-01-01", periods=3), r"dtype datetime64.* is refused; .*dt\.days"),
+        (pd.date_range("2026-01-01", periods=3, tz="UTC"), r"dtype datetime64.*UTC.* is refused; .*dt\.days"),
+        (pd.period_range("2026-01", periods=3, freq="M"), r"dtype period.* is refused; .*dt\.days"),
+        (pd.to_timedelta([1, 2, 3], unit="D"), r"dtype timedelta64.* is refused; .*total_seconds"),
+        (np.array([1j, 2, 3]), "dtype complex128 is refused; split it into a real and an imaginary column"),
+        (pd.arrays.SparseArray([0, 0, 1]), r"dtype Sparse.* is refused; convert with x\.sparse\.to_dense"),
+        (pd.interval_range(0, 3), "dtype interval.* is refused; convert with astype"),
+        (np.array([1, 2, 3], dtype=np.longdouble), r"dtype .* is refused; convert with astype\(float\)"),
+        (pd.Categorical(pd.interval_range(0, 3)), r"categories must be all str or all numbers.*rename_cat"),
+        (pd.Categorical([1, "u", 1]), r"categories must be all str or all numbers, got 1, 'u'"),
+    ],
+)
+def test_dtypes(cells, words):
+    with pytest.raises(TypeError, match=f"column 'a': {words}"):
+        Table.from_frame({"a": cells})
+
+
+def test_big_and_infinite_categories():
+    with pytest.raises(
+        ValueError, match=r"column 'a', row .*: integers must lie within .*, got 9007199254740993"
+    ):
+        Table.from_frame({"a": pd.Categorical([1, 2**53 + 1])})
+    with pytest.raises(ValueError, match=r"column 'a': levels must be finite, got \(1\.0, inf\)"):
+        Table.from_frame({"a": pd.Categorical([1.0, np.inf])})
+
+
+@pytest.mark.parametrize("kind", ["ordinal", None, 3, ["real"]])
+def test_unknown_kind(kind):
+    with pytest.raises(ValueError, match=r"column 'a': unknown kind .*; the kinds are real, positive, count"):
+        Table.from_frame(one([1.0, 2.0, 3.0]), kinds={"a": kind})
+
+
+def test_override_of_no_column():
+    with pytest.raises(
+        ValueError, match=r"kinds names column 'b', which does not exist; the columns are 'a'"
+    ):
+        Table.from_frame(one([1.0, 2.0, 3.0]), kinds={"b": "real"})
+    with pytest.raises(TypeError, match=r"kinds must map column names to kinds, got \['real'\]"):
+        Table.from_frame(one([1.0, 2.0, 3.0]), kinds=["real"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "kind"),
+    [
+        (["u", "v", "w"], "str", "count"),
+        (["u", "v", "w"], object, "real"),
+        ([1, 2, 3], "category", "positive"),
+        ([True, False, True], "bool", "real"),
+    ],
+)
+def test_kind_against_dtype(cells, dtype, kind):
+    with pytest.raises(
+        TypeError, match=f"column 'a': kind '{kind}' needs numbers, got dtype .*; convert with"
+    ):
+        Table.from_frame(one(cells, dtype), kinds={"a": kind})
+
+
+@pytest.mark.parametrize("cells", [["u", "v", "w"], ["u", "u", "u"], pd.Categorical(["u"] * 3)])
+def test_binary_needs_two_levels(cells):
+    with pytest.raises(
+        ValueError, match=r"column 'a': kind 'binary' needs exactly two levels, got [13]: 'u'"
+    ):
+        Table.from_frame({"a": cells}, kinds={"a": "binary"})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "object", "str", "string", "Int64", "boolean", "category"])
+def test_all_missing(dtype):
+    with pytest.raises(ValueError, match="column 'a': all values are missing; drop the column"):
+        Table.from_frame(one([None] * 3, dtype))
+
+
+def test_shapes():
+    with pytest.raises(ValueError, match=r"data has no rows \(columns 'a', 'b'\)"):
+        Table.from_frame(pd.DataFrame({"a": [], "b": []}))
+    for nothing in (pd.DataFrame(index=[0]), {}, np.empty((3, 0))):
+        with pytest.raises(ValueError, match="data has no columns"):
+            Table.from_frame(nothing)
+    with pytest.raises(ValueError, match=r"two dimensions \(rows, columns\), got shape \(3,\)"):
+        Table.from_frame(np.zeros(3))
+    with pytest.raises(ValueError, match=r"the array has 2 columns, expected 1: \['a'\]"):
+        Table.from_frame(np.zeros((3, 2)), names=["a"])
+    with pytest.raises(ValueError, match=r"columns must have equal lengths, got {'a': 2, 'b': 1}"):
+        Table.from_frame({"a": [1, 2], "b": [1]})
+    for cells in (3.0, np.zeros((2, 2)), "text"):
+        with pytest.raises(ValueError, match="column 'a': values must be one-dimensional"):
+            Table.from_frame({"a": cells})
+    with pytest.raises(ValueError, match="column 'b': its row labels differ from those of other columns"):
+        Table.from_frame({"a": pd.Series([1, 2]), "b": pd.Series([1, 2], index=[1, 2])})
+
+
+@pytest.mark.parametrize("data", [[[1.0]], pd.Series([1.0]), None, "file.csv"])
+def test_type_of_data(data):
+    with pytest.raises(
+        TypeError, match="data must be a DataFrame, a mapping of columns, a 2-D array or a Table"
+    ):
+        Table.from_frame(data)
+
+
+def test_names():
+    with pytest.raises(ValueError, match="column names must be unique, got 'a' 2 times"):
+        Table.from_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(ValueError, match="column names must be unique, got '1' 2 times"):
+        Table.from_frame(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+    with pytest.raises(ValueError, match="column names must be unique, got 'a' 2 times"):
+        Table.from_frame(np.zeros((1, 2)), names=["a", "a"])
+    for label in (1.5, ("a", "b"), True):
+        with pytest.raises(TypeError, match=r"column names must be str or int, got .*; rename the columns"):
+            Table.from_frame({label: [1.0]})
+    with pytest.raises(TypeError, match="names is for 2-D arrays, got it with a DataFrame"):
+        Table.from_frame(one([1.0, 2.0, 3.0]), names=["a"])
+    with pytest.raises(TypeError, match="names is for 2-D arrays, got it with a Table"):
+        Table.from_frame(Table.from_frame(one([1.0, 2.0, 3.0])), names=["a"])
+
+
+# Against a schema.
+
+
+@pytest.mark.parametrize(
+    ("first", "kind", "later", "words"),
+    [
+        (["u", "v", "u"], None, ["u", "w", None], r"unseen level \(known levels: 'u', 'v'\), got 'w'"),
+        (["u", "v", "u"], None, ["u", 1, "u"], "object column mixes str and int: .*, got 1"),
+        (["u", "v", "u"], None, [np.nan, 3.0, 1.0], "unseen level .*, got 3.0"),
+        ([1, 2, 1], "categorical", [1, 3, 2], r"unseen level \(known levels: 1, 2\), got 3"),
+        ([1, 2, 1], "categorical", [None, "u", "v"], "unseen level .*, got 'u'"),
+        ([0, 1, 1], "binary", [0.0, 0.5, 1.0], "unseen level .*, got 0.5"),
+        ([True, False, True], None, [0, 2, 1], "unseen level .*, got 2"),
+        ([1, 2, 3], None, [1.0, 2.5, 3.0], "kind 'count' needs whole numbers, got 2.5"),
+        ([1, 2, 3], None, [1, -1, 3], "kind 'count' needs values >= 0, got -1"),
+        ([1.0, 2.0, 3.0], "positive", [1, 0, 3], "kind 'positive' needs values > 0, got 0"),
+        ([1.0, 2.0, 3.0], None, [None, 3, "u"], "object column mixes int and str"),
+        ([1.5, 2.0, 3.0], None, [None, np.inf, 1.0], "kind 'real' needs finite values .*, got inf"),
+    ],
+)
+def test_values_against_a_schema(first, kind, later, words):
+    columns = Table.from_frame(one(first), kinds=None if kind is None else {"a": kind}).columns
+    position = 2 if words.endswith("int and str") else 1
+    with pytest.raises(
+        (ValueError, TypeError), match=rf"column 'a', row 'r{position}' \(position {position}\): {words}"
+    ):
+        Table.from_frame(one(later), schema=columns)
+
+
+def test_unseen_category_counts_only_where_used():
+    columns = Table.from_frame(one(["u", "v", "u"], "category")).columns
+    later = one(["u", "w", "v"], "category")
+    with pytest.raises(ValueError, match=r"row 'r1' \(position 1\): unseen level .*, got 'w'"):
+        Table.from_frame(later, schema=columns)
+    assert Table.from_frame(later.iloc[[0, 2]], schema=columns).values.ravel().tolist() == [0.0, 1.0]
+
+
+def test_long_level_lists_are_cut():
+    columns = Table.from_frame({"a": [f"level {i:02}" for i in range(12)]}).columns
+    with pytest.raises(ValueError, match=r"'level 07', ... 12 in all\), got 'u'"):
+        Table.from_frame({"a": ["u"]}, schema=columns)
+
+
+@pytest.mark.parametrize("later", [["1", "2", "3"], [True, False, True], pd.Categorical([1, 2, 3])])
+def test_numbers_are_needed_at_prediction(later):
+    columns = Table.from_frame({"a": [1.0, 2.0]}).columns
+    with pytest.raises(
+        TypeError, match=r"column 'a': kind 'real' needs numbers, got dtype .*astype\(float\)"
+    ):
+        Table.from_frame({"a": later}, schema=columns)
+
+
+def test_columns_against_a_schema():
+    columns = Table.from_frame({"a": [1.0], "b": [2.0]}).columns
+    with pytest.raises(ValueError, match="column 'b': missing from the data; the schema has 'a', 'b'"):
+        Table.from_frame({"a": [1.0]}, schema=columns)
+    with pytest.raises(ValueError, match="column 'c': not in the schema; the schema has 'a', 'b'"):
+        Table.from_frame({"a": [1.0], "b": [1.0], "c": [1.0]}, schema=columns)
+    with pytest.raises(ValueError, match="the array has 3 columns, expected 2"):
+        Table.from_frame(np.zeros((1, 3)), schema=columns)
+    with pytest.raises(ValueError, match="kinds and schema exclude each other"):
+        Table.from_frame({"a": [1.0], "b": [1.0]}, kinds={"a": "real"}, schema=columns)
+    with pytest.raises(TypeError, match="schema must hold Column objects, got 'a'"):
+        Table.from_frame({"a": [1.0]}, schema=["a"])
+    with pytest.raises(ValueError, match="schema must hold at least one column, got none"):
+        Table.from_frame({"a": [1.0]}, schema=[])
+    with pytest.raises(ValueError, match="column names must be unique, got 'a' 2 times"):
+        Table.from_frame({"a": [1.0]}, schema=[columns[0]] * 2)
+
+
+def test_direct_construction():
+    columns = Table.from_frame({"a": [1.0]}).columns
+    with pytest.raises(ValueError, match=r"values must have shape \(2, 1\) \(rows, columns\), got \(1, 1\)"):
+        Table(columns, np.zeros((1, 1)), pd.RangeIndex(2))
+
+
+# Columns.
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ((1, "real", None, "float64"), TypeError, "a column's name must be a str, got 1"),
+        (("a", "real", None, float), TypeError, "column 'a': dtype must be a str, got <class 'float'>"),
+        (("a", "ordinal", None, "float64"), ValueError, "column 'a': unknown kind 'ordinal'"),
+        (("a", "real", (1, 2), "float64"), ValueError, r"kind 'real' has no levels, got \(1, 2\)"),
+        (
+            ("a", "categorical", None, "str"),
+            TypeError,
+            "kind 'categorical' needs a tuple of levels, got None",
+        ),
+        (("a", "categorical", ["u"], "str"), TypeError, r"needs a tuple of levels, got \['u'\]"),
+        (("a", "categorical", ("u", 1), "str"), TypeError, "levels must be all str, all int"),
+        (("a", "categorical", (b"u",), "str"), TypeError, "levels must be all str, all int"),
+        (("a", "categorical", (1.0, np.nan), "float64"), TypeError, "levels must be"),
+        (("a", "categorical", (1.0, float("inf")), "float64"), ValueError, "levels must be finite"),
+        (("a", "categorical", ("u", "u"), "str"), ValueError, r"levels must differ, got \('u', 'u'\)"),
+        (("a", "binary", ("u",), "str"), ValueError, "kind 'binary' needs exactly two levels, got"),
+    ],
+)
+def test_columns(fields, error, words):
+    if words == "levels must be":
+        error = ValueError
+    with pytest.raises(error, match=words):
+        Column(*fields)
+
+
+def test_json_fields():
+    with pytest.raises(ValueError, match=r"needs name, kind, levels and dtype, got \['name'\]"):
+        Column.from_json({"name": "a"})
