@@ -10,11 +10,33 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from pymc_spn.circuits.circuit import Circuit as Circuit
+    from pymc_spn.circuits.families import Bernoulli as Bernoulli
+    from pymc_spn.circuits.families import Categorical as Categorical
+    from pymc_spn.circuits.families import Exponential as Exponential
+    from pymc_spn.circuits.families import Gaussian as Gaussian
+    from pymc_spn.circuits.families import Poisson as Poisson
+    from pymc_spn.circuits.regions import RegionTree as RegionTree
+    from pymc_spn.circuits.regions import complete_tree as complete_tree
+    from pymc_spn.circuits.regions import skewed_tree as skewed_tree
+    from pymc_spn.tables import Column as Column
+    from pymc_spn.tables import Table as Table
 
 __version__ = metadata.version("pymc-spn")
 
-_PUBLIC: dict[str, str] = {}
+_PUBLIC = {
+    "Bernoulli": "circuits.families",
+    "Categorical": "circuits.families",
+    "Circuit": "circuits.circuit",
+    "Column": "tables",
+    "Exponential": "circuits.families",
+    "Gaussian": "circuits.families",
+    "Poisson": "circuits.families",
+    "RegionTree": "circuits.regions",
+    "Table": "tables",
+    "complete_tree": "circuits.regions",
+    "skewed_tree": "circuits.regions",
+}
 
 __all__ = ["__version__", *_PUBLIC]
 
