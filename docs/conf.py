@@ -15,7 +15,7 @@ version = release = pymc_spn.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_nb"]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "tasklist"]
 myst_heading_anchors = 3
 
 nb_execution_mode = "cache"  # executed once, then reused while the code cells are unchanged
