@@ -1,0 +1,47 @@
+"""Checks that the structures of this room share: columns with names, read-only integer arrays."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def column_name(column: Any) -> str:
+    """Name of a column given as a string or as an object with a ``name`` (a `Column`)."""
+    return column if isinstance(column, str) else column.name
+
+
+def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
+    """Columns as a tuple, refused unless they are non-empty and have distinct string names."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of columns or names, got the single string {columns!r}")
+    result = tuple(str(c) if isinstance(c, str) else c for c in columns)
+    if not result:
+        raise ValueError("columns must hold at least one column, got none")
+    seen: dict[str, int] = {}
+    for position, column in enumerate(result):
+        name = column if isinstance(column, str) else getattr(column, "name", None)
+        if not isinstance(name, str):
+            raise ValueError(
+                f"columns must hold names or objects with a string name, "
+                f"got {column!r} at position {position}"
+            )
+        if name in seen:
+            raise ValueError(
+                f"columns must have distinct names, got {name!r} at positions {seen[name]} and {position}"
+            )
+        seen[name] = position
+    return result
+
+
+def read_only(name: str, values: Any, dtype: Any = np.int64) -> np.ndarray:
+    """Read-only one-dimensional copy as integers; anything that is not an integer array is refused."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be a one-dimensional array of integers, "
+            f"got shape {array.shape}, dtype {array.dtype}"
+        )
+    array = np.array(array, dtype=dtype)
+    array.setflags(write=False)
+    return array
