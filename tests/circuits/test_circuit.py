@@ -405,6 +405,7 @@ SPLIT = [("sum", [1, 2]), ("product", [3, 4]), ("product", [5, 6])] + [
         ((None, 0b0011, None, 0b1100), True),
         (((0.0, 1.0), None, (1.5, np.inf), None), True),
         (((0.0, 1.0), None, (1.0, 2.0), None), False),
+        (((1.0, 2.0), None, (0.0, 1.0), None), False),
         ((0b1001, None, (1.0, 2.0), None), True),
         (((1.0, 3.0), None, 0b1001, None), False),
         ((0b01, None, None, 0b10), False),

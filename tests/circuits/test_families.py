@@ -305,7 +305,7 @@ def test_gaussian_narrow_and_wide_rules_agree(width):
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(0, 3), (100, 1_000), (2_000, np.inf), (40_000, np.inf), (200, 264)]
+    ("low", "high"), [(0, 3), (100, 1_000), (2_000, np.inf), (40_000, np.inf), (200, 264), (400, 500)]
 )
 @pytest.mark.parametrize(("alpha", "beta"), [(1.7, 0.6), (0.3, 0.001), (400.0, 2.0), (30_000.0, 10.0)])
 def test_poisson_intervals_keep_their_digits_in_the_tails(alpha, beta, low, high):
@@ -314,6 +314,14 @@ def test_poisson_intervals_keep_their_digits_in_the_tails(alpha, beta, low, high
     k = np.arange(low, min(high, 200_000) + 1.0)
     expected = special.logsumexp(Poisson.predictive_log_density(params, k))
     assert Poisson.predictive_log_interval(params, low, high) == pytest.approx(expected, rel=1e-10, abs=1e-9)
+
+
+def test_poisson_single_counts_keep_their_digits():
+    """One count of a wide distribution, where a difference of cdfs would lose six digits and more."""
+    params = GammaRate(1e6, 1e-3)
+    k = np.array([9.99e8, 1e9, 1.001e9])
+    got = Poisson.predictive_log_interval(params, k, k)
+    np.testing.assert_allclose(got, Poisson.predictive_log_density(params, k), rtol=1e-14)
 
 
 def test_exponential_tail_is_exact():
