@@ -66,7 +66,7 @@ class BottomUpSampler:
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
 
     def set_priors(self, concentration, prior):
-        """Install concentrations (2,) and the prior parameters (E, 4) of the palette entries, in coded units."""
+        """Install concentrations (2,) and the prior parameters (E, 4) of palette entries, in coded units."""
         shares = child_shares(self.layout, self.compiled, concentration)
         install_priors(self.parameters, self.layout, self.compiled, shares, prior)
 

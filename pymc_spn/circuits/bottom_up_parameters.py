@@ -1,4 +1,4 @@
-"""Weights and leaf parameters of the bottom-up sampler, drawn given all trees, and the leaf terms made of them.
+"""Weights and leaf parameters of the bottom-up sampler, drawn given all trees, and the leaf terms from them.
 
 A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in
 bits (log2): ``lead - (y - centre)^2 curvature + y slope`` for continuous leaves, plus ``-log2 x!`` for

@@ -75,7 +75,7 @@ def make_points(layout, palette, coded):
 
 
 def _log_factorial(palette, y):
-    """log2 x! in the columns that have Poisson leaves, 0 elsewhere; padding may be negative, it is not used."""
+    """log2 x! in the columns that have Poisson leaves, 0 elsewhere; padding is not used."""
     out = np.zeros_like(y)
     for d in range(len(y)):
         if POISSON in palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]:

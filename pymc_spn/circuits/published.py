@@ -36,7 +36,7 @@ class States(NamedTuple):
     """States of all rows at all sum nodes, and their counts, in groups of regions of equal width and mass.
 
     Inside a group of M nodes of width C the cumulative weight of digit c stands at
-    ``bound[bound_begin + c M + node]``: rows with a digit of at most c, plus the prior mass of these children.
+    ``bound[bound_begin + c M + node]``: rows with a digit of at most c, plus these children's prior mass.
     The last digit needs none.
     """
 
@@ -93,7 +93,7 @@ class PublishedSampler:
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
 
     def set_priors(self, concentration, prior):
-        """Install concentrations (2,) and the prior parameters (E, 4) of the palette entries, in coded units."""
+        """Install concentrations (2,) and the prior parameters (E, 4) of palette entries, in coded units."""
         states = self.states
         bound = np.empty_like(states.bound)
         for r, share in enumerate(child_shares(self.layout, self.compiled, concentration)):
