@@ -104,28 +104,37 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
     return palette, grids
 
 
-def compile_palette(columns, palette, resolutions, values):
-    """Arrays of a completed palette, in units centred and scaled by the data."""
+def choose_coding(palette, values):
+    """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled."""
+    centre, scale = np.zeros(len(palette)), np.ones(len(palette))
+    for d, entries in enumerate(palette):
+        codes = {FAMILY_CODE[type(e)] for e in entries}
+        observed = values[~np.isnan(values[:, d]), d]
+        if observed.size == 0 or codes == {DISCRETE}:
+            continue
+        if codes <= {GAUSSIAN, EXPONENTIAL}:
+            centre[d] = observed.mean()
+            scale[d] = observed.std() or 1.0
+        else:
+            centre[d] = np.round(observed.mean())  # counts stay on the unit grid
+    return centre, scale
+
+
+def compile_palette(columns, palette, resolutions, centre, scale):
+    """Arrays of a completed palette in the units given by ``centre`` and ``scale``."""
     n_columns = len(columns)
-    centre, scale = np.zeros(n_columns), np.ones(n_columns)
     kind = np.full(n_columns, GENERAL, np.int64)
     n_levels = np.zeros(n_columns, np.int64)
     is_density = np.zeros(n_columns, np.bool_)
     family, constants = [], []
     for d, entries in enumerate(palette):
         codes = {FAMILY_CODE[type(e)] for e in entries}
-        observed = values[~np.isnan(values[:, d]), d]
         if codes <= {GAUSSIAN, EXPONENTIAL}:
             kind[d] = VECTOR
             is_density[d] = True
-            centre[d] = observed.mean() if observed.size else 0.0
-            spread = observed.std() if observed.size else 0.0
-            scale[d] = spread if spread > 0 else 1.0
         elif codes == {DISCRETE}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
-        elif observed.size:
-            centre[d] = np.round(observed.mean())
         for e in entries:
             code = FAMILY_CODE[type(e)]
             family.append(code)

@@ -6,7 +6,15 @@ from pymc_spn.circuits.gibbs_exact import exact_sweep
 from pymc_spn.circuits.gibbs_frontier import frontier_sweep, make_frontier_work
 from pymc_spn.circuits.gibbs_induced import induced_tree_sweep
 from pymc_spn.circuits.network import build_network, enlarged_capacity, resized, tight_capacity
-from pymc_spn.circuits.occupancy import rebuild, set_hyperparameters, write_digits, write_entries
+from pymc_spn.circuits.occupancy import (
+    clear,
+    rebuild,
+    refresh_region,
+    set_hyperparameters,
+    write_digits,
+    write_entries,
+)
+from pymc_spn.circuits.starts import prior_sweep
 from pymc_spn.circuits.statistics import entry_priors, log_joint, pack_statistics
 
 
@@ -26,12 +34,16 @@ class Sampler:
     def __init__(self, structure, compiled, coded, jacobian=0.0):
         self.structure, self.compiled, self.coded, self.jacobian = structure, compiled, coded, jacobian
         n_rows, n_columns = coded.shape
-        self.net = build_network(structure, compiled, n_rows)
+        self.reset()
         self.slots = np.full((n_rows, structure.n_regions), -1, np.int32)
         self.entries = np.zeros((n_rows, n_columns), np.int32)
-        self.work = make_frontier_work(self.net)
         self.proposed_entries = np.zeros(n_columns, np.int64)
         self.hyperparameters = None
+
+    def reset(self):
+        """Forget everything: even the sizes of the arrays, which decide when edges are renumbered."""
+        self.net = build_network(self.structure, self.compiled, len(self.coded))
+        self.work = make_frontier_work(self.net)
 
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each."""
@@ -47,6 +59,22 @@ class Sampler:
         regions = self.structure.leaf_region
         self.entries[:] = np.maximum(digits[:, regions], 0) % np.diff(self.compiled.entry_ptr)
         self._rebuild(np.ascontiguousarray(digits, np.int32))
+
+    def draw_prior(self, rng):
+        """Seat all rows by the prior alone (Polya urn): the data are not looked at, except for their gaps."""
+        seated = self.slots[:0]
+        clear(self.net)
+        for r in range(self.net.parent.size):
+            refresh_region(self.net, r)
+        while True:
+            row = prior_sweep(rng, self.net, self.coded, self.slots, len(seated), self.proposed_entries)
+            if row == len(self.coded):
+                return
+            seated = self.slots[:row]
+            write_entries(self.net, seated, self.entries[:row])
+            labels = seated.copy()
+            while not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated) or self.net.full[0]:
+                self._resize(enlarged_capacity(self.net))
 
     def compact(self):
         """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""

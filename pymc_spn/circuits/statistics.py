@@ -18,6 +18,7 @@ then           K level counts
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,14 @@ from pymc_spn.numerics.kernel_options import kernel
 HEAD = 6
 NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
 LOG_2PI = math.log(2.0 * math.pi)
+
+
+class LeafPriors(NamedTuple):
+    """What the log joint needs of a palette; a `CompiledPalette` serves as well."""
+
+    family: np.ndarray  # (E,) family codes
+    constants: np.ndarray  # (E, 4)
+    n_levels: np.ndarray  # (D,)
 
 
 @kernel

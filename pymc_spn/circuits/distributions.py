@@ -1,0 +1,339 @@
+"""`SPN`: a Bayesian sum-product network over the rows of a table, as an observed variable of a PyMC model."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Distribution
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.circuits.chain import Chain
+from pymc_spn.circuits.hyperparameters import GAMMA, LOG_NORMAL
+from pymc_spn.circuits.network import EXPONENTIAL
+from pymc_spn.circuits.ops import STALE, collapsed_log_joint
+from pymc_spn.circuits.palette import choose_coding, complete_palette
+from pymc_spn.circuits.regions import RegionTree
+from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.tables import Column, Table
+
+PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
+    "concentration": (GAMMA, 2.0, 1.0),
+    "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
+    "leaf_shape": (LOG_NORMAL, float(np.log(UNUSED["leaf_shape"])), 1.0),
+    "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
+}
+
+
+class LogJointTicket(RandomVariable):
+    """Carries the log joint of the step's last sweep; 0 until the first."""
+
+    name, signature, dtype = "spn_log_joint", "()->()", "float64"
+    _print_name = ("SPNLogJoint", "\\operatorname{SPNLogJoint}")
+
+    @classmethod
+    def rng_fn(cls, rng, zero, size):
+        return np.zeros(() if size is None else size)
+
+
+@numba_core_rv_funcify.register(LogJointTicket)
+def _(op, node):
+    @numba_njit
+    def ticket(rng, zero):
+        return 0.0
+
+    return ticket, 1
+
+
+class _Ticket(Distribution):
+    rv_op = LogJointTicket()
+
+    @classmethod
+    def dist(cls, **kwargs):
+        return super().dist([pt.constant(0.0)], **kwargs)
+
+    def support_point(rv, size, zero):
+        return pt.zeros(())
+
+    def logp(value, zero):
+        return 0.0 * value  # flat but connected: PyMC refuses a continuous variable that the model does not use
+
+
+class SPNRandomVariable(RandomVariable):
+    """The table, given hyperparameters and the running chain's state; ``schema`` is its JSON description."""
+
+    name, dtype = "spn", "float64"
+    signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d)->(n,d)"
+    __props__ = ("name", "signature", "dtype", "inplace", "schema")
+    _print_name = ("SPN", "\\operatorname{SPN}")
+
+    def __init__(self, schema="", **kwargs):
+        self.schema = schema
+        super().__init__(**kwargs)
+
+    def rng_fn(self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size):
+        if ticket != 0.0:
+            raise NotImplementedError(STALE)
+        chain = Chain(NetworkSchema.from_json(self.schema), table)
+        return chain.draw_prior_table(rng, (concentration, scale, shape, ratio))
+
+
+class _SPNDistribution(Distribution):
+    """Registers the log density of `SPNRandomVariable`; variables are made by `SPN`."""
+
+    rv_type = SPNRandomVariable
+
+    def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table):
+        return collapsed_log_joint(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels)[0]
+
+
+def SPN(
+    name: str,
+    structure: RegionTree,
+    *,
+    observed: Any,
+    leaves: dict | None = None,
+    concentration: Any = None,
+    leaf_scale: Any = None,
+    leaf_shape: Any = None,
+    precision_ratio: Any = None,
+    resolution: Any = "auto",
+    rounded: bool = False,
+    missing: str = "marginal",
+    start: str = "kmeans",
+) -> TensorVariable:
+    """Bayesian sum-product network with weights and leaf parameters integrated out.
+
+    Rows are independent given the network. Every sum node has Dirichlet weights (a Chinese restaurant at infinite
+    width), every leaf a conjugate prior; both are integrated out, and `TopDownSPNStep`, which ``pm.sample`` picks by
+    itself, draws the rows' induced trees. Missing cells are summed out exactly.
+
+    Parameters
+    ----------
+    name : str
+        Name of the observed variable; also the prefix of all that it adds to the model.
+    structure : RegionTree
+        From `complete_tree` or `skewed_tree`. If its columns carry kinds (`Column`), the table is coded by them.
+    observed : DataFrame, Table, dict of columns or (N, D) array
+        The data; NaN, None and pd.NA are missing.
+    leaves : dict, optional
+        Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries.
+    concentration : None, float, array or PyMC variable
+        Total mass of a sum node over several columns and over one column: one value or two. None learns both with
+        Gamma(2, 1) priors.
+    leaf_scale : None, float, (D,) array, dict or PyMC variable
+        Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
+        LogNormal(log 0.3, 1) prior.
+    leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
+        a0 and rho0 of Gaussian leaves. None learns them for each column with LogNormal(log 1.5, 1) and
+        LogNormal(log 0.05, 1) priors. A dict names every column with Gaussian leaves.
+    resolution : "auto", float or dict
+        Recording grid d of the columns with Gaussian leaves; b0 >= a0 d^2 / 12. "auto" finds it from the data; 0
+        switches the floor off.
+    rounded : bool
+        The likelihood of rounded values; not available in this version.
+    missing : {"marginal"}
+        What becomes of missing cells: summed out.
+    start : {"kmeans", "prior"}
+        How each chain starts.
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable. The model also gets ``<name>_log_joint``, which holds the log joint of data and
+        assignments in nats, and the hyperparameters that are learned: ``<name>_concentration``,
+        ``<name>_leaf_scale``, ``<name>_leaf_shape``, ``<name>_precision_ratio``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
+        positive or of the wrong length; the message names the argument, the rule, the value and the place.
+
+    References
+    ----------
+    Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.
+    """
+    model = pm.modelcontext(None)
+    if not isinstance(structure, RegionTree):
+        raise TypeError(f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}")
+    if rounded is not False:
+        raise ValueError(f"rounded must be False: the likelihood of rounded values is not available yet; got {rounded!r}")
+    if missing != "marginal":
+        raise ValueError(f'missing must be "marginal", which sums missing cells out; got {missing!r}')
+    if start not in ("kmeans", "prior"):
+        raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
+    table = _table(structure, observed)
+    palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
+    centre, scale = choose_coding(palette, table.values)
+    sources = {
+        "concentration": concentration,
+        "leaf_scale": leaf_scale,
+        "leaf_shape": leaf_shape,
+        "precision_ratio": precision_ratio,
+    }
+    draft = NetworkSchema(
+        name=name,
+        structure=structure,
+        columns=tuple(table.columns),
+        palette=tuple(map(tuple, palette)),
+        resolution=tuple(float(g) for g in grids),
+        centre=tuple(float(c) for c in centre),
+        scale=tuple(float(s) for s in scale),
+        hyperparameters={},
+        start=start,
+    )
+    _check_exponential(draft, table)
+    gaussian = [table.names[d] for d in draft.gaussian_columns]
+    model.add_coord(f"{name}_row", list(table.index))
+    model.add_coord(f"{name}_column", list(table.names))
+    model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
+    if gaussian:
+        model.add_coord(f"{name}_gaussian_column", gaussian)
+    vectors, hyperparameters = [], {}
+    for group in HYPERPARAMETERS:
+        vector, hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
+        vectors.append(vector)
+    ticket = _Ticket(f"{name}_log_joint")
+    ticket.tag.spn_owner = name
+    schema = replace(draft, hyperparameters=hyperparameters).to_json()
+    compiled = draft.compiled
+    state = Chain(draft, table.values).statistics_of_one_cluster()
+    data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
+    rv = SPNRandomVariable(schema=schema)(
+        *vectors,
+        ticket,
+        pytensor.shared(state, name=f"{name}_state", shape=(None,)),
+        compiled.family,
+        compiled.constants,
+        compiled.n_levels,
+        data,
+    )
+    rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
+    pm.Data(f"{name}_schema", np.frombuffer(schema.encode(), np.uint8).astype(np.int16))
+    return rv
+
+
+def _table(structure: RegionTree, observed: Any) -> Table:
+    """The data in the order of the structure's columns, coded by the kinds that the structure carries."""
+    if all(isinstance(c, Column) for c in structure.columns):
+        if isinstance(observed, Table):
+            observed = observed.to_frame()
+        table = Table.from_frame(observed, schema=structure.columns)
+        _refuse_unusable(table)
+        return table
+    table = observed if isinstance(observed, Table) else Table.from_frame(observed)
+    if set(table.names) != set(structure.names):
+        missing = [c for c in structure.names if c not in table.names]
+        extra = [c for c in table.names if c not in structure.names]
+        raise ValueError(
+            f"observed must have the structure's columns {list(structure.names)}; missing {missing}, unknown {extra}"
+        )
+    order = [table.names.index(c) for c in structure.names]
+    return Table(tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index)
+
+
+def _refuse_unusable(table: Table) -> None:
+    """A schema lets pass at prediction what cannot be learned from."""
+    if len(table.values) == 0:
+        raise ValueError("observed must have at least one row; it has none")
+    for d, column in enumerate(table.names):
+        if np.isnan(table.values[:, d]).all():
+            raise ValueError(f"observed: column {column!r} has no observed value; leave it out of the structure")
+
+
+def _check_exponential(schema: NetworkSchema, table: Table) -> None:
+    c = schema.compiled
+    for d, column in enumerate(table.columns):
+        if (c.family[c.entry_ptr[d] : c.entry_ptr[d + 1]] == EXPONENTIAL).any():
+            wrong = np.flatnonzero(table.values[:, d] < 0)
+            if wrong.size:
+                raise ValueError(
+                    f"leaves[{column.name!r}]: Exponential leaves need values of at least 0; "
+                    f"row {table.index[wrong[0]]!r} is {table.values[wrong[0], d]}"
+                )
+
+
+def _hyperparameter(name, group, value, schema, gaussian, model):
+    """Vector for the log density, and where its values are found: fixed numbers or a variable."""
+    size = 2 if group == "concentration" else len(schema.columns)
+    only_gaussian = group in UNUSED
+    if value is None:
+        if only_gaussian and not gaussian:
+            fixed = np.full(size, UNUSED[group])
+            return pt.constant(fixed), {"fixed": fixed.tolist()}
+        family, a, b = PRIORS[group]
+        full = f"{name}_{group}"
+        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
+        make = pm.Gamma if family == GAMMA else pm.LogNormal
+        rv = make(full, a, b, dims=f"{name}_{dims}")
+        rv.tag.spn_owner = name
+        return _spread(rv, group, schema), {"variable": full}
+    if isinstance(value, TensorVariable):
+        return _variable(name, group, value, schema, size, model)
+    fixed = _numbers(group, value, schema, size)
+    return pt.constant(fixed), {"fixed": fixed.tolist()}
+
+
+def _spread(variable, group, schema):
+    """A variable over the Gaussian columns, put in its place among all columns."""
+    if group in UNUSED and len(schema.gaussian_columns) != len(schema.columns):
+        others = pt.constant(np.full(len(schema.columns), UNUSED[group]))  # a bare 1.5 would become float32
+        return pt.set_subtensor(others[schema.gaussian_columns], variable)
+    return variable
+
+
+def _variable(name, group, value, schema, size, model):
+    owner = value.owner
+    is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
+    if is_dist and value not in model.deterministics:
+        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
+        value = model.register_rv(value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None)
+    if value not in model.basic_RVs and value not in model.deterministics:
+        raise ValueError(
+            f"{group} must be a number or a named variable of the model, so that its draws are kept; "
+            f'wrap the expression: pm.Deterministic("{name}_{group}", ...)'
+        )
+    if value.type.ndim == 0:
+        return pt.alloc(value, size), {"variable": value.name}
+    if value.type.ndim != 1:
+        raise ValueError(f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions")
+    allowed = {size, len(schema.gaussian_columns)} if group in UNUSED else {size}
+    length = int(value.shape.eval()[0])
+    if length not in allowed:
+        raise ValueError(f"{group} must have length {' or '.join(map(str, sorted(allowed)))}; {value.name!r} has {length}")
+    return (value if length == size else _spread(value, group, schema)), {"variable": value.name}
+
+
+def _numbers(group, value, schema, size):
+    """Fixed hyperparameters as a full vector of positive numbers."""
+    names = [c.name for c in schema.columns]
+    if isinstance(value, dict):
+        if group == "concentration":
+            keys, fixed = ["inner", "univariate"], np.ones(2)
+        else:
+            keys = [names[d] for d in schema.gaussian_columns] if group in UNUSED else names
+            fixed = np.full(size, UNUSED.get(group, 1.0))
+        unknown = [k for k in value if k not in keys]
+        lacking = [k for k in keys if k not in value]
+        if unknown or lacking:
+            raise ValueError(f"{group} must name exactly {keys}; unknown {unknown}, missing {lacking}")
+        places = keys if group == "concentration" else names
+        for key, number in value.items():
+            fixed[places.index(key)] = number
+    else:
+        fixed = np.asarray(value, np.float64)
+        if fixed.ndim > 1 or (fixed.ndim == 1 and fixed.size != size):
+            raise ValueError(f"{group} must be one number or {size}; got shape {fixed.shape}")
+        fixed = np.array(np.broadcast_to(fixed, size))
+    if not (np.isfinite(fixed) & (fixed > 0)).all():
+        bad = int(np.argmax(~(np.isfinite(fixed) & (fixed > 0))))
+        place = ["inner", "univariate"][bad] if group == "concentration" else names[bad]
+        raise ValueError(f"{group} must be positive and finite; it is {fixed[bad]} at {place!r}")
+    return fixed

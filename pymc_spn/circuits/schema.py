@@ -1,0 +1,128 @@
+"""Everything about a sum-product network of a model except its data and its draws, as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymc_spn.circuits.families import FAMILIES
+from pymc_spn.circuits.network import GAUSSIAN
+from pymc_spn.circuits.palette import code_values, compile_palette
+from pymc_spn.circuits.regions import RegionTree
+from pymc_spn.tables import Column
+
+FORMAT = 1
+HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
+UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian leaves
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSchema:
+    """Structure, columns, completed palette, coding and the source of each hyperparameter.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable in the model.
+    structure : RegionTree
+    columns : tuple of Column
+        In the order of the structure's columns.
+    palette : tuple of tuples
+        Palette entries of each column with all constants filled in, in the units of the data.
+    resolution, centre, scale : tuple of float
+        Per column: recording grid, and coded value = (x - centre) / scale.
+    hyperparameters : dict
+        For each of concentration, leaf_scale, leaf_shape and precision_ratio either ``{"fixed": [numbers]}`` or
+        ``{"variable": name}``, the variable in ``posterior`` that holds it.
+    start : str
+        How chains start: "kmeans" or "prior".
+    """
+
+    name: str
+    structure: RegionTree
+    columns: tuple
+    palette: tuple
+    resolution: tuple
+    centre: tuple
+    scale: tuple
+    hyperparameters: dict
+    start: str = "kmeans"
+
+    def to_json(self) -> str:
+        """JSON text; floats keep every bit."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "name": self.name,
+                "structure": self.structure.to_json(),
+                "columns": [c.to_json() for c in self.columns],
+                "palette": [[{"family": e.family, **asdict(e)} for e in entries] for entries in self.palette],
+                "resolution": list(self.resolution),
+                "centre": list(self.centre),
+                "scale": list(self.scale),
+                "hyperparameters": self.hyperparameters,
+                "start": self.start,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "NetworkSchema":
+        """Read back what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            When the text was written in another format version.
+        """
+        fields = json.loads(text)
+        if fields.pop("format") != FORMAT:
+            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+        palette = tuple(
+            tuple(FAMILIES[e["family"]](**{k: v for k, v in e.items() if k != "family"}) for e in entries)
+            for entries in fields.pop("palette")
+        )
+        return cls(
+            structure=RegionTree.from_json(fields.pop("structure")),
+            columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
+            palette=palette,
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()},
+        )
+
+    @cached_property
+    def compiled(self):
+        """The palette as arrays in the sampler's units."""
+        return compile_palette(
+            self.columns, self.palette, np.array(self.resolution), np.array(self.centre), np.array(self.scale)
+        )
+
+    @cached_property
+    def gaussian_columns(self) -> np.ndarray:
+        """Indices of the columns that have a Gaussian leaf, and so a shape and a precision ratio."""
+        c = self.compiled
+        has = [(c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)]
+        return np.flatnonzero(has)
+
+    def code(self, values):
+        """Coded table in the sampler's units."""
+        return code_values(self.compiled, values)
+
+    def full_vector(self, group: str, value) -> np.ndarray:
+        """Hyperparameter as the kernels want it, (2,) or (D,), from a scalar or what ``posterior`` holds."""
+        size = 2 if group == "concentration" else len(self.columns)
+        value = np.asarray(value, np.float64)
+        if group in UNUSED and value.ndim == 1 and value.size != size:
+            out = np.full(size, UNUSED[group])
+            out[self.gaussian_columns] = value
+            return out
+        return np.array(np.broadcast_to(value, size))
+
+
+def digits_dtype(structure, compiled, n_rows):
+    width=structure.n_children.max()
+    P=np.diff(compiled.entry_ptr).max()
+    top = n_rows*P if (structure.n_children==0).any() else max(width,P)
+    return np.dtype(np.min_scalar_type(-int(top)))
+
+def chunk_length(n_cells, record_every):
+    return -(-n_cells // record_every)

@@ -1,0 +1,265 @@
+"""PyMC step methods for `SPN`: they unpack the point, run a `Chain`, and pack the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels; `Chain` is imported when a step is
+made.
+"""
+
+import time
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+MAX_RECORD_BYTES = 200e6
+USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
+
+
+def spn_of(rv):
+    """Name of the `SPN` that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "spn_owner", None)
+
+
+@dataclass_state
+class SPNStepState(StepMethodState):
+    """What PyMC carries from one chain to the next, and what a restart needs."""
+
+    tune: bool
+    n_draws: int
+    digits: np.ndarray
+
+
+class TopDownSPNStep(BlockedStep):
+    """Collapsed top-down sampling of the assignments of one `SPN`, and of the hyperparameters that it owns.
+
+    ``pm.sample`` picks it by itself. Several `SPN` in one model get one step each.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of `SPN`; all of them by default.
+    kernel : {"auto", "exact", "frontier", "induced_tree", "published"}
+        ``exact``: collapsed Gibbs, no rejection. ``frontier``: sums below, proposals and subtree moves above.
+        ``induced_tree``: independence proposals of the induced tree. ``published``: Algorithm 1 of the paper with a
+        state at every sum node. ``auto`` decides between exact and frontier from counts, never from a clock.
+    frontier : int, optional
+        Largest number of columns that the frontier kernel sums out.
+    sweeps : int
+        Sweeps for each draw.
+    record_every : int, optional
+        Assignments of every so many draws are recorded; by default as many as fit 200 MB in 4 chains of 1000 draws.
+
+    References
+    ----------
+    Yokoi and Sato (2024), equations 8 to 13 and Algorithm 1.
+    """
+
+    name = "spn"
+    _state_class = SPNStepState
+    kernels = ("auto", "exact", "frontier", "induced_tree", "published")
+
+    def __new__(cls, vars=None, *, model=None, **kwargs):
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        groups = _group_by_spn(vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        kernel=None,
+        frontier=None,
+        sweeps=1,
+        record_every=None,
+    ):
+        from pymc_spn.circuits.chain import Chain
+        from pymc_spn.circuits.distributions import PRIORS
+        from pymc_spn.circuits.schema import chunk_length, digits_dtype
+        from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
+
+        model = pm.modelcontext(model)
+        ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
+        kernel = self.kernels[0] if kernel is None else kernel
+        _check_options(self, kernel, frontier, sweeps, record_every)
+        self.sweeps = sweeps
+        rv = model[self.spn]
+        parameters = rv.owner.op.dist_params(rv.owner)
+        self.state = parameters[5]  # found through the variable: a copied model has its own
+        schema = NetworkSchema.from_json(rv.owner.op.schema)
+        self.chain = Chain(schema, parameters[9].get_value(), kernel, frontier)
+        self.value_names = [v.name for v in model.value_vars]
+        self.parameters = pm.pytensorf.compile(
+            list(model.value_vars),
+            model.replace_rvs_by_values(parameters[:4]),
+            on_unused_input="ignore",
+            **(compile_kwargs or {}),
+        )
+        self.parameters.trust_input = True
+        self.ticket = f"{self.spn}_log_joint"
+        self._own(schema, model, HYPERPARAMETERS, PRIORS)
+        cells = len(self.chain.values) * schema.structure.n_regions
+        dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
+        if record_every is None:
+            record_every = max(1, int(np.ceil(cells * dtype.itemsize * USUAL_DRAWS / MAX_RECORD_BYTES)))
+            if record_every > 1:
+                pm.model.core._log.info(
+                    f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)"
+                )
+        self.chunk = chunk_length(cells, record_every)
+        self.record_every = -(-cells // self.chunk)
+        stats = {
+            f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
+            f"{self.spn}_log_joint": (np.float64, []),
+            f"{self.spn}_moved": (np.float64, []),
+            f"{self.spn}_occupied_nodes": (np.int32, []),
+            f"{self.spn}_occupied_leaves": (np.int32, []),
+            f"{self.spn}_seconds": (np.float64, []),
+        }
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+        self.digits_dtype = dtype
+        self.rng = get_random_generator(rng)
+        self.tune, self.n_draws = True, 0
+        self.digits = np.zeros((0, 0), dtype)
+
+    def _own(self, schema, model, groups, priors):
+        """Which hyperparameters this step moves, and by which prior."""
+        size = max(2, len(schema.columns))
+        self.owned = np.zeros((4, size), np.bool_)
+        self.priors = np.array([priors[g] for g in groups])
+        self.own_values = {}  # group -> (value variable, places in the vector)
+        for i, group in enumerate(groups):
+            name = f"{self.spn}_{group}"
+            value = next((v for v in self.vars if model.values_to_rvs[v].name == name), None)
+            if value is not None:
+                n_all = np.arange(2 if group == "concentration" else len(schema.columns))
+                places = n_all if i < 2 else schema.gaussian_columns
+                self.owned[i, places] = True
+                self.own_values[i] = (value.name, places)
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune, self.n_draws = tune > 0, 0
+        self.digits = np.zeros((0, 0), self.digits_dtype)
+
+    def step(self, point):
+        """One draw: sweeps over the rows, slice updates, the new state handed to the log density."""
+        begin = time.perf_counter()
+        chain = self.chain
+        given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
+        if self.digits.size == 0:
+            chain.start(self.rng, given)
+        else:
+            chain.set_hyperparameters(given)
+        moved = 0.0
+        for _ in range(self.sweeps):
+            moved = chain.sweep(self.rng)
+            given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
+        new = point.copy()
+        for group, (name, places) in self.own_values.items():
+            new[name] = np.log(given[group][places])
+        state = chain.sampler.statistics()
+        self.state.set_value(state, borrow=True)
+        new[self.ticket] = np.asarray(state[0])
+        if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
+            self.digits = chain.sampler.digits(self.digits_dtype)
+        stats = {
+            f"{self.spn}_digits": self._chunk(),
+            f"{self.spn}_log_joint": state[0],
+            f"{self.spn}_moved": moved,
+            f"{self.spn}_occupied_nodes": int(state[1]),
+            f"{self.spn}_occupied_leaves": int(state[3]),
+            f"{self.spn}_seconds": time.perf_counter() - begin,
+        }
+        self.n_draws += not self.tune
+        return new, [stats]
+
+    def _chunk(self):
+        """This draw's part of the recorded assignments."""
+        out = np.zeros(self.chunk, self.digits_dtype)
+        begin = (self.n_draws % self.record_every) * self.chunk
+        part = self.digits.ravel()[begin : begin + self.chunk]
+        out[: part.size] = part
+        return out
+
+    @staticmethod
+    def competence(var, has_grad):
+        """The free variables of `SPN` and nothing else."""
+        return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [
+            TextColumn("{task.fields[log_joint]:,.1f}", table_column=Column("Log joint", ratio=2)),
+            TextColumn("{task.fields[moved]:0.2f}", table_column=Column("Moved", ratio=1)),
+        ]
+        return columns, {"log_joint": [0.0] * n_chains, "moved": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update(stats):
+            moved = next(v for k, v in stats.items() if k.endswith("_moved"))
+            log_joint = next(v for k, v in stats.items() if k.endswith("_log_joint"))
+            return {"log_joint": log_joint, "moved": moved}
+
+        return (update,)
+
+
+class BottomUpSPNStep(TopDownSPNStep):
+    """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
+
+    The sampler of Vergari et al. (2019) and Trapp et al. (2019), which `TopDownSPNStep` is measured against; finite
+    width only. Parameters are those of `TopDownSPNStep` without ``kernel`` and ``frontier``.
+    """
+
+    name = "spn_bottom_up"
+    kernels = ("bottom_up",)
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Never picked by itself."""
+        return Competence.INCOMPATIBLE
+
+
+def _group_by_spn(vars, model):
+    """Value variables by the SPN that owns them."""
+    mine = {v: spn_of(rv) for rv, v in model.rvs_to_values.items() if spn_of(rv) is not None}
+    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
+    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
+    foreign = [v.name for v in chosen if v not in mine]
+    if foreign or not chosen:
+        raise ValueError(f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}")
+    groups = {}
+    for v in chosen:
+        groups.setdefault(mine[v], []).append(v)
+    return groups
+
+
+def _check_options(step, kernel, frontier, sweeps, record_every):
+    if kernel not in step.kernels:
+        raise ValueError(f"kernel must be one of {list(step.kernels)}; got {kernel!r}")
+    for name, value in (("frontier", frontier), ("sweeps", sweeps), ("record_every", record_every)):
+        if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
+
+
+if TopDownSPNStep not in STEP_METHODS:
+    STEP_METHODS.insert(0, TopDownSPNStep)
