@@ -121,7 +121,7 @@ def half_step_log_gamma(a):
 
 @njit(inline="always")
 def digamma(x):
-    """Derivative of lgamma for x > 0 to 2e-14: recurrence up to 8, then the asymptotic series (DLMF 5.11.2)."""
+    """Derivative of lgamma for x > 0 to 2e-14: recurrence to 8, then the asymptotic series (DLMF 5.11.2)."""
     r = 0.0
     while x < 8.0:
         r -= 1.0 / x
