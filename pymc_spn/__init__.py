@@ -9,6 +9,8 @@ modules are imported here; they load neither Numba nor kernels.
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
+from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
+
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit import Circuit as Circuit
     from pymc_spn.circuits.families import Bernoulli as Bernoulli
@@ -16,9 +18,12 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.families import Exponential as Exponential
     from pymc_spn.circuits.families import Gaussian as Gaussian
     from pymc_spn.circuits.families import Poisson as Poisson
+    from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.regions import RegionTree as RegionTree
     from pymc_spn.circuits.regions import complete_tree as complete_tree
     from pymc_spn.circuits.regions import skewed_tree as skewed_tree
+    from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
+    from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -26,6 +31,7 @@ __version__ = metadata.version("pymc-spn")
 
 _PUBLIC = {
     "Bernoulli": "circuits.families",
+    "BottomUpSPNStep": "circuits.step_methods",
     "Categorical": "circuits.families",
     "Circuit": "circuits.circuit",
     "Column": "tables",
@@ -33,7 +39,9 @@ _PUBLIC = {
     "Gaussian": "circuits.families",
     "Poisson": "circuits.families",
     "RegionTree": "circuits.regions",
+    "SPN": "circuits.distributions",
     "Table": "tables",
+    "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.regions",
     "skewed_tree": "circuits.regions",
 }

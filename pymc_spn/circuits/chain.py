@@ -30,7 +30,9 @@ class Chain:
     def __init__(self, schema, values, kernel="auto", frontier=None):
         self.schema, self.values, self.kernel = schema, np.asarray(values, np.float64), kernel
         coded = schema.code(self.values)
-        self.sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
+        self.sampler = Sampler(
+            schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values)
+        )
         self.frontier = max(1, len(schema.columns) // 2) if frontier is None else frontier
         self.explicit = None
         if kernel in ("published", "bottom_up"):
@@ -108,7 +110,9 @@ class Chain:
                 e = s.net.entry[s.net.begin[r] + slot]
                 prior = s.net.prior[e]
                 n = int((inverse == k).sum())
-                table[rows[inverse == k], d] = _draw_leaf(rng, c.family[e], prior, c.n_levels[d], c.offset[d], n)
+                table[rows[inverse == k], d] = _draw_leaf(
+                    rng, c.family[e], prior, c.n_levels[d], c.offset[d], n
+                )
         return table * c.scale + c.centre
 
 

@@ -19,6 +19,7 @@ from pymc_spn.circuits.hyperparameters import GAMMA, LOG_NORMAL
 from pymc_spn.circuits.network import EXPONENTIAL
 from pymc_spn.circuits.ops import STALE, collapsed_log_joint
 from pymc_spn.circuits.palette import choose_coding, complete_palette
+from pymc_spn.circuits.record import write_schema
 from pymc_spn.circuits.regions import RegionTree
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.tables import Column, Table
@@ -62,7 +63,9 @@ class _Ticket(Distribution):
         return pt.zeros(())
 
     def logp(value, zero):
-        return 0.0 * value  # flat but connected: PyMC refuses a continuous variable that the model does not use
+        return (
+            0.0 * value
+        )  # flat but connected: PyMC refuses a continuous variable that the model does not use
 
 
 class SPNRandomVariable(RandomVariable):
@@ -77,7 +80,9 @@ class SPNRandomVariable(RandomVariable):
         self.schema = schema
         super().__init__(**kwargs)
 
-    def rng_fn(self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size):
+    def rng_fn(
+        self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size
+    ):
         if ticket != 0.0:
             raise NotImplementedError(STALE)
         chain = Chain(NetworkSchema.from_json(self.schema), table)
@@ -90,7 +95,9 @@ class _SPNDistribution(Distribution):
     rv_type = SPNRandomVariable
 
     def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table):
-        return collapsed_log_joint(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels)[0]
+        return collapsed_log_joint(
+            concentration, scale, shape, ratio, ticket, state, family, constants, n_levels
+        )[0]
 
 
 def SPN(
@@ -162,9 +169,13 @@ def SPN(
     """
     model = pm.modelcontext(None)
     if not isinstance(structure, RegionTree):
-        raise TypeError(f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}")
+        raise TypeError(
+            f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}"
+        )
     if rounded is not False:
-        raise ValueError(f"rounded must be False: the likelihood of rounded values is not available yet; got {rounded!r}")
+        raise ValueError(
+            f"rounded must be False: the likelihood of rounded values is not available yet; got {rounded!r}"
+        )
     if missing != "marginal":
         raise ValueError(f'missing must be "marginal", which sums missing cells out; got {missing!r}')
     if start not in ("kmeans", "prior"):
@@ -202,11 +213,11 @@ def SPN(
         vectors.append(vector)
     ticket = _Ticket(f"{name}_log_joint")
     ticket.tag.spn_owner = name
-    schema = replace(draft, hyperparameters=hyperparameters).to_json()
+    schema = replace(draft, hyperparameters=hyperparameters)
     compiled = draft.compiled
     state = Chain(draft, table.values).statistics_of_one_cluster()
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
-    rv = SPNRandomVariable(schema=schema)(
+    rv = SPNRandomVariable(schema=schema.to_json())(
         *vectors,
         ticket,
         pytensor.shared(state, name=f"{name}_state", shape=(None,)),
@@ -216,7 +227,7 @@ def SPN(
         data,
     )
     rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
-    pm.Data(f"{name}_schema", np.frombuffer(schema.encode(), np.uint8).astype(np.int16))
+    pm.Data(f"{name}_schema", write_schema(schema))
     return rv
 
 
@@ -236,7 +247,9 @@ def _table(structure: RegionTree, observed: Any) -> Table:
             f"observed must have the structure's columns {list(structure.names)}; missing {missing}, unknown {extra}"
         )
     order = [table.names.index(c) for c in structure.names]
-    return Table(tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index)
+    return Table(
+        tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index
+    )
 
 
 def _refuse_unusable(table: Table) -> None:
@@ -245,7 +258,9 @@ def _refuse_unusable(table: Table) -> None:
         raise ValueError("observed must have at least one row; it has none")
     for d, column in enumerate(table.names):
         if np.isnan(table.values[:, d]).all():
-            raise ValueError(f"observed: column {column!r} has no observed value; leave it out of the structure")
+            raise ValueError(
+                f"observed: column {column!r} has no observed value; leave it out of the structure"
+            )
 
 
 def _check_exponential(schema: NetworkSchema, table: Table) -> None:
@@ -294,7 +309,9 @@ def _variable(name, group, value, schema, size, model):
     is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
     if is_dist and value not in model.deterministics:
         dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        value = model.register_rv(value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None)
+        value = model.register_rv(
+            value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None
+        )
     if value not in model.basic_RVs and value not in model.deterministics:
         raise ValueError(
             f"{group} must be a number or a named variable of the model, so that its draws are kept; "
@@ -303,11 +320,15 @@ def _variable(name, group, value, schema, size, model):
     if value.type.ndim == 0:
         return pt.alloc(value, size), {"variable": value.name}
     if value.type.ndim != 1:
-        raise ValueError(f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions")
+        raise ValueError(
+            f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions"
+        )
     allowed = {size, len(schema.gaussian_columns)} if group in UNUSED else {size}
     length = int(value.shape.eval()[0])
     if length not in allowed:
-        raise ValueError(f"{group} must have length {' or '.join(map(str, sorted(allowed)))}; {value.name!r} has {length}")
+        raise ValueError(
+            f"{group} must have length {' or '.join(map(str, sorted(allowed)))}; {value.name!r} has {length}"
+        )
     return (value if length == size else _spread(value, group, schema)), {"variable": value.name}
 
 

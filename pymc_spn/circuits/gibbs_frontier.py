@@ -104,7 +104,11 @@ def frontier_sweep(rng, net, y, slots, first, frontier, work):
         work.evaluated[:] = -1
         start_from_old(net, row, frontier, work)
         for r in range(row.size):
-            if net.size[r] > frontier and not net.missing[r] and (r == 0 or work.current[net.parent[r]] != FRESH):
+            if (
+                net.size[r] > frontier
+                and not net.missing[r]
+                and (r == 0 or work.current[net.parent[r]] != FRESH)
+            ):
                 move_subtree(rng, net, y[n], r, frontier, work)
         settle(rng, net, y[n], row, frontier, work)
         attach(net, y[n], row)
@@ -196,7 +200,9 @@ def log_empty(net, y, r):
         column = -math.inf
         for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
             prior_slot = net.begin[q] + e - net.entry_ptr[d]
-            column = log_add(column, math.log(net.entry_mass[e] / net.mass[q]) + log_predictive(net, d, prior_slot, y[d]))
+            column = log_add(
+                column, math.log(net.entry_mass[e] / net.mass[q]) + log_predictive(net, d, prior_slot, y[d])
+            )
         total += column
     return total
 

@@ -57,7 +57,9 @@ def slice_update(rng, state, palette, group, d, v, values, prior):
 
 
 @kernel
-def update_hyperparameters(rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio):
+def update_hyperparameters(
+    rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio
+):
     """Redraw every hyperparameter that the step owns, in place.
 
     Parameters

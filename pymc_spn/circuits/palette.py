@@ -198,7 +198,9 @@ def _grid(name, observed, resolution):
     value: Any = resolution.get(name, "auto") if isinstance(resolution, dict) else resolution
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}')
+            raise ValueError(
+                f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}'
+            )
         return find_resolution(observed)
     if not (math.isfinite(value) and value >= 0.0):
         raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
@@ -208,4 +210,6 @@ def _grid(name, observed, resolution):
 def _refuse_unknown(argument, mapping, names):
     unknown = [k for k in mapping if k not in names]
     if unknown:
-        raise ValueError(f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}")
+        raise ValueError(
+            f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}"
+        )

@@ -18,6 +18,9 @@ from pymc_spn.circuits.starts import prior_sweep
 from pymc_spn.circuits.statistics import entry_priors, log_joint, pack_statistics
 
 
+COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
+
+
 class Sampler:
     """Assignments of a table to a region tree, and the moves that redraw them.
 
@@ -42,6 +45,7 @@ class Sampler:
 
     def reset(self):
         """Forget everything: even the sizes of the arrays, which decide when edges are renumbered."""
+        self.n_sweeps = 0
         self.net = build_network(self.structure, self.compiled, len(self.coded))
         self.work = make_frontier_work(self.net)
 
@@ -73,7 +77,10 @@ class Sampler:
             seated = self.slots[:row]
             write_entries(self.net, seated, self.entries[:row])
             labels = seated.copy()
-            while not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated) or self.net.full[0]:
+            while (
+                not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated)
+                or self.net.full[0]
+            ):
                 self._resize(enlarged_capacity(self.net))
 
     def compact(self):
@@ -108,7 +115,9 @@ class Sampler:
         float
             Fraction of rows that moved.
         """
-        self.compact()
+        if self.n_sweeps % COMPACT_EVERY == 0:
+            self.compact()
+        self.n_sweeps += 1
         row = moved = 0
         while True:
             arguments = (rng, self.net, self.coded, self.slots, row)

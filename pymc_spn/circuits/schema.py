@@ -77,7 +77,9 @@ class NetworkSchema:
         """
         fields = json.loads(text)
         if fields.pop("format") != FORMAT:
-            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the network's schema has a format other than {FORMAT}: use the version that wrote it"
+            )
         palette = tuple(
             tuple(FAMILIES[e["family"]](**{k: v for k, v in e.items() if k != "family"}) for e in entries)
             for entries in fields.pop("palette")
@@ -100,7 +102,9 @@ class NetworkSchema:
     def gaussian_columns(self) -> np.ndarray:
         """Indices of the columns that have a Gaussian leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        has = [(c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)]
+        has = [
+            (c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)
+        ]
         return np.flatnonzero(has)
 
     def code(self, values):
@@ -116,13 +120,3 @@ class NetworkSchema:
             out[self.gaussian_columns] = value
             return out
         return np.array(np.broadcast_to(value, size))
-
-
-def digits_dtype(structure, compiled, n_rows):
-    width=structure.n_children.max()
-    P=np.diff(compiled.entry_ptr).max()
-    top = n_rows*P if (structure.n_children==0).any() else max(width,P)
-    return np.dtype(np.min_scalar_type(-int(top)))
-
-def chunk_length(n_cells, record_every):
-    return -(-n_cells // record_every)

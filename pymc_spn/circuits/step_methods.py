@@ -88,7 +88,7 @@ class TopDownSPNStep(BlockedStep):
     ):
         from pymc_spn.circuits.chain import Chain
         from pymc_spn.circuits.distributions import PRIORS
-        from pymc_spn.circuits.schema import chunk_length, digits_dtype
+        from pymc_spn.circuits.record import chunk_length, chunks_per_state, digits_dtype
         from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 
         model = pm.modelcontext(model)
@@ -120,7 +120,7 @@ class TopDownSPNStep(BlockedStep):
                     f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)"
                 )
         self.chunk = chunk_length(cells, record_every)
-        self.record_every = -(-cells // self.chunk)
+        self.record_every = chunks_per_state(cells, self.chunk)
         stats = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
             f"{self.spn}_log_joint": (np.float64, []),
@@ -246,7 +246,9 @@ def _group_by_spn(vars, model):
     chosen = [model.rvs_to_values.get(v, v) for v in chosen]
     foreign = [v.name for v in chosen if v not in mine]
     if foreign or not chosen:
-        raise ValueError(f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}")
+        raise ValueError(
+            f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}"
+        )
     groups = {}
     for v in chosen:
         groups.setdefault(mine[v], []).append(v)

@@ -11,4 +11,6 @@ kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=VECTOR_MATH)
 # Without reference counts. Handing a tuple of sixty arrays from one function to the next costs two atomic operations
 # for each array otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every array, so such a
 # kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that allocates.
-bare_kernel = njit(_nrt=False, cache=True, nogil=True, error_model="numpy", fastmath=VECTOR_MATH)
+bare_kernel = njit(
+    _nrt=False, forceinline=True, cache=True, nogil=True, error_model="numpy", fastmath=VECTOR_MATH
+)
