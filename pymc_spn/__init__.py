@@ -13,12 +13,14 @@ from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit import Circuit as Circuit
+    from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.families import Categorical as Categorical
     from pymc_spn.circuits.families import Exponential as Exponential
     from pymc_spn.circuits.families import Gaussian as Gaussian
     from pymc_spn.circuits.families import Poisson as Poisson
-    from pymc_spn.circuits.distributions import SPN as SPN
+    from pymc_spn.circuits.posterior import SPNPosterior as SPNPosterior
+    from pymc_spn.circuits.record import unpack as unpack
     from pymc_spn.circuits.regions import RegionTree as RegionTree
     from pymc_spn.circuits.regions import complete_tree as complete_tree
     from pymc_spn.circuits.regions import skewed_tree as skewed_tree
@@ -40,10 +42,12 @@ _PUBLIC = {
     "Poisson": "circuits.families",
     "RegionTree": "circuits.regions",
     "SPN": "circuits.distributions",
+    "SPNPosterior": "circuits.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.regions",
     "skewed_tree": "circuits.regions",
+    "unpack": "circuits.record",
 }
 
 __all__ = ["__version__", *_PUBLIC]

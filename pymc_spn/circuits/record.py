@@ -140,7 +140,7 @@ def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
         coords[rows] = table[rows].values
     group = xr.Dataset({"digits": (("chain", "record", rows, f"{name}_region"), digits)}, coords=coords)
     tree["sample_stats"] = xr.DataTree(
-        stats.drop_vars(name + DIGITS).drop_dims(chunks.dims[2], errors="ignore")
+        stats.drop_vars(name + DIGITS).drop_dims(str(chunks.dims[2]), errors="ignore")
     )
     tree[name] = xr.DataTree(group)
     return tree

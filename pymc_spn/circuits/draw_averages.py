@@ -1,0 +1,48 @@
+"""Averages over the draws of the chains: weights, logs of means, and their Monte Carlo standard errors."""
+
+from typing import Any
+
+import numpy as np
+
+
+def log_average(log_weights: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """log sum_s exp(log_weights_s + logs_s) along the first axis; ``-inf`` where every term is."""
+    shaped = logs + log_weights.reshape((-1,) + (1,) * (logs.ndim - 1))
+    top = shaped.max(axis=0)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(shaped - shift).sum(axis=0))
+
+
+def relative_weights(logs: np.ndarray) -> np.ndarray:
+    """exp(logs) along the first axis, scaled to the mean 1; 0 where every term is."""
+    top = logs.max(axis=0)
+    w = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    mean = w.mean(axis=0)
+    return w / np.where(mean > 0, mean, 1.0)
+
+
+def effective_draws(logs: np.ndarray) -> np.ndarray:
+    """(sum w)^2 / sum w^2 of weights exp(logs) along the first axis."""
+    w = relative_weights(logs)
+    return w.sum(axis=0) ** 2 / np.maximum((w**2).sum(axis=0), np.finfo(float).tiny)
+
+
+def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
+    """Standard error of the mean of per-draw values (S, ...) by ArviZ's ESS, as attributes of an answer."""
+    from arviz_stats.base import array_stats
+
+    values = influence.reshape(n_chains, -1, *influence.shape[1:])
+    if values.shape[1] < 4:
+        return {"mcse_chain_note": f"no mcse_chain: {values.shape[1]} draws a chain, 4 are needed"}
+    spread = values.reshape(influence.shape).std(axis=0, ddof=1)
+    flat = values.reshape(n_chains, values.shape[1], -1)
+    ess = array_stats.ess(flat, chain_axis=0, draw_axis=1, method="mean")
+    ess = np.reshape(ess, influence.shape[1:])
+    # values that are constant up to rounding have no error, whatever their ESS
+    constant = ~(spread > 1e-14 * np.abs(influence).max(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.where(constant, 0.0, spread / np.sqrt(ess))
+    if not np.all(np.isfinite(error)):
+        return {"mcse_chain_note": "no mcse_chain: per-draw values are infinite or their ESS is not defined"}
+    return {"mcse_chain": float(error) if error.ndim == 0 else error}
