@@ -29,6 +29,8 @@ def complete_rows(
 ) -> np.ndarray:
     """Completed copies (n, M, D) of rows (M, D), each under its draw of the chain (n, M)."""
     n, n_rows = chosen.shape
+    if chosen.size == 0:
+        return np.empty((n, n_rows, values.shape[1]))
     coded = states.schema.code(values)
     which_row = np.broadcast_to(np.arange(n_rows), chosen.shape).ravel()
     order = np.lexsort((which_row, chosen.ravel()))

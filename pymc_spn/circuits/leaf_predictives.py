@@ -109,7 +109,8 @@ def log_event(leaves: Leaves, event: Any) -> np.ndarray:
 def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (n,) of each leaf's predictive, given that the value lies in the event.
 
-    Levels count by their codes. Leaves that exclude the event get 0.
+    Levels count by their codes. Leaves that exclude the event get 0. A Student t of one degree of freedom or
+    fewer has no mean: its centre, the principal value, stands for it.
     """
     mean, variance = np.empty(leaves.family.size), np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
@@ -119,8 +120,9 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
             mean[which], variance[which] = _weighted(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
-            mean[which] = FAMILY[code].predictive_mean(params)
-            variance[which] = FAMILY[code].predictive_variance(params)
+            mean[which] = params.mu if code == GAUSSIAN else FAMILY[code].predictive_mean(params)
+            spread = FAMILY[code].predictive_variance(params)
+            variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
             mass = np.zeros((np.count_nonzero(which), x.size))
@@ -235,7 +237,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
 def _invert_student(params: NormalGamma, event: Interval, u: np.ndarray) -> np.ndarray:
     """The u-quantile between the ends, by halving in x = mu + scale sinh(w)."""
     scale = Gaussian.predictive_scale(params)
-    low, high = (np.clip(np.arcsinh((v - params.mu) / scale), -690.0, 690.0) for v in event)
+    low, high = (np.clip(np.arcsinh((v - params.mu) / scale), -340.0, 340.0) for v in event)
     log_total = Gaussian.predictive_log_interval(params, event.low, event.high)
     with np.errstate(divide="ignore"):
         target = np.log(u) + log_total

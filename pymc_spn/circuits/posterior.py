@@ -9,22 +9,21 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.completion import choose_draws, complete_rows
-from pymc_spn.circuits.draw_averages import chain_error, effective_draws, log_average, relative_weights
+from pymc_spn.circuits.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.events import (
     Events,
-    describe,
     events_from_json,
     events_to_json,
-    holds,
     intersect,
     points_of,
-    read_events,
     spread_of,
 )
 from pymc_spn.circuits.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.circuits.record import SAVED, read_record, write_record
 from pymc_spn.circuits.recorded_states import RecordedStates
-from pymc_spn.tables import Column, Table, decode
+from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
-class SPNPosterior:
+class SPNPosterior(ConditionedDraws):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
@@ -46,19 +45,6 @@ class SPNPosterior:
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded) or a set of values.
     """
-
-    def __init__(
-        self,
-        states: RecordedStates,
-        kept: Sequence[int] | None = None,
-        evidence: Events | None = None,
-        log_weights: np.ndarray | None = None,
-    ) -> None:
-        self._states, self._schema = states, states.schema
-        self._kept = tuple(range(len(self._schema.columns))) if kept is None else tuple(kept)
-        self._evidence = evidence or {}
-        self._log_weights = np.zeros(states.n_draws) if log_weights is None else log_weights
-        self._known: np.ndarray | None = None
 
     @classmethod
     def from_idata(
@@ -110,16 +96,6 @@ class SPNPosterior:
             f"SPNPosterior({self._schema.name!r}: {len(self._kept)} columns, {len(record.chains)} chains of "
             f"{len(record.draws)} draws{', given ' + given if given else ''})"
         )
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns that the answers are about: not those marginalised or fixed at a value."""
-        return tuple(self._schema.columns[d] for d in self._kept)
-
-    @property
-    def name(self) -> str:
-        """Name of the network in the model."""
-        return self._schema.name
 
     # ---- densities and probabilities
 
@@ -283,8 +259,7 @@ class SPNPosterior:
         impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
         if impossible.any():
             m = int(np.argmax(impossible))
-            row = {d: float(values[m, d]) for d in range(values.shape[1]) if not np.isnan(values[m, d])}
-            self._refuse(f"row {table.index[m]!r}", {**spread_of(self._evidence), **row})
+            self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
         chosen = choose_draws(logs, _count("n", n), rng)
         completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng)
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
@@ -299,7 +274,12 @@ class SPNPosterior:
     # ---- moments
 
     def mean(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Mean of the numeric columns, binary ones as 0 and 1; categorical ones are named in ``left_out``."""
+        """Mean of the numeric columns, binary ones as 0 and 1.
+
+        Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
+        column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
+        with their centre, and the column is named in ``attrs["principal_value"]``.
+        """
         known, numbers, attrs = self._moment_query(given)
         means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
         means = means[:, numbers]
@@ -312,7 +292,12 @@ class SPNPosterior:
         return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws."""
+        """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
+
+        A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
+        such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
+        ``given={"a": (0, 10)}``, makes it finite.
+        """
         known, numbers, attrs = self._moment_query(given)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
         means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
@@ -324,82 +309,14 @@ class SPNPosterior:
         centred = means - np.average(means, axis=0, weights=weight)
         second = covariances + centred[:, :, None] * centred[:, None, :]
         answer = np.average(second, axis=0, weights=weight)
+        infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
+        if infinite:
+            attrs["infinite_variance"] = infinite
         with np.errstate(invalid="ignore"):
             error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
         return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     # ---- below the surface
-
-    @property
-    def _n_chains(self) -> int:
-        return len(self._states.record.chains)
-
-    def _read(self, argument: str, given: Mapping[str, Any] | None) -> Events:
-        return read_events(
-            argument, given, self._schema.columns, self._kept, self._states.compiled.is_density
-        )
-
-    def _given(self, given: Mapping[str, Any] | None) -> Events:
-        """The object's own evidence and what is given now."""
-        now = self._read("given", given)
-        known, clash = intersect(self._evidence, now)
-        if clash is not None:
-            column = self._schema.columns[clash]
-            raise ValueError(
-                f"given: column {column.name!r} cannot be {describe(column, now[clash])}: "
-                f"the posterior is conditioned on it being {describe(column, self._evidence[clash])}"
-            )
-        return known
-
-    def _row(self, known: Events) -> np.ndarray:
-        row = np.full(len(self._schema.columns), np.nan)
-        for d, x in points_of(known).items():
-            row[d] = x
-        return row
-
-    def _embed(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (M, D) of all columns with the points of the evidence, and whether each is within it."""
-        values = np.tile(self._row(self._evidence), (len(table.values), 1))
-        values[:, list(self._kept)] = table.values
-        possible = np.ones(len(values), np.bool_)
-        for d, event in spread_of(self._evidence).items():
-            possible &= holds(event, values[:, d])
-        return values, possible
-
-    def _log_of(self, known: Events, check: bool = True) -> np.ndarray:
-        """Log probability (S,) of points and events under each draw."""
-        if not known:
-            return np.zeros(self._states.n_draws)
-        logs = self._states.log_densities(self._row(known)[None], spread_of(known))[:, 0]
-        if check and logs.max() == -np.inf:
-            self._refuse("given", known)
-        return logs
-
-    def _log_evidence(self) -> np.ndarray:
-        if self._known is None:
-            self._known = self._log_of(self._evidence)
-        return self._known
-
-    def _refuse(self, where: str, known: Events) -> None:
-        """Name the column that makes a condition impossible."""
-        for d, event in known.items():
-            if self._log_of({d: event}, check=False).max() == -np.inf:
-                column = self._schema.columns[d]
-                raise ValueError(
-                    f"{where}: column {column.name!r} cannot be {describe(column, event)}, "
-                    "its probability is zero under every draw"
-                )
-        raise ValueError(f"{where}: {self._in_words(known)} cannot occur together")
-
-    def _in_words(self, known: Events) -> str:
-        columns = self._schema.columns
-        return ", ".join(f"{columns[d].name!r} {describe(columns[d], e)}" for d, e in known.items())
-
-    def _draw_weights(self, known: Events | None = None) -> dict[str, Any]:
-        """The attribute ess_draws where draws are weighted."""
-        logs = (self._log_evidence() if known is None else self._log_of(known)) + self._log_weights
-        weighted = bool(self._evidence or known or np.any(self._log_weights))
-        return {"ess_draws": float(effective_draws(logs))} if weighted else {}
 
     def _moment_query(self, given: Mapping[str, Any] | None) -> tuple[Events, list[int], dict[str, Any]]:
         known = self._given(given)
@@ -408,6 +325,11 @@ class SPNPosterior:
         if not numbers:
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
+        shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
+        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known]
+        tails = [d for d in gaussian if shape[d] <= 0.5]
+        if tails:
+            attrs["principal_value"] = [self._schema.columns[d].name for d in tails]
         if any(isinstance(known.get(d), Interval) for d in numbers):
             attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
         return known, numbers, attrs
@@ -420,24 +342,6 @@ class SPNPosterior:
                 )
             }
         return next(e for e in errors if "mcse_chain" not in e)
-
-    def _labelled(
-        self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any
-    ) -> "xr.DataArray":
-        import xarray as xr
-
-        attrs = {"exactness": "exact", **attrs}
-        if not per_draw:
-            return xr.DataArray(values, coords, list(coords), name, attrs)
-        record = self._states.record
-        shape = (len(record.chains), len(record.draws))
-        return xr.DataArray(
-            np.reshape(values, shape + np.shape(values)[1:]),
-            {"chain": record.chains, "draw": record.draws, **coords},
-            ["chain", "draw", *coords],
-            name,
-            attrs,
-        )
 
 
 def _count(argument: str, n: Any) -> int:

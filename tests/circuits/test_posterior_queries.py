@@ -1,0 +1,378 @@
+"""Queries to the posterior against quadrature over all states, identities, and frequencies of draws."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import pymc_spn as ps
+from pymc_spn.circuits.families import Exponential, GammaRate, Gaussian, NormalGamma, Poisson
+from pymc_spn.circuits.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments
+from pymc_spn.circuits.network import EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.tables import decode
+from tests import reference_queries
+from tests.circuits.hand_made_records import schema_of, tree_of
+from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
+
+PROBLEMS = ["palette", "missing", "depths", "infinite_missing"]
+SIGMAS = 5.0  # standard errors that a frequency or mean may be off
+
+# event, given; in the words of the user and of the reference (levels as codes)
+QUERIES = {
+    "palette": [
+        ({"x0": (0.5, 2.0), "x1": {"a", "c"}}, {"x2": (1, None)}, {0: (0.5, 2.0), 1: {0, 2}}, {2: (1, None)}),
+        ({"x1": "b", "x2": {0, 3}}, {"x0": (None, 1.5)}, {1: 1, 2: {0, 3}}, {0: (None, 1.5)}),
+        ({"x0": (1, 3)}, {"x1": "c", "x2": 2}, {0: (1, 3)}, {1: 2, 2: 2}),
+    ],
+    "missing": [
+        ({"x0": (0.5, 2.0)}, {"x1": 1, "x2": (0, 1)}, {0: (0.5, 2.0)}, {1: 1, 2: (0, 1)}),
+        ({"x0": 0.7, "x1": {0}}, {"x2": (2.5, 6)}, {0: 0.7, 1: {0}}, {2: (2.5, 6)}),
+        ({"x2": 4}, {"x0": 1.1}, {2: 4}, {0: 1.1}),
+    ],
+    "depths": [({"x0": (-1, 1), "x1": (0.5, None)}, None, {0: (-1, 1), 1: (0.5, None)}, None)],
+    "infinite_missing": [
+        ({"x0": (None, 1.0), "x2": (1, None)}, {"x1": {1}}, {0: (None, 1.0), 2: (1, None)}, {1: {1}}),
+        ({"x1": 1}, {"x0": (3, 30)}, {1: 1}, {0: (3, 30)}),
+    ],
+}
+CASES = [(name, *query) for name, queries in QUERIES.items() for query in queries]
+
+
+# ---- probabilities
+@pytest.mark.parametrize(("name", "event", "given", "ref_event", "ref_given"), CASES)
+def test_probability_is_that_of_all_states(name, event, given, ref_event, ref_given):
+    post, problem = posterior_of(name), problem_of(name)
+    found = post.probability(event, given)
+    assert found == pytest.approx(reference_queries.probability(problem, ref_event, ref_given), rel=1e-9)
+    assert found.attrs["exactness"] == "exact" and found.attrs["mcse_chain"] >= 0
+    if given:
+        joint, known = post.probability(event | given), post.probability(given)
+        assert float(found) * float(known) == pytest.approx(float(joint), rel=1e-12)
+        assert post.condition(given).probability(event) == pytest.approx(float(found), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_probabilities_add_up(name):
+    post = posterior_of(name)
+    assert post.probability({}) == pytest.approx(1.0, abs=1e-12)
+    assert post.probability(
+        {c.name: (None, None) for c in post.columns if c.levels is None}
+    ) == pytest.approx(1.0)
+    for column in post.columns:
+        if column.levels is not None:
+            parts = [float(post.probability({column.name: level}, {"x0": (0, 1)})) for level in column.levels]
+            assert sum(parts) == pytest.approx(1.0, abs=1e-12)
+            assert post.probability({column.name: set(column.levels)}) == pytest.approx(1.0, abs=1e-12)
+        else:
+            low, high = (
+                float(post.probability({column.name: e})) for e in [(None, 1), (np.nextafter(1, 2), None)]
+            )
+            assert low + high == pytest.approx(1.0, abs=1e-12)
+
+
+def two_draws():
+    """Two draws of one chain with hyperparameters that make them differ, on the problem with gaps."""
+    problem = problem_of("missing")
+    digits = np.zeros((1, 2, 3, 5), np.int8)
+    digits[0, 1, :, 0] = [0, 1, 1]
+    return ps.SPNPosterior.from_idata(
+        tree_of(schema_of(problem), problem.X, digits, [[[1.0, 1.0], [3.0, 0.2]]], [[1.0, 0.4]])
+    )
+
+
+def test_a_condition_weights_the_draws_by_hand():
+    post = two_draws()
+    event, given = {"x0": (0.5, 2.0)}, {"x1": 1, "x2": 3}
+    joint, known, ratio = (
+        post.probability(*q, per_draw=True) for q in [(event | given,), (given,), (event, given)]
+    )
+    np.testing.assert_allclose(ratio, joint / known, rtol=1e-12)
+    found = post.probability(event, given)
+    assert found == pytest.approx(float(joint.sum() / known.sum()), rel=1e-12)
+    assert abs(float(found - ratio.mean())) > 1e-4  # the average of ratios is something else
+    assert found.attrs["ess_draws"] == pytest.approx(float(known.sum() ** 2 / (known**2).sum()))
+    means = post.mean(given, per_draw=True)
+    np.testing.assert_allclose(post.mean(given), np.average(means, axis=1, weights=known[0])[0], rtol=1e-12)
+    assert "mcse_chain_note" in found.attrs
+    row = pd.DataFrame({"x0": [1.0], "x1": [1], "x2": [3]})
+    df = pd.DataFrame({"x0": [1.0]})
+    conditional = post.condition(given).log_density(df)
+    np.testing.assert_allclose(
+        conditional, post.log_density(row) - np.log(float(post.probability(given))), rtol=1e-12
+    )
+
+
+def test_an_event_in_a_column_that_is_known_to_lie_in_an_interval():
+    post = posterior_of("missing")
+    within = post.condition({"x0": (0.5, 2.0), "x2": {1, 2, 3}})
+    assert [c.name for c in within.columns] == ["x0", "x1", "x2"]
+    part, whole = (float(post.probability({"x0": e, "x2": {1, 2, 3}})) for e in [(1.0, 2.0), (0.5, 2.0)])
+    assert within.probability({"x0": (1.0, 9.0)}) == pytest.approx(part / whole, rel=1e-12)
+    assert within.probability({"x0": (3.0, 9.0)}) == 0.0
+    assert within.probability({"x2": 7}) == 0.0
+    rows = pd.DataFrame({"x0": [1.0, 3.0, np.nan], "x1": [1, 1, 1], "x2": [2.0, 2.0, np.nan]})
+    logs = within.log_density(rows)
+    exact = post.log_density(rows)[0] - np.log(whole)
+    assert logs[0] == pytest.approx(float(exact), rel=1e-12) and logs[1] == -np.inf
+    joint = post.probability({"x1": 1, "x0": (0.5, 2.0), "x2": {1, 2, 3}})
+    assert logs[2] == pytest.approx(np.log(float(joint) / whole), rel=1e-12)
+    assert np.isneginf(within.log_density(rows, per_draw=True).values[..., 1]).all()
+
+
+def test_a_marginal_is_the_joint_with_the_others_missing():
+    post = posterior_of("palette")
+    pair = post.marginal(["x2", "x0"])
+    assert [c.name for c in pair.columns] == ["x0", "x2"]
+    df = pd.DataFrame({"x0": [1, 2], "x1": [None, None], "x2": [0, 5]})
+    np.testing.assert_array_equal(pair.log_density(df[["x0", "x2"]]), post.log_density(df))
+    assert list(pair.sample(3, random_seed=1).columns) == ["x0", "x2"]
+    np.testing.assert_array_equal(pair.mean(), post.mean())
+
+
+# ---- moments
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("known", ["nothing", "point", "interval"])
+def test_mean_and_cov_are_those_of_all_states(name, known):
+    post, problem = posterior_of(name), problem_of(name)
+    numbers = [d for d, c in enumerate(post.columns) if c.kind != "categorical"]
+    given, ref = None, None
+    if known == "interval":
+        given, ref = {"x0": (0.2, 1.5)}, {0: (0.2, 1.5)}
+    elif known == "point":
+        last = len(post.columns) - 1
+        given, ref = {f"x{last}": 2}, {last: 2.0}
+    mean, cov = post.mean(given), post.cov(given)
+    exact = reference_queries.mean(problem, ref)
+    spread = reference_queries.covariance(problem, ref)[np.ix_(numbers, numbers)]
+    np.testing.assert_allclose(mean, exact[numbers], rtol=1e-7)
+    np.testing.assert_allclose(cov, spread, rtol=1e-6, atol=1e-7)
+    assert mean["column"].values.tolist() == [post.columns[d].name for d in numbers]
+    assert mean.attrs.get("left_out", []) == [c.name for c in post.columns if c.kind == "categorical"]
+    if known == "interval" and post.columns[0].kind != "categorical":
+        assert mean.attrs["exactness"] == "numerical" and mean.attrs["tolerance"] == 1e-8
+
+
+def test_the_mean_of_conditional_means_is_the_mean():
+    post = posterior_of("palette")
+    parts = {level: float(post.probability({"x1": level})) for level in "abc"}
+    total = sum(p * post.mean({"x1": level}) for level, p in parts.items())
+    np.testing.assert_allclose(total, post.mean(), rtol=1e-12)
+
+
+def test_tails_too_heavy_for_a_variance_are_named():
+    problem = problem_of("depths")
+    schema = schema_of(problem)
+    schema.hyperparameters["leaf_shape"] = {"fixed": [0.4, 0.9]}
+    digits = np.zeros((1, 5, 3, 3), np.int8)
+    post = ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, np.ones((1, 5, 2)), np.ones((1, 5))))
+    assert np.isfinite(post.mean()).all() and post.mean().attrs["principal_value"] == ["x0"]
+    cov = post.cov()
+    assert cov.attrs["infinite_variance"] == ["x0", "x1"] and np.isfinite(cov.values[0, 1])
+    bounded = post.cov(given={"x0": (0, 9), "x1": (-9, 9)})
+    assert np.isfinite(bounded).all() and "infinite_variance" not in bounded.attrs
+
+
+T3 = NormalGamma(np.array([0.5, -3.0]), np.array([0.4, 7.0]), np.array([1.5, 40.0]), np.array([2.0, 9.0]))
+LOMAX = GammaRate(np.array([2.5, 30.0]), np.array([1.5, 40.0]))
+COUNTS = GammaRate(np.array([2.0, 900.0]), np.array([0.05, 3.0]))
+
+
+@pytest.mark.parametrize(
+    ("code", "params", "event"),
+    [
+        (GAUSSIAN, T3, Interval(-1.0, 2.0)),
+        (GAUSSIAN, T3, Interval(0.999, 1.001)),
+        (GAUSSIAN, T3, Interval(-np.inf, 1.0)),
+        (GAUSSIAN, T3, Interval(5.0, np.inf)),
+        (GAUSSIAN, T3, Interval(-1e5, 1e5)),
+        (EXPONENTIAL, LOMAX, Interval(-1.0, 0.3)),
+        (EXPONENTIAL, LOMAX, Interval(2.0, np.inf)),
+        (POISSON, COUNTS, Interval(3.5, 20.0)),
+        (POISSON, COUNTS, Interval(100.0, 900.0)),
+        (POISSON, COUNTS, Interval(250.0, np.inf)),
+    ],
+)
+def test_leaves_within_an_interval(code, params, event):
+    """Moments by quadrature of the predictive density, draws by their distribution function."""
+    family = {GAUSSIAN: Gaussian, EXPONENTIAL: Exponential, POISSON: Poisson}[code]
+    table = np.zeros((2, 4))
+    table[:, : len(params)] = np.array(params).T
+    leaves = Leaves(np.full(2, code), table)
+    mean, variance = leaf_moments(leaves, event)
+    rng = np.random.default_rng(4)
+    for i in range(2):
+        one = type(params)(*(p[i] for p in params))
+        if code == POISSON:
+            x = np.arange(max(np.ceil(event.low), 0), min(event.high, 20_000) + 1)
+            w = np.exp(Poisson.predictive_log_density(one, x))
+            exact = [np.sum(x * w) / w.sum(), np.sum(x**2 * w) / w.sum()]
+        else:
+            low = max(event.low, 0.0) if code == EXPONENTIAL else event.low
+            centre = float(family.predictive_mean(one))
+            steps = [c for c in centre + np.arange(-5.0, 6.0) if low < c < event.high]
+            masses = [integral(family, one, [low, *steps, event.high], power) for power in range(3)]
+            exact = [masses[1] / masses[0], masses[2] / masses[0]]
+        assert mean[i] == pytest.approx(exact[0], rel=1e-8)
+        assert variance[i] + mean[i] ** 2 == pytest.approx(exact[1], rel=2e-7)
+        assert variance[i] >= 0
+        drawn = draw_in_event(
+            Leaves(np.full(2000, code), np.repeat(table[i : i + 1], 2000, axis=0)), event, rng
+        )
+        assert drawn.min() >= event.low and drawn.max() <= event.high
+        if code != POISSON:
+            share = family.predictive_interval(one, event.low, drawn)
+            share = share / family.predictive_interval(one, event.low, event.high)
+            assert stats.kstest(share, "uniform").pvalue > 1e-4
+        else:
+            assert abs(drawn.mean() - mean[i]) < SIGMAS * np.sqrt(variance[i] / 2000)
+
+
+def integral(family, params, cuts, power):
+    def density(x):
+        return x**power * np.exp(family.predictive_log_density(params, x))
+
+    return sum(integrate.quad(density, a, b, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
+
+
+# ---- simulation
+@pytest.mark.parametrize(("name", "event", "given"), [case[:3] for case in CASES])
+def test_frequencies_of_draws_are_probabilities(name, event, given):
+    n = 20_000
+    post = posterior_of(name)
+    drawn = post.sample(n, given=given, random_seed=7)
+    assert [str(t) for t in drawn.dtypes] == [
+        "float64" if c.name == "x0" and name == "palette" else c.dtype for c in post.columns
+    ]
+    for what, known in [(event, None), (given or {}, 1.0)]:
+        inside = np.ones(n, bool)
+        asked = {k: v for k, v in what.items() if not (isinstance(v, float) and known is None)}
+        for column, e in asked.items():
+            x = drawn[column]
+            if isinstance(e, tuple):
+                inside &= (x >= (-np.inf if e[0] is None else e[0])) & (
+                    x <= (np.inf if e[1] is None else e[1])
+                )
+            else:
+                inside &= x.isin(e if isinstance(e, set) else {e})
+        p = float(post.probability(asked, given)) if known is None else known
+        assert abs(inside.mean() - p) <= SIGMAS * np.sqrt(p * (1 - p) / n)
+
+
+def test_seeds():
+    post = posterior_of("missing")
+    same = [post.sample(20, {"x0": (0.1, None)}, random_seed=s) for s in (1, 1, 2, np.random.default_rng(1))]
+    pd.testing.assert_frame_equal(same[0], same[1])
+    pd.testing.assert_frame_equal(same[0], same[3])
+    assert not same[0].equals(same[2])
+
+
+def test_imputed_cells_follow_their_conditional_law():
+    post, n = posterior_of("palette"), 4_000
+    gaps = pd.DataFrame(
+        {"x0": [2, None, 1], "x1": ["b", None, None], "x2": [np.nan, 4.0, 0.0]}, index=[7, 5, 9]
+    )
+    before = gaps.copy()
+    completed = post.impute(gaps, n=n, random_seed=2)
+    pd.testing.assert_frame_equal(gaps, before)
+    assert len(completed) == n and completed[0].index.tolist() == [7, 5, 9]
+    assert not completed[0].isna().any().any() and list(completed[0].columns) == ["x0", "x1", "x2"]
+    assert all((c.loc[7, ["x0", "x1"]] == [2, "b"]).all() and c.loc[5, "x2"] == 4 for c in completed[:50])
+    for label, event, given in [
+        (7, {"x2": {0, 1}}, {"x0": 2, "x1": "b"}),
+        (5, {"x1": "a"}, {"x2": 4}),
+        (5, {"x0": (1.5, None)}, {"x2": 4}),
+        (9, {"x1": "c"}, {"x0": 1, "x2": 0}),
+    ]:
+        ((column, what),) = event.items()
+        cells = pd.Series([c.at[label, column] for c in completed])
+        inside = (
+            cells >= what[0]
+            if isinstance(what, tuple)
+            else cells.isin(what if isinstance(what, set) else {what})
+        )
+        p = float(post.probability(event, given))
+        assert abs(inside.mean() - p) < SIGMAS * np.sqrt(p * (1 - p) / n)
+
+
+def test_imputing_keeps_observed_cells_bit_for_bit():
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite"))
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame(rng.gamma(1.0, 1.0, (30, 2)), columns=["x1", "x0"]).mask(rng.random((30, 2)) < 0.3)
+    for frame in post.impute(df, n=3, random_seed=1):
+        assert list(frame.columns) == ["x1", "x0"]
+        seen = df.notna().to_numpy()
+        np.testing.assert_array_equal(frame.to_numpy()[seen], df.to_numpy()[seen])
+        assert frame.notna().all().all()
+
+
+@pytest.mark.parametrize("name", ["palette", "depths", "infinite_missing"])
+def test_drawn_circuits_average_to_the_collapsed_predictive(name):
+    post, n = posterior_of(name), 1500
+    rows = np.where(np.isnan(problem_of(name).X[:2]), 1.0, problem_of(name).X[:2])
+    df = decode(rows, post.columns)
+    circuits = post.draw_circuits(n, random_seed=5)
+    densities = np.exp([c.log_density(df).values for c in circuits])
+    off = densities.mean(axis=0) - np.exp(post.log_density(df).values)
+    assert (np.abs(off) < SIGMAS * densities.std(axis=0) / np.sqrt(n)).all()
+    assert all(0.0 < c.unoccupied_mass < 1.0 for c in circuits)
+    one = circuits[0]
+    assert one.circuit.columns == post.columns and (one.chain, one.draw) in [(0, d) for d in range(10_000)]
+    if name == "palette":  # small and finite: every copy of every node
+        structure = post._states.structure
+        sizes = {c.name: len(p) for c, p in zip(post.columns, post._schema.palette, strict=True)}
+        assert one.circuit.n_nodes == structure.n_nodes(sizes)
+
+
+# ---- refusals
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        ({"x9": 1}, r"given names column 'x9'; the columns are \['x0', 'x1', 'x2'\]"),
+        ({"x1": (0, 1)}, "column 'x1' is binary, give a set of levels"),
+        ({"x0": {0.5}}, "column 'x0' is continuous, a set of values has probability zero"),
+        ({"x0": (2, 1)}, r"low must not exceed high, column 'x0' has \(2, 1\)"),
+        ({"x0": (1, 2, 3)}, r"an interval is \(low, high\), column 'x0'"),
+        ({"x2": set()}, "the set of column 'x2' is empty"),
+        ({"x1": 3}, "column 'x1'.*unseen level"),
+        ({"x0": -1.0}, "column 'x0'.*needs values > 0, got -1.0"),
+        ({"x2": (0.2, 0.8)}, r"given: column 'x2' cannot be within \(0.2, 0.8\), its probability is zero"),
+        ({"x0": (1.0, 1.0)}, r"given: column 'x0' cannot be within \(1, 1\), its probability is zero"),
+        ({"x2": (-5, -1)}, r"given: column 'x2' cannot be within \(-5, -1\)"),
+    ],
+)
+def test_conditions_that_cannot_be(ask, message):
+    post = posterior_of("missing")
+    for query in (post.mean, post.condition, lambda given: post.sample(1, given=given)):
+        with pytest.raises(ValueError, match=message):
+            query(given=ask)
+
+
+def test_conditions_that_contradict_each_other():
+    post = posterior_of("missing").condition({"x0": (0.5, 1.0), "x1": 1})
+    with pytest.raises(ValueError, match=r"column 'x0' cannot be within \(2, 3\): .* within \(0.5, 1\)"):
+        post.mean(given={"x0": (2, 3)})
+    with pytest.raises(ValueError, match="given names column 'x1'; the columns are"):
+        post.mean(given={"x1": 1})
+    with pytest.raises(ValueError, match=r"row 4: column 'x0' cannot be 5.0: .* within \(0.5, 1\)"):
+        post.impute(pd.DataFrame({"x0": [0.7, 5.0], "x2": [1, 1]}, index=[3, 4]))
+    for refused in (post.log_likelihood, lambda: post.draw_circuits(1)):
+        with pytest.raises(ValueError, match="needs the posterior as sampled"):
+            refused()
+
+
+def test_other_arguments_are_refused():
+    post = posterior_of("palette")
+    with pytest.raises(TypeError, match="event must map column names"):
+        post.probability(["x0"])
+    with pytest.raises(TypeError, match="column 'x0' must have a value"):
+        post.probability({"x0": [1, 2]})
+    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
+        post.sample(-1)
+    with pytest.raises(ValueError, match="columns names 'z'"):
+        post.marginal(["z"])
+    with pytest.raises(TypeError, match="columns must be a list of names"):
+        post.marginal("x0")
+    with pytest.raises(ValueError, match="moments need a numeric column"):
+        post.marginal(["x1"]).mean()
