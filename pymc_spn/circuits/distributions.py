@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import pymc as pm
 import pytensor
@@ -27,7 +28,7 @@ from pymc_spn.tables import Column, Table
 PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
     "concentration": (GAMMA, 2.0, 1.0),
     "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
-    "leaf_shape": (LOG_NORMAL, float(np.log(UNUSED["leaf_shape"])), 1.0),
+    "leaf_shape": (LOG_NORMAL, float(np.log(UNUSED["leaf_shape"])), 0.5),
     "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
 }
 
@@ -89,6 +90,24 @@ class SPNRandomVariable(RandomVariable):
         return chain.draw_prior_table(rng, (concentration, scale, shape, ratio))
 
 
+@numba_core_rv_funcify.register(SPNRandomVariable)
+def _(op, node):
+    def draw(rng, *parameters):
+        return op.rng_fn(rng, *parameters, None)
+
+    @numba_njit
+    def table(
+        rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed
+    ):
+        with numba.objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
+            out = draw(
+                rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed
+            )
+        return out
+
+    return table, None
+
+
 class _SPNDistribution(Distribution):
     """Registers the log density of `SPNRandomVariable`; variables are made by `SPN`."""
 
@@ -138,7 +157,7 @@ def SPN(
         Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
         LogNormal(log 0.3, 1) prior.
     leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
-        a0 and rho0 of Gaussian leaves. None learns them for each column with LogNormal(log 1.5, 1) and
+        a0 and rho0 of Gaussian leaves. None learns them for each column with LogNormal(log 1.5, 0.5) and
         LogNormal(log 0.05, 1) priors. A dict names every column with Gaussian leaves.
     resolution : "auto", float or dict
         Recording grid d of the columns with Gaussian leaves; b0 >= a0 d^2 / 12. "auto" finds it from the data; 0
@@ -217,7 +236,7 @@ def SPN(
     compiled = draft.compiled
     state = Chain(draft, table.values).statistics_of_one_cluster()
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
-    rv = SPNRandomVariable(schema=schema.to_json())(
+    _, rv = SPNRandomVariable(schema=schema.to_json())(
         *vectors,
         ticket,
         pytensor.shared(state, name=f"{name}_state", shape=(None,)),
@@ -225,6 +244,8 @@ def SPN(
         compiled.constants,
         compiled.n_levels,
         data,
+        rng=pt.random.shared_rng(seed=None),
+        return_next_rng=True,
     )
     rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
     pm.Data(f"{name}_schema", write_schema(schema))

@@ -5,6 +5,7 @@ are reported in the units of the data (the log Jacobian is added to the log join
 """
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ DEFAULT_ENTRY = {
     "binary": Bernoulli(),
     "categorical": Categorical(),
 }
+MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
 ALLOWED_KINDS = {
     Gaussian: ("real", "positive", "count"),
     Exponential: ("positive",),
@@ -80,7 +82,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
     _refuse_unknown("leaves", leaves, names)
     if isinstance(resolution, dict):
         _refuse_unknown("resolution", resolution, names)
-    palette, grids = [], np.zeros(len(columns))
+    palette, grids, excess = [], np.zeros(len(columns)), {}
     for d, column in enumerate(columns):
         entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
         entries = list(entries) if isinstance(entries, list | tuple) else [entries]
@@ -100,7 +102,9 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
         observed = values[~np.isnan(values[:, d]), d]
         if any(isinstance(e, Gaussian) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
+            excess[column.name] = tie_excess(observed, grids[d])
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
+    _warn_of_ties(excess)
     return palette, grids
 
 
@@ -198,18 +202,42 @@ def _grid(name, observed, resolution):
     value: Any = resolution.get(name, "auto") if isinstance(resolution, dict) else resolution
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(
-                f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}'
-            )
+            raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}')
         return find_resolution(observed)
     if not (math.isfinite(value) and value >= 0.0):
         raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
     return float(value)
 
 
+def tie_excess(observed, grid):
+    """How many times more frequent equal values are than the recording grid explains; 0 where ties are few.
+
+    On a grid d, a smooth density with standard deviation s makes about d / (2 sqrt(pi) s) of all pairs of rows equal.
+    """
+    spread = observed.std() if observed.size else 0.0
+    if spread == 0.0:
+        return 0.0
+    counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
+    tied = (counts * (counts - 1.0)).sum() / 2.0
+    explained = grid / (2.0 * math.sqrt(math.pi) * spread) * observed.size * (observed.size - 1.0) / 2.0
+    if tied <= MIN_TIES:
+        return 0.0
+    return tied / explained if explained > 0.0 else math.inf
+
+
+def _warn_of_ties(excess):
+    spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
+    if spiky:
+        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
+        warnings.warn(
+            f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
+            "put spikes of density on them. Declare such a column a count or categorical, or raise its resolution",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def _refuse_unknown(argument, mapping, names):
     unknown = [k for k in mapping if k not in names]
     if unknown:
-        raise ValueError(
-            f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}"
-        )
+        raise ValueError(f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}")

@@ -77,10 +77,7 @@ class Sampler:
             seated = self.slots[:row]
             write_entries(self.net, seated, self.entries[:row])
             labels = seated.copy()
-            while (
-                not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated)
-                or self.net.full[0]
-            ):
+            while not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated) or self.net.full[0]:
                 self._resize(enlarged_capacity(self.net))
 
     def compact(self):
@@ -131,6 +128,11 @@ class Sampler:
             if row == len(self.coded):
                 return moved / max(row, 1)
             self.compact()  # a region ran full: make room and go on
+
+    def n_occupied_leaves(self):
+        """Leaves that hold data."""
+        used = (self.net.top - self.net.n_free)[self.structure.leaf_region]
+        return int((used - np.diff(self.compiled.entry_ptr)).sum())
 
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
