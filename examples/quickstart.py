@@ -58,7 +58,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", default="quickstart.png", help="where the figure is written")
     parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--tune", type=int, default=500)
+    parser.add_argument("--tune", type=int, default=300)
     arguments = parser.parse_args()
     rng = np.random.default_rng(SEED)
     complete, train, gaps, test = split_and_blank(wine_table(), rng)
@@ -75,7 +75,7 @@ def main():
             chains=4,
             cores=2,
             random_seed=SEED,
-            spn={"sweeps": 5},
+            spn={"sweeps": 20},
             progressbar=False,
         )
         print(f"sampling took {time.perf_counter() - begin:.0f} s, compilation included\n")

@@ -39,12 +39,8 @@ def network_value(problem: Problem, state: State, leaf_value: LeafValue) -> np.n
             n_entries = problem.palette_size(region)
             children += [(alpha / n_entries, entry, ()) for entry in range(n_entries)]
         else:
-            children = [
-                (len(on_label[c]) + problem.child_mass(region, c), c, on_label[c]) for c in range(width)
-            ]
-        return sum(mass * child_value(region, label, block) for mass, label, block in children) / (
-            len(rows) + alpha
-        )
+            children = [(len(on_label[c]) + problem.child_mass(region, c), c, on_label[c]) for c in range(width)]
+        return sum(mass * child_value(region, label, block) for mass, label, block in children) / (len(rows) + alpha)
 
     def child_value(region: Region, label: int, rows: tuple[int, ...]):
         if region.column is not None:

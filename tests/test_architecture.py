@@ -39,9 +39,7 @@ def violations(package: Path) -> list[str]:
         if n_lines > LONGEST_MODULE:
             found.append(f"{place}: {n_lines} lines, more than {LONGEST_MODULE}")
         found += [
-            f"{place}: the name '{part}' says nothing"
-            for part in place.with_suffix("").parts
-            if part in EMPTY_NAMES
+            f"{place}: the name '{part}' says nothing" for part in place.with_suffix("").parts if part in EMPTY_NAMES
         ]
         if place.name == "__init__.py" and len(place.parts) == 1:
             continue  # the public names may come from every room

@@ -250,9 +250,7 @@ def test_leave_one_out_is_what_harmonic_means_over_states_say():
     states, posterior = all_states(problem), np.array(list(enumerate_states(problem).values()))
     for n in range(len(problem.X)):
         shorter = without_row(problem, n)
-        per_state = [
-            log_predictive(shorter, state[:n] + state[n + 1 :], problem.X[n : n + 1])[0] for state in states
-        ]
+        per_state = [log_predictive(shorter, state[:n] + state[n + 1 :], problem.X[n : n + 1])[0] for state in states]
         harmonic = -math.log((posterior * np.exp(-np.array(per_state))).sum())
         assert harmonic == pytest.approx(log_leave_one_out(problem, n), abs=1e-10)
 

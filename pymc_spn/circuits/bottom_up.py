@@ -178,9 +178,7 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
                 i = edge + c
                 family = palette.family[par.entry[i]]
                 if family == DISCRETE:
-                    u -= par.level_value[
-                        par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)
-                    ]
+                    u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
                 else:
                     t = y - par.centre[i]
                     term = par.lead[i] - t * t * par.curvature[i] + y * par.slope[i]

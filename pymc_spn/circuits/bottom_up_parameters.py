@@ -33,16 +33,14 @@ class Parameters(NamedTuple):
     shape: np.ndarray  # (E+K+L,) with the data of the current trees
     log_gamma: np.ndarray  # (E+K+L,)
     scratch: np.ndarray  # (3, E+K+L)
-    count: np.ndarray  # (L,) data in the leaf
+    n_data: np.ndarray  # (L,) data in the leaf
     s1: np.ndarray  # (L,) their sum
     s2: np.ndarray  # (L,) and sum of squares
     log_norm: np.ndarray  # (S,)
     weight: np.ndarray  # (E,) weights of the edges
     log_weight: np.ndarray  # (E,) in nats
     entry: np.ndarray  # (L,) palette entry of the leaf
-    cell_begin: (
-        np.ndarray
-    )  # (D,) level v of leaf l of column d: cell_begin[d] + l n_levels[d] + v, l within d
+    cell_begin: np.ndarray  # (D,) level v of leaf l of column d: cell_begin[d] + l n_levels[d] + v, l within d
     lead: np.ndarray  # (L,)
     centre: np.ndarray  # (L,)
     curvature: np.ndarray  # (L,)
@@ -87,9 +85,7 @@ def install_priors(parameters, layout, palette, shares, prior):
     n_edges, n_cells = parameters.weight.size, parameters.level_term.size
     for r, share in enumerate(shares):
         begin = layout.edge_begin[r]
-        parameters.prior_shape[begin : begin + layout.n_nodes[r] * share.size] = np.tile(
-            share, layout.n_nodes[r]
-        )
+        parameters.prior_shape[begin : begin + layout.n_nodes[r] * share.size] = np.tile(share, layout.n_nodes[r])
     for d, r in enumerate(layout.leaf_region):
         begin, n = layout.edge_begin[r], layout.n_nodes[r] * layout.width[r]
         entry, n_levels = parameters.entry[begin : begin + n], palette.n_levels[d]
@@ -97,9 +93,7 @@ def install_priors(parameters, layout, palette, shares, prior):
         discrete = palette.family[entry] == DISCRETE
         parameters.prior_shape[n_edges + n_cells + begin :][:n] = np.where(discrete, 1.0, lead)
         cells = n_edges + parameters.cell_begin[d]
-        parameters.prior_shape[cells : cells + n * n_levels] = np.repeat(
-            np.where(discrete, lead, 1.0), n_levels
-        )
+        parameters.prior_shape[cells : cells + n * n_levels] = np.repeat(np.where(discrete, lead, 1.0), n_levels)
 
 
 @kernel
@@ -129,7 +123,7 @@ def gather_statistics(par, layout, palette, y, digits):
     n_edges = par.weight.size
     first_leaf = n_edges + par.level_term.size
     par.shape[:] = par.prior_shape
-    par.count[:] = 0.0
+    par.n_data[:] = 0.0
     par.s1[:] = 0.0
     par.s2[:] = 0.0
     child = np.empty(digits.shape[1], np.int64)
@@ -149,7 +143,7 @@ def gather_statistics(par, layout, palette, y, digits):
                 par.shape[n_edges + par.cell_begin[d] + child[r] * palette.n_levels[d] + int(y[d, n])] += 1.0
                 continue
             x = y[d, n] if family == GAUSSIAN else y[d, n] + palette.offset[d]
-            par.count[e] += 1.0
+            par.n_data[e] += 1.0
             par.s1[e] += x
             par.s2[e] += x * x
             par.shape[first_leaf + e] += 0.5 if family == GAUSSIAN else 1.0 if family == EXPONENTIAL else x
@@ -209,7 +203,7 @@ def draw_leaves(rng, par, layout, palette, d):
                 par.log_gamma[first_variate + begin : first_variate + end],
                 par.entry[begin:end] == e,
                 par.prior[e],
-                par.count[begin:end],
+                par.n_data[begin:end],
                 par.s1[begin:end],
                 par.s2[begin:end],
                 par.lead[begin:end],
@@ -246,7 +240,7 @@ def draw_rates(par, begin, end, entry, family, offset, log_gamma):
     for i in range(begin, end):
         if par.entry[i] != entry:
             continue
-        log_rate = log_gamma[i] - math.log(b + (par.s1[i] if family == EXPONENTIAL else par.count[i]))
+        log_rate = log_gamma[i] - math.log(b + (par.s1[i] if family == EXPONENTIAL else par.n_data[i]))
         rate = math.exp(log_rate)
         par.centre[i] = 0.0
         par.curvature[i] = 0.0

@@ -15,9 +15,7 @@ from pymc_spn.circuits.network import DISCRETE, GAUSSIAN, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import kernel
 
-BLOCK = (
-    32  # rows at a time: four registers of eight, enough independent work to hide an exponential's latency
-)
+BLOCK = 32  # rows at a time: four registers of eight, enough independent work to hide an exponential's latency
 # A column with at most so many distinct values gets its univariate nodes tabulated once per sweep.
 TABLE_VALUES, TABLE_CELLS = 256, 1 << 18
 _ROUND = 6755399441055744.0  # 1.5 * 2**52, low bits zero: adding it rounds to an integer held in the low bits
@@ -114,9 +112,7 @@ def tabulate_column(par, layout, palette, points, d):
     begin = points.table_begin[d]
     table = points.table[begin : begin + stride * layout.n_nodes[r]].reshape((layout.n_nodes[r], stride))
     n_values = points.n_values[d] - 1
-    mix_leaves(
-        par, layout, palette, d, points.values[d, :stride], points.values_log_factorial[d, :stride], table
-    )
+    mix_leaves(par, layout, palette, d, points.values[d, :stride], points.values_log_factorial[d, :stride], table)
     n_levels = palette.n_levels[d]
     if n_levels > 0:
         for k in range(layout.n_nodes[r]):
@@ -144,10 +140,7 @@ def mix_leaves(par, layout, palette, d, y, log_factorial, out):
     first = layout.edge_begin[r]
     last = first + layout.n_nodes[r] * layout.width[r]
     lead = par.lead[first:last]
-    if (
-        palette.entry_ptr[d + 1] - palette.entry_ptr[d] == 1
-        and palette.family[palette.entry_ptr[d]] == GAUSSIAN
-    ):
+    if palette.entry_ptr[d + 1] - palette.entry_ptr[d] == 1 and palette.family[palette.entry_ptr[d]] == GAUSSIAN:
         mix_gaussians(lead, par.centre[first:last], par.curvature[first:last], layout.width[r], y, out)
     else:
         family = palette.family[par.entry[first:last]]
@@ -216,9 +209,7 @@ def evaluate_block(par, layout, palette, points, value, missing, first):
         begin = layout.node_begin[r]
         end = begin + layout.n_nodes[r]
         if points.tabulated[d]:
-            table = points.table[
-                points.table_begin[d] : points.table_begin[d] + points.stride[d] * (end - begin)
-            ]
+            table = points.table[points.table_begin[d] : points.table_begin[d] + points.stride[d] * (end - begin)]
             index = points.value_index[d, first : first + BLOCK]
             read_table(table.reshape((end - begin, points.stride[d])), index, value[begin:end])
             continue

@@ -87,12 +87,8 @@ class Circuit:
             raise ValueError("a circuit must have at least one node, got an empty kind")
         for name, expected in (("child_ptr", n + 1), ("leaf_column", n), ("leaf_family", n)):
             if getattr(self, name).size != expected:
-                raise ValueError(
-                    f"{name} must have {expected} entries for {n} nodes, got {getattr(self, name).size}"
-                )
-        _refuse(
-            self.kind, (self.kind < 0) | (self.kind > LEAF), "kind must be 0 (sum), 1 (product) or 2 (leaf)"
-        )
+                raise ValueError(f"{name} must have {expected} entries for {n} nodes, got {getattr(self, name).size}")
+        _refuse(self.kind, (self.kind < 0) | (self.kind > LEAF), "kind must be 0 (sum), 1 (product) or 2 (leaf)")
         degree = np.diff(self.child_ptr)
         if self.child_ptr[0] != 0 or self.child_ptr[-1] != self.children.size or np.any(degree < 0):
             raise ValueError(f"child_ptr must rise from 0 to the number of edges ({self.children.size})")
@@ -121,9 +117,7 @@ class Circuit:
             )
         orphan = np.bincount(self.children, minlength=n)[1:] == 0
         if np.any(orphan):
-            raise ValueError(
-                f"every node but the root must be a child, node {int(np.argmax(orphan)) + 1} is none"
-            )
+            raise ValueError(f"every node but the root must be a child, node {int(np.argmax(orphan)) + 1} is none")
         bad_column = np.where(
             is_leaf, (self.leaf_column < 0) | (self.leaf_column >= len(self.columns)), self.leaf_column != -1
         )
@@ -307,9 +301,7 @@ class Circuit:
             if kind == SUM:
                 continue
             sizes = np.bitwise_count(bits[self.children[edges]]).sum(axis=1, dtype=np.int64)
-            wrong = np.add.reduceat(sizes, starts) != np.bitwise_count(bits[nodes]).sum(
-                axis=1, dtype=np.int64
-            )
+            wrong = np.add.reduceat(sizes, starts) != np.bitwise_count(bits[nodes]).sum(axis=1, dtype=np.int64)
             if not np.any(wrong):
                 continue
             node = int(nodes[np.argmax(wrong)])
@@ -338,9 +330,7 @@ class Circuit:
         if overlap is not None:
             node, first, second = overlap
             why = (
-                "no leaf_support is given"
-                if self.leaf_support is None
-                else "no column's leaf_support keeps them apart"
+                "no leaf_support is given" if self.leaf_support is None else "no column's leaf_support keeps them apart"
             )
             raise ValueError(
                 f"circuit is not deterministic: children {first} and {second} of sum {node} overlap, {why}"

@@ -65,9 +65,7 @@ class ConditionedDraws:
         return len(self._states.record.chains)
 
     def _read(self, argument: str, given: Mapping[str, Any] | None) -> Events:
-        return read_events(
-            argument, given, self._schema.columns, self._kept, self._states.compiled.is_density
-        )
+        return read_events(argument, given, self._schema.columns, self._kept, self._states.compiled.is_density)
 
     def _given(self, given: Mapping[str, Any] | None) -> Events:
         """The object's own evidence and what is given now."""
@@ -142,9 +140,7 @@ class ConditionedDraws:
         weighted = bool(self._evidence or known or np.any(self._log_weights))
         return {"ess_draws": float(effective_draws(logs))} if weighted else {}
 
-    def _labelled(
-        self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any
-    ) -> "xr.DataArray":
+    def _labelled(self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any) -> "xr.DataArray":
         import xarray as xr
 
         attrs = {"exactness": "exact", **attrs}

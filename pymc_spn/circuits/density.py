@@ -22,9 +22,7 @@ def log_density(
     log_weights = _checked_weights(circuit, log_weights)
     parameters = _checked_parameters(circuit, leaf_parameters)
     edge_weight = np.zeros(circuit.n_edges)
-    edge_weight[circuit.kind[np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))] == SUM] = (
-        log_weights
-    )
+    edge_weight[circuit.kind[np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))] == SUM] = log_weights
     result = np.empty(values.shape[0])
     block = max(1, BLOCK_VALUES // circuit.n_nodes)
     for start in range(0, values.shape[0], block):
@@ -90,9 +88,7 @@ def _checked_parameters(circuit: Circuit, leaf_parameters: Mapping[str, np.ndarr
         given = np.asarray(leaf_parameters[name], dtype=np.float64)
         leaves = circuit.leaves_of(name)
         if given.ndim != 2 or given.shape[0] != leaves.size:
-            raise ValueError(
-                f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}"
-            )
+            raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
         problem = FAMILIES[name].parameter_problem(given)
         if problem is not None:
             row, rule = problem
@@ -111,9 +107,7 @@ def _check_support(circuit: Circuit, values: np.ndarray, out: np.ndarray) -> Non
             continue
         x = values[:, circuit.leaf_column[leaf]]
         if isinstance(support, int):
-            inside = np.array(
-                [v >= 0 and v == int(v) and bool(support >> int(v) & 1) for v in np.nan_to_num(x)]
-            )
+            inside = np.array([v >= 0 and v == int(v) and bool(support >> int(v) & 1) for v in np.nan_to_num(x)])
         else:
             inside = (x >= support[0]) & (x <= support[1])
         wrong = ~inside & ~np.isnan(x) & (out[leaf] > -np.inf)

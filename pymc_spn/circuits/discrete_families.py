@@ -211,9 +211,7 @@ class Poisson:
 def _log_at_least(alpha: np.ndarray, beta: np.ndarray, k: np.ndarray) -> np.ndarray:
     """log P(X >= k) of the negative binomial, k > 0 or infinite."""
     finite = np.where(np.isinf(k) | (k < 1), 1.0, k)
-    inside = log_betainc(
-        alpha, finite, beta / (beta + 1.0), -np.log1p(1.0 / beta), -np.log1p(beta), upper=True
-    )
+    inside = log_betainc(alpha, finite, beta / (beta + 1.0), -np.log1p(1.0 / beta), -np.log1p(beta), upper=True)
     return np.where(np.isinf(k), -np.inf, np.where(k < 1, 0.0, inside))
 
 
@@ -309,9 +307,7 @@ class _Levels:
         return np.argmax(np.asarray(params.alpha), axis=-1).astype(np.float64)
 
     @classmethod
-    def predictive_draw(
-        cls, params: DirichletLevels, rng: np.random.Generator, size: Any = None
-    ) -> np.ndarray:
+    def predictive_draw(cls, params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Random codes (float64) of shape `size`, or of the parameters."""
         p = cls.predictive_probabilities(params)
         cumulative = np.cumsum(p, axis=-1)[..., :-1]  # the last level takes what rounding leaves
@@ -353,9 +349,7 @@ class Bernoulli(_Levels):
     def draw_parameters(params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Leaf parameters (..., 1): the probability of level 1."""
         alpha = np.asarray(params.alpha, dtype=np.float64)
-        return rng.beta(alpha[..., 1], alpha[..., 0], size=alpha.shape[:-1] if size is None else size)[
-            ..., None
-        ]
+        return rng.beta(alpha[..., 1], alpha[..., 0], size=alpha.shape[:-1] if size is None else size)[..., None]
 
     @staticmethod
     def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
@@ -413,11 +407,7 @@ class Categorical(_Levels):
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         wrong = ~((parameters >= 0).all(axis=1) & (np.abs(parameters.sum(axis=1) - 1.0) < 1e-6))
-        return (
-            (int(np.argmax(wrong)), "probabilities must be at least 0 and add up to 1")
-            if np.any(wrong)
-            else None
-        )
+        return (int(np.argmax(wrong)), "probabilities must be at least 0 and add up to 1") if np.any(wrong) else None
 
 
 def _codes(p: np.ndarray, x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,6 +1,5 @@
 """`SPN`: a Bayesian sum-product network over the rows of a table, as an observed variable of a PyMC model."""
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -64,9 +63,7 @@ class _Ticket(Distribution):
         return pt.zeros(())
 
     def logp(value, zero):
-        return (
-            0.0 * value
-        )  # flat but connected: PyMC refuses a continuous variable that the model does not use
+        return 0.0 * value  # flat but connected: PyMC refuses a continuous variable that the model does not use
 
 
 class SPNRandomVariable(RandomVariable):
@@ -74,16 +71,14 @@ class SPNRandomVariable(RandomVariable):
 
     name, dtype = "spn", "float64"
     signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d)->(n,d)"
-    __props__ = ("name", "signature", "dtype", "inplace", "schema")
+    __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
     _print_name = ("SPN", "\\operatorname{SPN}")
 
     def __init__(self, schema="", **kwargs):
         self.schema = schema
         super().__init__(**kwargs)
 
-    def rng_fn(
-        self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size
-    ):
+    def rng_fn(self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size):
         if ticket != 0.0:
             raise NotImplementedError(STALE)
         chain = Chain(NetworkSchema.from_json(self.schema), table)
@@ -96,13 +91,9 @@ def _(op, node):
         return op.rng_fn(rng, *parameters, None)
 
     @numba_njit
-    def table(
-        rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed
-    ):
+    def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed):
         with numba.objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
-            out = draw(
-                rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed
-            )
+            out = draw(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed)
         return out
 
     return table, None
@@ -114,9 +105,7 @@ class _SPNDistribution(Distribution):
     rv_type = SPNRandomVariable
 
     def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table):
-        return collapsed_log_joint(
-            concentration, scale, shape, ratio, ticket, state, family, constants, n_levels
-        )[0]
+        return collapsed_log_joint(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels)[0]
 
 
 def SPN(
@@ -268,9 +257,7 @@ def _table(structure: RegionTree, observed: Any) -> Table:
             f"observed must have the structure's columns {list(structure.names)}; missing {missing}, unknown {extra}"
         )
     order = [table.names.index(c) for c in structure.names]
-    return Table(
-        tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index
-    )
+    return Table(tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index)
 
 
 def _refuse_unusable(table: Table) -> None:
@@ -279,9 +266,7 @@ def _refuse_unusable(table: Table) -> None:
         raise ValueError("observed must have at least one row; it has none")
     for d, column in enumerate(table.names):
         if np.isnan(table.values[:, d]).all():
-            raise ValueError(
-                f"observed: column {column!r} has no observed value; leave it out of the structure"
-            )
+            raise ValueError(f"observed: column {column!r} has no observed value; leave it out of the structure")
 
 
 def _check_exponential(schema: NetworkSchema, table: Table) -> None:
@@ -330,9 +315,7 @@ def _variable(name, group, value, schema, size, model):
     is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
     if is_dist and value not in model.deterministics:
         dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        value = model.register_rv(
-            value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None
-        )
+        value = model.register_rv(value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None)
     if value not in model.basic_RVs and value not in model.deterministics:
         raise ValueError(
             f"{group} must be a number or a named variable of the model, so that its draws are kept; "
@@ -341,9 +324,7 @@ def _variable(name, group, value, schema, size, model):
     if value.type.ndim == 0:
         return pt.alloc(value, size), {"variable": value.name}
     if value.type.ndim != 1:
-        raise ValueError(
-            f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions"
-        )
+        raise ValueError(f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions")
     allowed = {size, len(schema.gaussian_columns)} if group in UNUSED else {size}
     length = int(value.shape.eval()[0])
     if length not in allowed:

@@ -69,19 +69,13 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         if len(what) != 2:
             raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
         if column.kind in LEVEL_KINDS:
-            raise ValueError(
-                f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}"
-            )
-        low, high = (
-            default if v is None else float(v) for v, default in zip(what, (-math.inf, math.inf), strict=True)
-        )
+            raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
+        low, high = (default if v is None else float(v) for v, default in zip(what, (-math.inf, math.inf), strict=True))
         if not low <= high:
             raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
         return None if low == -math.inf and high == math.inf else Interval(low, high)
     if not np.isscalar(what) and what is not None and what is not pd.NA:
-        raise TypeError(
-            f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}"
-        )
+        raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
     if pd.isna(what):
         return None
     return float(encode(pd.Series([what]), column)[0])

@@ -141,9 +141,7 @@ def finish_nodes(net, r, totals, counts, n_edges):
     if last - first == 1:
         empty = net.value[begin + first]
         net.empty_value[r] = empty
-        divide_by_mass(
-            totals, counts, n_edges, net.width[r], net.entry_share[first] * empty, mass * empty, mass
-        )
+        divide_by_mass(totals, counts, n_edges, net.width[r], net.entry_share[first] * empty, mass * empty, mass)
         return
     empty = 0.0
     for e in range(first, last):

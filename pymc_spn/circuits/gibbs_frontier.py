@@ -104,11 +104,7 @@ def frontier_sweep(rng, net, y, slots, first, frontier, work):
         work.evaluated[:] = -1
         start_from_old(net, row, frontier, work)
         for r in range(row.size):
-            if (
-                net.size[r] > frontier
-                and not net.missing[r]
-                and (r == 0 or work.current[net.parent[r]] != FRESH)
-            ):
+            if net.size[r] > frontier and not net.missing[r] and (r == 0 or work.current[net.parent[r]] != FRESH):
                 move_subtree(rng, net, y[n], r, frontier, work)
         settle(rng, net, y[n], row, frontier, work)
         attach(net, y[n], row)

@@ -57,9 +57,7 @@ def slice_update(rng, state, palette, group, d, v, values, prior):
 
 
 @kernel
-def update_hyperparameters(
-    rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio
-):
+def update_hyperparameters(rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio):
     """Redraw every hyperparameter that the step owns, in place.
 
     Parameters
@@ -88,9 +86,7 @@ def update_hyperparameters(
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if owned[group, d]:
                 v = math.log(values[group - 1])
-                values[group - 1] = math.exp(
-                    slice_update(rng, state, palette, group, d, v, values, priors[group])
-                )
+                values[group - 1] = math.exp(slice_update(rng, state, palette, group, d, v, values, priors[group]))
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]

@@ -31,9 +31,7 @@ def refresh_leaf(net, d, slot, n):
     family = net.entry_family[e]
     prior = net.prior[e]
     if family == GAUSSIAN:
-        mean, rho, a, b = gaussian_posterior(
-            n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3]
-        )
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
         width = 2.0 * b * (rho + 1.0) / rho
         net.log_scale[slot] = net.half_step[d, n] - 0.5 * (LOG_PI + fast_log(width))
         net.power[slot] = a + 0.5

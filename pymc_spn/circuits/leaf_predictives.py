@@ -151,9 +151,7 @@ def _count_moments(params: GammaRate, event: Interval) -> tuple[np.ndarray, np.n
     if high - low <= SUMMED:
         x = np.arange(low, math.floor(high) + 1.0)
         logs = Poisson.predictive_log_density(GammaRate(*(v[:, None] for v in params)), x)
-        return _weighted(
-            x, np.exp(logs - logs.max(axis=1, keepdims=True)) if x.size else np.zeros(logs.shape)
-        )
+        return _weighted(x, np.exp(logs - logs.max(axis=1, keepdims=True)) if x.size else np.zeros(logs.shape))
     alpha, beta = params
     total = Poisson.predictive_log_interval(params, low, high)
     first = Poisson.predictive_log_interval(GammaRate(alpha + 1.0, beta), low - 1.0, high - 1.0) - total
@@ -170,9 +168,7 @@ def _student_moments(params: NormalGamma, event: Interval) -> tuple[np.ndarray, 
     mean, variance = _by_quadrature(low, high, dof, np.sinh, lambda w: np.log(np.cosh(w)))
     unbounded = math.isinf(event.low) or math.isinf(event.high)
     if unbounded:
-        infinite = np.where(
-            math.isinf(event.low) & math.isinf(event.high), np.nan, math.copysign(np.inf, event.high)
-        )
+        infinite = np.where(math.isinf(event.low) & math.isinf(event.high), np.nan, math.copysign(np.inf, event.high))
         mean = np.where(dof > 1.0, mean, infinite)
         variance = np.where(dof > 2.0, variance, np.inf)
     return params.mu + width * mean, width**2 * variance

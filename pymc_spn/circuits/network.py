@@ -37,9 +37,7 @@ class Network(NamedTuple):
     # palette
     entry_ptr: np.ndarray  # (D+1,) palette entries of column d: entry_ptr[d]:entry_ptr[d+1]
     entry_family: np.ndarray  # (E,) family code
-    entry_copies: (
-        np.ndarray
-    )  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
+    entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
     column_kind: np.ndarray  # (D,) VECTOR, LEVELS or GENERAL
     n_levels: np.ndarray  # (D,) levels of a discrete column, else 0
     offset: np.ndarray  # (D,) centre / scale: coded value + offset = x / scale, what Exponential leaves see
@@ -48,9 +46,7 @@ class Network(NamedTuple):
     share: np.ndarray  # (R,) mass of one child of a finite inner node, 0 for an infinite one
     entry_mass: np.ndarray  # (E,) total mass of the entry's copies in a sum node
     entry_share: np.ndarray  # (E,) mass of one copy, 0 in an infinite node
-    prior: (
-        np.ndarray
-    )  # (E, 4) Gaussian (mu0, rho0, a0, b0); gamma (alpha, beta); Dirichlet (alpha_k, K alpha_k)
+    prior: np.ndarray  # (E, 4) Gaussian (mu0, rho0, a0, b0); gamma (alpha, beta); Dirichlet (alpha_k, K alpha_k)
     half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), Gaussian columns
     # slots
     begin: np.ndarray  # (R,) first slot of the region; univariate regions come first
@@ -71,9 +67,7 @@ class Network(NamedTuple):
     node_first: np.ndarray  # first edge of the node, -1 if it has none
     node_edges: np.ndarray  # number of occupied edges
     node_value: np.ndarray
-    occupied_begin: (
-        np.ndarray
-    )  # (D,) occupied copies of entry p in node k of column d: occupied[begin + k P + p]
+    occupied_begin: np.ndarray  # (D,) occupied copies of entry p in node k of column d: occupied[begin + k P + p]
     occupied: np.ndarray
     # leaves
     entry: np.ndarray  # (L,) palette entry

@@ -57,9 +57,7 @@ def refresh_region(net, r):
             net.weight[i] = net.edge_count[i] + net.share[r] if net.edge_count[i] > 0 else 0.0
             continue
         net.weight[i] = net.edge_count[i] + net.entry_share[net.entry[i]] if net.edge_count[i] > 0 else 0.0
-        if net.entry_family[net.entry[i]] != DISCRETE and (
-            net.edge_count[i] > 0 or i < begin + n_prior_slots(net, d)
-        ):
+        if net.entry_family[net.entry[i]] != DISCRETE and (net.edge_count[i] > 0 or i < begin + n_prior_slots(net, d)):
             refresh_leaf(net, d, i, net.edge_count[i])
 
 

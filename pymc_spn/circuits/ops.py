@@ -68,9 +68,7 @@ collapsed_log_joint = CollapsedLogJoint()
 @register_funcify_default_op_cache_key(CollapsedLogJoint)
 def _(op, node, **kwargs):
     @numba_njit
-    def collapsed_log_joint_numba(
-        concentration, scale, shape, ratio, ticket, state, family, constants, n_levels
-    ):
+    def collapsed_log_joint_numba(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels):
         if ticket.item() != 0.0 and ticket.item() != state[0]:
             raise RuntimeError(STALE)
         gradient = np.empty(2 + 3 * scale.size)

@@ -47,9 +47,7 @@ class SPNPosterior(ConditionedDraws):
     """
 
     @classmethod
-    def from_idata(
-        cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None
-    ) -> "SPNPosterior":
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "SPNPosterior":
         """Read the result of ``pm.sample``, or what `save` wrote.
 
         Parameters
@@ -129,9 +127,7 @@ class SPNPosterior(ConditionedDraws):
             logs = self._states.log_densities(values[part], spread_of(self._evidence))
             answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
             weight = relative_weights(logs + self._log_weights[:, None])
-            errors.append(
-                chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains)
-            )
+            errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
         attrs = self._joined_errors(errors)
         return self._labelled("log_density", answer, rows, False, **self._draw_weights(), **attrs)
 
@@ -212,9 +208,7 @@ class SPNPosterior(ConditionedDraws):
             raise ValueError("columns must name at least one column, got none")
         return SPNPosterior(self._states, kept, self._evidence, self._log_weights)
 
-    def draw_circuits(
-        self, n: int, random_seed: int | np.random.Generator | None = None
-    ) -> "list[DrawnCircuit]":
+    def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
         """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
 
         Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
@@ -244,9 +238,7 @@ class SPNPosterior(ConditionedDraws):
         completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
         return decode(completed[:, list(self._kept)], self.columns)
 
-    def impute(
-        self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None
-    ) -> list[pd.DataFrame]:
+    def impute(self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None) -> list[pd.DataFrame]:
         """Completed copies of a table: missing cells drawn given the observed ones of their row.
 
         Each row's draws of the chain are weighted by the density of what is observed in it. Observed cells
@@ -336,11 +328,7 @@ class SPNPosterior(ConditionedDraws):
 
     def _joined_errors(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
         if all("mcse_chain" in e for e in errors):
-            return {
-                "mcse_chain": np.concatenate(
-                    [np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)]
-                )
-            }
+            return {"mcse_chain": np.concatenate([np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)])}
         return next(e for e in errors if "mcse_chain" not in e)
 
 

@@ -262,9 +262,7 @@ def draw_value(rng, net, d, slot):
     prior = net.prior[e]
     n = net.edge_count[slot]
     if family == GAUSSIAN:
-        mean, rho, a, b = gaussian_posterior(
-            n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3]
-        )
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
         return mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
     if family == DISCRETE:
         r = net.leaf_region[d]

@@ -123,9 +123,7 @@ def student_without(y, n, s1, s2, half_step, prior, e):
     A function of numbers: a call that hands over a tuple of arrays copies it, which costs more than the
     formula.
     """
-    mean, rho, a, b = gaussian_posterior(
-        n, s1 - y, s2 - y * y, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3]
-    )
+    mean, rho, a, b = gaussian_posterior(n, s1 - y, s2 - y * y, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3])
     width = 2.0 * b * (rho + 1.0) / rho
     t = y - mean
     return half_step - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)

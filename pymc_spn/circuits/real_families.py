@@ -136,10 +136,7 @@ class Gaussian:
         """log P(low <= X <= high), accurate for narrow cells and far tails."""
         scale = Gaussian.predictive_scale(params)
         dof, low, high, mu, scale = np.broadcast_arrays(
-            *(
-                np.asarray(v, dtype=np.float64)
-                for v in (2.0 * np.asarray(params.a), low, high, params.mu, scale)
-            )
+            *(np.asarray(v, dtype=np.float64) for v in (2.0 * np.asarray(params.a), low, high, params.mu, scale))
         )
         z_low, z_high = (low - mu) / scale, (high - mu) / scale
         mirrored = z_low > -z_high  # work in the lower tail, where the cdf keeps its digits
@@ -151,11 +148,7 @@ class Gaussian:
         a, b = np.where(finite, low, mu), np.where(finite, high, mu)
         broadcast = NormalGamma(mu, params.rho, params.a, params.b)
         ends = Gaussian.predictive_log_density(broadcast, a), Gaussian.predictive_log_density(broadcast, b)
-        narrow = (
-            finite
-            & ((b - a) / scale < 0.25 * np.minimum(1.0, np.sqrt(dof)))
-            & (np.abs(ends[0] - ends[1]) < 0.5)
-        )
+        narrow = finite & ((b - a) / scale < 0.25 * np.minimum(1.0, np.sqrt(dof))) & (np.abs(ends[0] - ends[1]) < 0.5)
         if np.any(narrow & (b > a)):
             inner = np.stack([Gaussian.predictive_log_density(broadcast, a + t * (b - a)) for t in NODES])
             top = inner.max(axis=0)
@@ -198,9 +191,7 @@ class Gaussian:
     def predictive_draw(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Random values of shape `size`, or of the parameters."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        return params.mu + Gaussian.predictive_scale(params) * rng.standard_t(
-            2.0 * np.asarray(params.a), size=size
-        )
+        return params.mu + Gaussian.predictive_scale(params) * rng.standard_t(2.0 * np.asarray(params.a), size=size)
 
     @staticmethod
     def draw_parameters(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
@@ -226,11 +217,7 @@ class Gaussian:
         if parameters.shape[1] != 2:
             return 0, "rows must be (mean, standard deviation)"
         wrong = ~(np.isfinite(parameters).all(axis=1) & (parameters[:, 1] > 0))
-        return (
-            (int(np.argmax(wrong)), "mean must be finite, standard deviation positive")
-            if np.any(wrong)
-            else None
-        )
+        return (int(np.argmax(wrong)), "mean must be finite, standard deviation positive") if np.any(wrong) else None
 
 
 def _log_lower_tail(dof: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -241,9 +228,7 @@ def _log_lower_tail(dof: np.ndarray, z: np.ndarray) -> np.ndarray:
     if np.any(lost):
         nu, t2 = dof[lost], np.square(z[lost])
         result = np.array(result)
-        result[lost] = -np.log(2.0) + log_betainc(
-            0.5 * nu, 0.5, nu / (nu + t2), -np.log1p(t2 / nu), -np.log1p(nu / t2)
-        )
+        result[lost] = -np.log(2.0) + log_betainc(0.5 * nu, 0.5, nu / (nu + t2), -np.log1p(t2 / nu), -np.log1p(nu / t2))
     return result
 
 
@@ -318,9 +303,7 @@ class Exponential:
     def predictive_cdf(params: GammaRate, x: Any) -> np.ndarray:
         """P(X <= x)."""
         x = np.asarray(x, dtype=np.float64)
-        return -np.expm1(
-            -np.asarray(params.alpha) * np.log1p(np.where(x < 0, 0.0, x) / np.asarray(params.beta))
-        )
+        return -np.expm1(-np.asarray(params.alpha) * np.log1p(np.where(x < 0, 0.0, x) / np.asarray(params.beta)))
 
     @staticmethod
     def predictive_log_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
@@ -330,9 +313,7 @@ class Exponential:
         stop = np.asarray(high, dtype=np.float64)
         empty = ~(stop > start)
         begin, width = np.where(empty, 0.0, start), np.where(empty, 1.0, stop - np.where(empty, 0.0, start))
-        result = -alpha * np.log1p(begin / beta) + np.log(
-            -np.expm1(-alpha * np.log1p(width / (beta + begin)))
-        )
+        result = -alpha * np.log1p(begin / beta) + np.log(-np.expm1(-alpha * np.log1p(width / (beta + begin))))
         return np.where(empty, -np.inf, result)
 
     @staticmethod

@@ -42,9 +42,7 @@ def digits_dtype(structure: Any, palette: Any, n_rows: int) -> np.dtype:
     """
     n_entries = np.ones(structure.n_regions, np.int64)
     n_entries[structure.leaf_region] = np.diff(palette.entry_ptr)
-    width = np.where(
-        structure.n_children > 0, np.maximum(structure.n_children, n_entries), n_rows * n_entries
-    )
+    width = np.where(structure.n_children > 0, np.maximum(structure.n_children, n_entries), n_rows * n_entries)
     largest = int(width.max()) - 1
     return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(t).max)
 
@@ -84,9 +82,7 @@ def network_names(idata: "xr.DataTree") -> list[str]:
         return []
     stats = idata.children.get("sample_stats")
     found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
-    return [
-        n for n in found if (stats is not None and n + DIGITS in stats.data_vars) or _is_unpacked(idata, n)
-    ]
+    return [n for n in found if (stats is not None and n + DIGITS in stats.data_vars) or _is_unpacked(idata, n)]
 
 
 def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
@@ -139,9 +135,7 @@ def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
     if rows in table.coords:
         coords[rows] = table[rows].values
     group = xr.Dataset({"digits": (("chain", "record", rows, f"{name}_region"), digits)}, coords=coords)
-    tree["sample_stats"] = xr.DataTree(
-        stats.drop_vars(name + DIGITS).drop_dims(str(chunks.dims[2]), errors="ignore")
-    )
+    tree["sample_stats"] = xr.DataTree(stats.drop_vars(name + DIGITS).drop_dims(str(chunks.dims[2]), errors="ignore"))
     tree[name] = xr.DataTree(group)
     return tree
 
@@ -150,9 +144,7 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
     """The name that was asked for, or the only one."""
     names = network_names(idata)
     if not names:
-        raise ValueError(
-            "the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits"
-        )
+        raise ValueError("the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits")
     if name is None:
         if len(names) > 1:
             raise ValueError(f"the tree holds several sum-product networks, give name=, one of {names}")
@@ -262,8 +254,7 @@ def write_record(record: Record, query: str) -> "xr.DataTree":
     table = xr.Dataset({name: ((rows, columns), record.table)}, coords=coords)
     draws = {"chain": record.chains, "draw": record.draws}
     variables = {
-        v: (("chain", "draw", *(f"{v}_dim_{i}" for i in range(x.ndim - 2))), x)
-        for v, x in record.variables.items()
+        v: (("chain", "draw", *(f"{v}_dim_{i}" for i in range(x.ndim - 2))), x) for v, x in record.variables.items()
     }
     digits = xr.Dataset(
         {"digits": (("chain", "record", rows, f"{name}_region"), record.digits)},

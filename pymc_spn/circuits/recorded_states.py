@@ -35,8 +35,7 @@ class RecordedStates:
         n_rows, n_regions = record.digits.shape[2:]
         self.digits = record.digits.reshape(-1, n_rows, n_regions)
         self.hyperparameters = [
-            np.ascontiguousarray(record.hyperparameters[k]).reshape(len(self.digits), -1)
-            for k in HYPERPARAMETERS
+            np.ascontiguousarray(record.hyperparameters[k]).reshape(len(self.digits), -1) for k in HYPERPARAMETERS
         ]
         self._sampler: Any = None
         self._kept: dict[int, Any] = {}
@@ -103,9 +102,7 @@ class RecordedStates:
         no_event = np.zeros(len(self.structure.columns), np.bool_), np.zeros(1)
         for s in range(self.n_draws):
             sampler = self.load(s)
-            predictive_kernels.leave_one_out(
-                sampler.net, self.coded, sampler.slots, sampler.entries, *no_event, out[s]
-            )
+            predictive_kernels.leave_one_out(sampler.net, self.coded, sampler.slots, sampler.entries, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
 
     def moments(

@@ -81,17 +81,14 @@ class RegionTree:
         for name in ("begin", "end", "n_children"):
             if getattr(self, name).size != n_regions:
                 raise ValueError(
-                    f"{name} must have one entry per region ({n_regions}, from parent), "
-                    f"got {getattr(self, name).size}"
+                    f"{name} must have one entry per region ({n_regions}, from parent), got {getattr(self, name).size}"
                 )
         if not np.array_equal(np.sort(self.order), np.arange(n_columns)):
             raise ValueError(f"order must be a permutation of 0..{n_columns - 1}, got {self.order.tolist()}")
         if n_regions == 0 or self.parent[0] != -1:
             raise ValueError("parent must start with the root, parent[0] = -1")
         if self.begin[0] != 0 or self.end[0] != n_columns:
-            raise ValueError(
-                f"the root region must hold all {n_columns} columns, got {self.begin[0]}:{self.end[0]}"
-            )
+            raise ValueError(f"the root region must hold all {n_columns} columns, got {self.begin[0]}:{self.end[0]}")
         if np.any(self.n_children < 0):
             r = int(np.argmax(self.n_children < 0))
             raise ValueError(
@@ -126,16 +123,12 @@ class RegionTree:
         while stack:
             r = stack.pop()
             if r != expected:
-                raise ValueError(
-                    f"regions must be in depth-first preorder, got region {r} where {expected} was due"
-                )
+                raise ValueError(f"regions must be in depth-first preorder, got region {r} where {expected} was due")
             expected += 1
             parts = self.parts[self.part_ptr[r] : self.part_ptr[r + 1]]
             size = self.end[r] - self.begin[r]
             if size < 1:
-                raise ValueError(
-                    f"region {r} must hold at least one column, got {self.begin[r]}:{self.end[r]}"
-                )
+                raise ValueError(f"region {r} must hold at least one column, got {self.begin[r]}:{self.end[r]}")
             if parts.size != 0 if size == 1 else parts.size < 2:
                 rule = "no parts" if size == 1 else "two parts or more"
                 raise ValueError(f"region {r} holds {size} columns and must have {rule}, got {parts.size}")
@@ -307,9 +300,7 @@ class RegionTree:
             from pymc_spn.tables import Column
 
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
-        arrays = {
-            a: np.array(data[a], dtype=np.int64) for a in ("order", "begin", "end", "parent", "n_children")
-        }
+        arrays = {a: np.array(data[a], dtype=np.int64) for a in ("order", "begin", "end", "parent", "n_children")}
         return cls(columns=tuple(columns), **arrays)
 
 

@@ -17,7 +17,6 @@ from pymc_spn.circuits.occupancy import (
 from pymc_spn.circuits.starts import prior_sweep
 from pymc_spn.circuits.statistics import entry_priors, log_joint, pack_statistics
 
-
 COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
 
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -75,11 +76,9 @@ class NetworkSchema:
         ValueError
             When the text was written in another format version.
         """
-        fields = json.loads(text)
+        fields: dict[str, Any] = json.loads(text)
         if fields.pop("format") != FORMAT:
-            raise ValueError(
-                f"the network's schema has a format other than {FORMAT}: use the version that wrote it"
-            )
+            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
         palette = tuple(
             tuple(FAMILIES[e["family"]](**{k: v for k, v in e.items() if k != "family"}) for e in entries)
             for entries in fields.pop("palette")
@@ -88,7 +87,12 @@ class NetworkSchema:
             structure=RegionTree.from_json(fields.pop("structure")),
             columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
             palette=palette,
-            **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()},
+            name=fields["name"],
+            resolution=tuple(fields["resolution"]),
+            centre=tuple(fields["centre"]),
+            scale=tuple(fields["scale"]),
+            hyperparameters=fields["hyperparameters"],
+            start=fields["start"],
         )
 
     @cached_property
@@ -102,16 +106,14 @@ class NetworkSchema:
     def gaussian_columns(self) -> np.ndarray:
         """Indices of the columns that have a Gaussian leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        has = [
-            (c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)
-        ]
+        has = [(c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)]
         return np.flatnonzero(has)
 
-    def code(self, values):
+    def code(self, values: Any) -> np.ndarray:
         """Coded table in the sampler's units."""
         return code_values(self.compiled, values)
 
-    def full_vector(self, group: str, value) -> np.ndarray:
+    def full_vector(self, group: str, value: Any) -> np.ndarray:
         """Hyperparameter as the kernels want it, (2,) or (D,), from a scalar or what ``posterior`` holds."""
         size = 2 if group == "concentration" else len(self.columns)
         value = np.asarray(value, np.float64)

@@ -33,10 +33,7 @@ def kmeans_digits(structure, compiled, coded, rng):
         feature_ptr[structure.begin],
         feature_ptr[structure.end],
         np.array(
-            [
-                missing[:, structure.order[a:b]].all(1)
-                for a, b in zip(structure.begin, structure.end, strict=True)
-            ]
+            [missing[:, structure.order[a:b]].all(1) for a, b in zip(structure.begin, structure.end, strict=True)]
         ),
         copies,
         entries,

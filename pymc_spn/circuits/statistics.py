@@ -213,9 +213,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
         scale = leaf_scale * constants[e, 3]
         code = family[e]
         if e != known:
-            p0, p1, p2, p3 = entry_prior(
-                code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio
-            )
+            p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
             known = e
             lead = p2 if code == GAUSSIAN else p0
             c0 = math.lgamma(lead)

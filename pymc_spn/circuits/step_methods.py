@@ -5,6 +5,7 @@ made.
 """
 
 import time
+from typing import ClassVar
 
 import numpy as np
 import pymc as pm
@@ -58,7 +59,7 @@ class TopDownSPNStep(BlockedStep):
 
     name = "spn"
     _state_class = SPNStepState
-    kernels = ("auto", "exact", "frontier", "induced_tree", "published")
+    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "published")
 
     def __new__(cls, vars=None, *, model=None, **kwargs):
         model = pm.modelcontext(model)
@@ -246,9 +247,7 @@ def _group_by_spn(vars, model):
     chosen = [model.rvs_to_values.get(v, v) for v in chosen]
     foreign = [v.name for v in chosen if v not in mine]
     if foreign or not chosen:
-        raise ValueError(
-            f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}"
-        )
+        raise ValueError(f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}")
     groups = {}
     for v in chosen:
         groups.setdefault(mine[v], []).append(v)

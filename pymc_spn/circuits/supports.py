@@ -22,9 +22,7 @@ def checked_support(leaf_support: Sequence[Any], leaves: np.ndarray) -> tuple[Su
             result.append(None)
         elif isinstance(support, int | np.integer) and not isinstance(support, bool):
             if support <= 0:
-                raise ValueError(
-                    f"leaf_support must hold a level (a positive mask), got {support} at leaf {leaf}"
-                )
+                raise ValueError(f"leaf_support must hold a level (a positive mask), got {support} at leaf {leaf}")
             result.append(int(support))
         else:
             try:

@@ -52,9 +52,7 @@ def log_betainc(a: Any, b: Any, x: Any, log_x: Any, log_complement: Any, upper: 
     return result
 
 
-def _log_continued_fraction(
-    a: np.ndarray, b: np.ndarray, log_x: np.ndarray, log_complement: np.ndarray
-) -> np.ndarray:
+def _log_continued_fraction(a: np.ndarray, b: np.ndarray, log_x: np.ndarray, log_complement: np.ndarray) -> np.ndarray:
     """I_x(a, b) by its continued fraction (DLMF 8.17.22, Lentz), quick where the value is tiny."""
     x = np.exp(log_x)
     tiny = 1e-300
@@ -80,9 +78,7 @@ def _log_continued_fraction(
 
 def log_difference(larger: Any, smaller: Any) -> np.ndarray:
     """``log(exp(larger) - exp(smaller))``, ``-inf`` where nothing is left."""
-    larger, smaller = np.broadcast_arrays(
-        np.asarray(larger, dtype=np.float64), np.asarray(smaller, dtype=np.float64)
-    )
+    larger, smaller = np.broadcast_arrays(np.asarray(larger, dtype=np.float64), np.asarray(smaller, dtype=np.float64))
     nothing = np.isneginf(larger)
     gap = np.minimum(np.where(nothing, 0.0, smaller) - np.where(nothing, 0.0, larger), 0.0)
     with np.errstate(divide="ignore"):  # equal values leave -inf

@@ -44,9 +44,7 @@ def children_by_depth(n_children: Any, n_depths: int) -> np.ndarray:
         _one_width(n_children, "")
     widths = list(n_children)
     if len(widths) != n_depths:
-        raise ValueError(
-            f"n_children must have one entry per depth of the region tree ({n_depths}), got {len(widths)}"
-        )
+        raise ValueError(f"n_children must have one entry per depth of the region tree ({n_depths}), got {len(widths)}")
     return np.array([_one_width(c, f" at depth {i}") for i, c in enumerate(widths)])
 
 

@@ -23,13 +23,10 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
         name = column if isinstance(column, str) else getattr(column, "name", None)
         if not isinstance(name, str):
             raise ValueError(
-                f"columns must hold names or objects with a string name, "
-                f"got {column!r} at position {position}"
+                f"columns must hold names or objects with a string name, got {column!r} at position {position}"
             )
         if name in seen:
-            raise ValueError(
-                f"columns must have distinct names, got {name!r} at positions {seen[name]} and {position}"
-            )
+            raise ValueError(f"columns must have distinct names, got {name!r} at positions {seen[name]} and {position}")
         seen[name] = position
     return result
 
@@ -39,8 +36,7 @@ def read_only(name: str, values: Any, dtype: Any = np.int64) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
-            f"{name} must be a one-dimensional array of integers, "
-            f"got shape {array.shape}, dtype {array.dtype}"
+            f"{name} must be a one-dimensional array of integers, got shape {array.shape}, dtype {array.dtype}"
         )
     array = np.array(array, dtype=dtype)
     array.setflags(write=False)

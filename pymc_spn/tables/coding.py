@@ -36,9 +36,7 @@ def infer_column(series, name, kind=None):
     if series.isna().all():
         raise ValueError(f"column {name!r}: all values are missing; drop the column")
     if family == "bool" and pdt.is_object_dtype(series.dtype):
-        raise_at(
-            series, name, series.notna(), "object column of bool: convert with astype('boolean')", TypeError
-        )
+        raise_at(series, name, series.notna(), "object column of bool: convert with astype('boolean')", TypeError)
     numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
     if kind is None:
         kind = FAMILY_KINDS[family][0]
@@ -66,9 +64,7 @@ def infer_column(series, name, kind=None):
         check_numbers(series, name, numbers, whole=True, rule="kind 'categorical'")
         levels = tuple(int(level) for level in np.unique(numbers[~np.isnan(numbers)]))
     if kind == "binary" and len(levels) != 2:
-        raise ValueError(
-            f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}"
-        )
+        raise ValueError(f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}")
     return Column(name, kind, levels, dtype_name(series))
 
 

@@ -43,28 +43,21 @@ class Column:
         check_kind(self.kind, self.name)
         if self.kind not in LEVEL_KINDS:
             if self.levels is not None:
-                raise ValueError(
-                    f"column {self.name!r}: kind {self.kind!r} has no levels, got {self.levels!r}"
-                )
+                raise ValueError(f"column {self.name!r}: kind {self.kind!r} has no levels, got {self.levels!r}")
             return
         if not isinstance(self.levels, tuple):
-            raise TypeError(
-                f"column {self.name!r}: kind {self.kind!r} needs a tuple of levels, got {self.levels!r}"
-            )
+            raise TypeError(f"column {self.name!r}: kind {self.kind!r} needs a tuple of levels, got {self.levels!r}")
         types = {type(level) for level in self.levels}
         if len(types) > 1 or not types <= {str, int, float, bool}:
             raise TypeError(
-                f"column {self.name!r}: levels must be all str, all int, all float or all bool, "
-                f"got {self.levels!r}"
+                f"column {self.name!r}: levels must be all str, all int, all float or all bool, got {self.levels!r}"
             )
         if float in types and not all(math.isfinite(level) for level in self.levels):
             raise ValueError(f"column {self.name!r}: levels must be finite, got {self.levels!r}")
         if len(set(self.levels)) < len(self.levels):
             raise ValueError(f"column {self.name!r}: levels must differ, got {self.levels!r}")
         if self.kind == "binary" and len(self.levels) != 2:
-            raise ValueError(
-                f"column {self.name!r}: kind 'binary' needs exactly two levels, got {self.levels!r}"
-            )
+            raise ValueError(f"column {self.name!r}: kind 'binary' needs exactly two levels, got {self.levels!r}")
 
     def to_json(self):
         """Return a dict that ``json.dumps`` accepts and `from_json` reads."""

@@ -35,8 +35,7 @@ class Table:
             values.flags.writeable = False
         if values.shape != (len(self.index), len(columns)):
             raise ValueError(
-                f"values must have shape ({len(self.index)}, {len(columns)}) (rows, columns), "
-                f"got {values.shape}"
+                f"values must have shape ({len(self.index)}, {len(columns)}) (rows, columns), got {values.shape}"
             )
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "values", values)
@@ -112,8 +111,7 @@ class Table:
 
     def __repr__(self):
         fields = (
-            f"{column.name}: {column.kind}"
-            + (f"({len(column.levels)})" if column.kind in LEVEL_KINDS else "")
+            f"{column.name}: {column.kind}" + (f"({len(column.levels)})" if column.kind in LEVEL_KINDS else "")
             for column in self.columns
         )
         return f"Table({len(self.index)} rows; {', '.join(fields)})"
@@ -151,8 +149,7 @@ def decode(values, columns, index=None):
     if len(index) != len(values):
         raise ValueError(f"index must have one label for each of {len(values)} rows, got {len(index)}")
     decoded = {
-        column.name: coding.decode(values[:, position], column, index)
-        for position, column in enumerate(columns)
+        column.name: coding.decode(values[:, position], column, index) for position, column in enumerate(columns)
     }
     return pd.DataFrame(decoded, index=index)
 
@@ -239,8 +236,7 @@ def _infer_schema(frame, kinds):
     for name, kind in kinds.items():
         if name not in frame.columns:
             raise ValueError(
-                f"kinds names column {name!r}, which does not exist; "
-                f"the columns are {coding.some(list(frame.columns))}"
+                f"kinds names column {name!r}, which does not exist; the columns are {coding.some(list(frame.columns))}"
             )
         coding.check_kind(kind, name)
     if len(frame) == 0:

@@ -36,9 +36,7 @@ def test_reaches_the_enumerated_posterior(name):
 def test_a_concentration_a_tenth_off_is_noticed():
     problem = PROBLEMS["missing"]
     sampler = tiny_chain(BottomUpSampler, problem)
-    sampler.set_priors(
-        1.1 * np.array([problem.alpha_inner, problem.alpha_leaf]), sampler.parameters.prior.copy()
-    )
+    sampler.set_priors(1.1 * np.array([problem.alpha_inner, problem.alpha_leaf]), sampler.parameters.prior.copy())
     assert variation_ratio(draw_digits(sampler, seed=1), problem, enumerate_states(problem)) > 1.5
 
 
@@ -70,9 +68,7 @@ def test_blocks_and_scalar_logs_agree(n_rows, n_parts, n_children):
         for n in range(first, min(first + BLOCK, n_rows)):
             evaluate_row_by_logs(s.parameters, s.layout, s.compiled, s.points, s.value_bits, n)
             # bits may be lost below 2^-1020, the smallest leaf term; sums of logs round at 1e-12
-            np.testing.assert_allclose(
-                value[:, n - first], np.exp2(s.value_bits[:, 0]), rtol=1e-10, atol=1e-300
-            )
+            np.testing.assert_allclose(value[:, n - first], np.exp2(s.value_bits[:, 0]), rtol=1e-10, atol=1e-300)
 
 
 def test_linear_and_log_draws_are_the_same():
@@ -115,9 +111,7 @@ def test_power_of_two_is_accurate():
 
 
 def test_same_seed_same_draws():
-    first, again, other = (
-        draw_digits(family_chain(BottomUpSampler, 50), seed, draws=3, thin=1) for seed in (1, 1, 2)
-    )
+    first, again, other = (draw_digits(family_chain(BottomUpSampler, 50), seed, draws=3, thin=1) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 

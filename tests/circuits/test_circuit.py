@@ -114,9 +114,7 @@ def test_explicit_tree_has_the_counted_nodes(case):
     assert circuit.n_sum_edges == circuit.n_product + circuit.n_leaf
     sum_scopes = [circuit.scope(s) for s in np.flatnonzero(circuit.kind == SUM)]
     copies = tree.copies(tree.width(sizes))
-    assert sorted(sum_scopes) == sorted(
-        tree.scope(r) for r in range(tree.n_regions) for _ in range(copies[r])
-    )
+    assert sorted(sum_scopes) == sorted(tree.scope(r) for r in range(tree.n_regions) for _ in range(copies[r]))
     for s in np.flatnonzero(circuit.kind == SUM):
         children = circuit.children_of(s)
         if np.all(circuit.kind[children] == LEAF):
@@ -135,9 +133,7 @@ def test_paper_size_is_built_and_evaluated():
     values = rng.normal(size=(250, 14))  # more than one block
     got = circuit.log_density(values, log_weights, parameters)
     assert density.BLOCK_VALUES // circuit.n_nodes < 250
-    assert got[200] == pytest.approx(
-        circuit.log_density(values[200:201], log_weights, parameters)[0], rel=1e-13
-    )
+    assert got[200] == pytest.approx(circuit.log_density(values[200:201], log_weights, parameters)[0], rel=1e-13)
 
 
 def test_palette_entries_and_names_are_the_same():
@@ -247,15 +243,11 @@ def test_errors_name_nodes_and_columns():
     twice = [("product", [1, 2]), ("sum", [3]), ("sum", [4, 5]), ("age", "categorical"), ("product", [6, 7])]
     twice += [("product", [8, 9]), ("age", "categorical"), ("sex", "categorical")]
     twice += [("sex", "categorical"), ("age", "categorical")]
-    with pytest.raises(
-        ValueError, match="not decomposable: children 1 and 2 of product 0 both contain 'age'"
-    ):
+    with pytest.raises(ValueError, match="not decomposable: children 1 and 2 of product 0 both contain 'age'"):
         circuit_of(twice, ["age", "sex"])
     uneven = [("sum", [1, 2]), ("product", [3, 4]), ("age", "categorical")]
     uneven += [("age", "categorical"), ("sex", "categorical")]
-    with pytest.raises(
-        ValueError, match="not smooth: children 1 and 2 of sum 0 differ, 'sex' is in the scope of"
-    ):
+    with pytest.raises(ValueError, match="not smooth: children 1 and 2 of sum 0 differ, 'sex' is in the scope of"):
         circuit_of(uneven, ["age", "sex"])
 
 
@@ -264,9 +256,7 @@ def test_a_leaf_of_another_column_is_found(case, data):
     _, _, circuit = case
     assume(len(circuit.columns) > 1)
     leaf = data.draw(st.sampled_from(circuit.leaves.tolist()))
-    column = data.draw(
-        st.integers(0, len(circuit.columns) - 1).filter(lambda c: c != circuit.leaf_column[leaf])
-    )
+    column = data.draw(st.integers(0, len(circuit.columns) - 1).filter(lambda c: c != circuit.leaf_column[leaf]))
     moved = circuit.leaf_column.copy()
     moved[leaf] = column
     broken = "not smooth: children .* of sum|not decomposable: children .* of product|every column must occur"
@@ -283,9 +273,7 @@ def verdict(circuit, children):
             return {circuit.names[circuit.leaf_column[node]]}
         return set().union(*map(scope, below[node]))
 
-    below = [
-        children[circuit.child_ptr[i] : circuit.child_ptr[i + 1]].tolist() for i in range(circuit.n_nodes)
-    ]
+    below = [children[circuit.child_ptr[i] : circuit.child_ptr[i + 1]].tolist() for i in range(circuit.n_nodes)]
     if any(c <= node for node, listed in enumerate(below) for c in listed):
         return "children must have larger numbers than their parent"
     for node, listed in enumerate(below):
@@ -360,9 +348,7 @@ def test_broken_arrays_are_refused(change, message):
 def test_children_listed_twice():
     with pytest.raises(ValueError, match="sum 0 lists child 1 twice"):
         circuit_of([("sum", [1, 1]), ("a", "categorical")], ["a"])
-    with pytest.raises(
-        ValueError, match="not decomposable: product 0 lists child 1 twice, and it contains 'a'"
-    ):
+    with pytest.raises(ValueError, match="not decomposable: product 0 lists child 1 twice, and it contains 'a'"):
         circuit_of([("product", [1, 1]), ("a", "categorical")], ["a"])
 
 
@@ -378,14 +364,10 @@ def test_shared_nodes_and_many_columns():
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(1))
     values = np.random.default_rng(2).integers(0, 2, size=(5, n)).astype(float)
     expected = [reference_density(circuit, row, log_weights, parameters) for row in values]
-    np.testing.assert_allclose(
-        circuit.log_density(values, log_weights, parameters), np.log(expected), rtol=1e-12
-    )
+    np.testing.assert_allclose(circuit.log_density(values, log_weights, parameters), np.log(expected), rtol=1e-12)
     nodes[2] = ("product", [4, *rest[:-1], rest[-2] + 1])
     nodes[-1] = ("x128", "categorical")
-    with pytest.raises(
-        ValueError, match=r"children 132 and 133 of product \d both contain 'x128'|occurs in none"
-    ):
+    with pytest.raises(ValueError, match=r"children 132 and 133 of product \d both contain 'x128'|occurs in none"):
         circuit_of(nodes, columns)
 
 
@@ -435,14 +417,10 @@ def test_determinism_against_enumeration(n_levels, data):
     circuit = circuit_of(nodes, ["a", "b"], leaf_support=[m for box in boxes for m in box])
 
     def cells(box):
-        return {
-            (i, j) for i in range(n_levels) for j in range(n_levels) if box[0] >> i & 1 and box[1] >> j & 1
-        }
+        return {(i, j) for i in range(n_levels) for j in range(n_levels) if box[0] >> i & 1 and box[1] >> j & 1}
 
     groups = [cells(boxes[0]) | cells(boxes[1]), *map(cells, boxes[2:])]
-    shared = any(x & y for x, y in itertools.combinations(groups, 2)) or bool(
-        cells(boxes[0]) & cells(boxes[1])
-    )
+    shared = any(x & y for x, y in itertools.combinations(groups, 2)) or bool(cells(boxes[0]) & cells(boxes[1]))
     if shared:
         with pytest.raises(ValueError, match="circuit is not deterministic: children"):
             circuit.check_deterministic()
@@ -474,17 +452,13 @@ def test_determinism_of_a_deep_circuit():
 
 
 def test_parameters_must_agree_with_the_declared_support():
-    circuit = circuit_of(
-        [("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")], ["a"], leaf_support=[1, 2]
-    )
+    circuit = circuit_of([("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")], ["a"], leaf_support=[1, 2])
     circuit.check_deterministic()
     halves = np.log([0.5, 0.5])
     values = np.array([[0.0], [1.0], [np.nan]])
     got = circuit.log_density(values, halves, {"categorical": np.eye(2)})
     np.testing.assert_allclose(got, np.log([0.5, 0.5, 1.0]), atol=1e-15)
-    with pytest.raises(
-        ValueError, match=r"contradict leaf_support: leaf 1 of 'a' has positive density at 1.0"
-    ):
+    with pytest.raises(ValueError, match=r"contradict leaf_support: leaf 1 of 'a' has positive density at 1.0"):
         circuit.log_density(values, halves, {"categorical": np.full((2, 2), 0.5)})
     interval = circuit_of([("a", "gaussian")], ["a"], ("gaussian",), leaf_support=[(0.0, 1.0)])
     with pytest.raises(ValueError, match=r"leaf 0 of 'a' has positive density at 1.5"):

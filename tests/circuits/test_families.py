@@ -43,11 +43,7 @@ def normal_density(x, mean, sd):
 
 
 def gamma_density(x, shape, rate):
-    return (
-        math.exp(shape * math.log(rate) + (shape - 1) * math.log(x) - rate * x - math.lgamma(shape))
-        if x
-        else 0.0
-    )
+    return math.exp(shape * math.log(rate) + (shape - 1) * math.log(x) - rate * x - math.lgamma(shape)) if x else 0.0
 
 
 def integrated_likelihood(name, prior, data):
@@ -59,8 +55,7 @@ def integrated_likelihood(name, prior, data):
             span = 9 * sd / math.sqrt(min(1.0, prior.rho)) + np.ptp([prior.mu, *data])
             inner = integrate.quad(
                 lambda mu: (
-                    np.prod(stats.norm.pdf(data, mu, sd))
-                    * normal_density(mu, prior.mu, sd / math.sqrt(prior.rho))
+                    np.prod(stats.norm.pdf(data, mu, sd)) * normal_density(mu, prior.mu, sd / math.sqrt(prior.rho))
                 ),
                 centre - span,
                 centre + span,
@@ -173,9 +168,7 @@ def test_predictives_are_the_named_distributions():
     np.testing.assert_allclose(Exponential.predictive_log_density(GammaRate(2.5, 1.2), x), lomax, rtol=1e-12)
     k = np.array([0.0, 1.0, 4.0, 30.0])
     negative_binomial = stats.nbinom.logpmf(k, 1.7, 0.6 / 1.6)
-    np.testing.assert_allclose(
-        Poisson.predictive_log_density(GammaRate(1.7, 0.6), k), negative_binomial, rtol=1e-12
-    )
+    np.testing.assert_allclose(Poisson.predictive_log_density(GammaRate(1.7, 0.6), k), negative_binomial, rtol=1e-12)
     off = np.array([-1.0, 1.5, np.inf])
     assert np.all(np.isneginf(Poisson.predictive_log_density(GammaRate(1.7, 0.6), off)))
     assert np.isneginf(Exponential.predictive_log_density(GammaRate(2.5, 1.2), -0.1))
@@ -214,9 +207,7 @@ def mass_by_density(name, density, low, high):
             return 0.0
         if name == "gaussian" and start < 0.9 < high:  # quad would miss the centre in a long interval
             return mass_by_density(name, density, start, 0.9) + mass_by_density(name, density, 0.9, high)
-        return integrate.quad(
-            lambda x: math.exp(density(x)), start, high, epsabs=1e-13, epsrel=1e-11, limit=300
-        )[0]
+        return integrate.quad(lambda x: math.exp(density(x)), start, high, epsabs=1e-13, epsrel=1e-11, limit=300)[0]
     last = math.floor(min(high, 300.0))
     return sum(math.exp(density(float(k))) for k in range(max(math.ceil(low), 0), last + 1))
 
@@ -247,9 +238,7 @@ def test_intervals_are_closed_and_add_up(name):
             assert got == pytest.approx(expected, rel=1e-8, abs=1e-12)
     step = 0.5 if name in ("poisson", "bernoulli", "categorical") else 0.0  # cut between the counts
     cuts = (
-        np.array([-np.inf, -0.1, 0.4, 1.3, 20.0, np.inf])
-        if not step
-        else np.array([-np.inf, 0.5, 1.5, 20.5, np.inf])
+        np.array([-np.inf, -0.1, 0.4, 1.3, 20.0, np.inf]) if not step else np.array([-np.inf, 0.5, 1.5, 20.5, np.inf])
     )
     pieces = family.predictive_interval(params, cuts[:-1], cuts[1:])
     assert pieces.sum() == pytest.approx(1.0, abs=1e-14)
@@ -258,9 +247,7 @@ def test_intervals_are_closed_and_add_up(name):
 
 
 @pytest.mark.parametrize("dof", [0.4, 3.7, 40.0, 4_000.0])
-@pytest.mark.parametrize(
-    ("low", "high"), [(3, 9), (-9, -3), (30, 31), (60, np.inf), (-np.inf, -60), (5, 5 + 1e-9)]
-)
+@pytest.mark.parametrize(("low", "high"), [(3, 9), (-9, -3), (30, 31), (60, np.inf), (-np.inf, -60), (5, 5 + 1e-9)])
 def test_gaussian_intervals_keep_their_digits_in_the_tails(dof, low, high):
     """Against quadrature of the log density with its largest value taken out."""
     params = NormalGamma(0.0, 1.0, dof / 2, dof / 4)  # scale 1
@@ -288,9 +275,7 @@ def test_gaussian_cells_are_density_times_width_when_narrow():
     got = Gaussian.predictive_log_interval(params, x, x + 1e-6)
     width = (x + 1e-6) - x
     middle = x + 0.5 * width
-    np.testing.assert_allclose(
-        got, Gaussian.predictive_log_density(params, middle) + np.log(width), rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(got, Gaussian.predictive_log_density(params, middle) + np.log(width), rtol=0, atol=1e-12)
     assert np.isneginf(Gaussian.predictive_log_interval(params, 1.0, 1.0))
 
 
@@ -330,9 +315,7 @@ def test_exponential_tail_is_exact():
     assert got == pytest.approx(-3 * np.log1p(1e200 / 2.0), rel=1e-14)
     narrow = Exponential.predictive_interval(params, 1e6, 1e6 + 1e-3)
     width = (1e6 + 1e-3) - 1e6
-    assert narrow == pytest.approx(
-        width * math.exp(Exponential.predictive_log_density(params, 1e6)), rel=1e-8
-    )
+    assert narrow == pytest.approx(width * math.exp(Exponential.predictive_log_density(params, 1e6)), rel=1e-8)
 
 
 def test_interval_broadcasts():
@@ -461,9 +444,7 @@ def test_prior_means_are_the_column_means():
 def test_rounding_floors_the_scale():
     constant = LeafConstants(mean=3.0, variance=0.0, resolution=0.5)
     assert Gaussian().prior(constant, 0.3, 1.5, 0.05).b == pytest.approx(1.5 * 0.25 / 12)
-    with pytest.raises(
-        ValueError, match="variance must be positive, got a constant column with resolution 0"
-    ):
+    with pytest.raises(ValueError, match="variance must be positive, got a constant column with resolution 0"):
         Gaussian().prior(constant._replace(resolution=0.0), 0.3, 1.5, 0.05)
     all_zero = Poisson().prior(Poisson().constants(np.zeros(10)), 1.0)
     assert all_zero == (1.0, pytest.approx(20.0))
@@ -560,9 +541,7 @@ def test_log_betainc_continues_where_the_function_underflows(upper):
     args = (b, a, 1.0, math.log1p(-x), math.log(x)) if upper else (a, b, x, math.log(x), math.log1p(-x))
     assert log_betainc(*args, upper=upper) == pytest.approx(expected, rel=1e-14)
     plain = log_betainc(3.0, 2.0, 0.4, math.log(0.4), math.log(0.6), upper=upper)
-    assert math.exp(plain) == pytest.approx(
-        stats.binom.sf(2, 4, 0.4) if not upper else stats.binom.cdf(2, 4, 0.4)
-    )
+    assert math.exp(plain) == pytest.approx(stats.binom.sf(2, 4, 0.4) if not upper else stats.binom.cdf(2, 4, 0.4))
 
 
 def test_log_difference_at_its_ends():

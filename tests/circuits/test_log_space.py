@@ -27,7 +27,9 @@ from tests.reference import Problem, log_marginal
 FAR, N = 60.0, 800
 HALVES = ((((0,), (1,)), ((2,), (3,))), (((4,), (5,)), ((6,), (7,))))
 LEAF = ("gaussian", {"mu0": FAR / 2, "rho0": 0.05, "a0": 45.0, "b0": 45e-4})
-FRESH = -2
+OTHER = ("gaussian", {"mu0": FAR / 2 + 0.2, "rho0": 0.05, "a0": 45.0, "b0": 40e-4})
+PALETTE = [LEAF, OTHER]  # labels 0 and 1 are one each
+FRESH = -2  # label of an unoccupied child; of palette entry e, FRESH - e
 WIDTHS = {"occupied": (2, 2, 1, 2), "infinite": "infinite"}  # all children of finite nodes hold rows
 
 
@@ -42,7 +44,7 @@ def two_clusters(children):
     X = FAR * bits[:, [1]] + rng.normal(0.0, 0.01, (N, 8))
     X[0] = [0.0, FAR] * 4
     X[64:80, 3] = X[0, 7] = X[16:32, 4:6] = np.nan
-    problem = Problem(HALVES, children, 1.0, 2.0, [[LEAF]] * 8, X)
+    problem = Problem(HALVES, children, 1.0, 2.0, [PALETTE] * 8, X)
     regions = problem.region_list
     digits = np.zeros((N, len(regions)), np.int32)
     for r in regions:
@@ -65,19 +67,20 @@ def conditional(problem, digits, row, top=0, rows=None):
     Returns
     -------
     edges : dict
-        (region, labels above) to {label: log probability}, FRESH for an unoccupied child.
+        (region, labels above) to {label: log probability}.
     log_value : float
     """
     x, edges = problem.X[row], {}
     everyone = np.flatnonzero(np.arange(len(problem.X)) != row)
 
-    def leaf(column, members):
-        family, prior = problem.palettes[column][0]
+    def leaf(column, members, entry):
+        family, prior = PALETTE[entry]
         seen = problem.X[members, column]
         return log_marginal(family, prior, [*seen, x[column]]) - log_marginal(family, prior, seen)
 
     def empty(region):
-        return sum(leaf(d, []) for d in region.columns if not np.isnan(x[d]))
+        seen = [d for d in region.columns if not np.isnan(x[d])]
+        return sum(logsumexp([leaf(d, [], e) for e in (0, 1)]) - math.log(2) for d in seen)
 
     def value(region, path, members):
         labels = digits[members, region.index]
@@ -86,14 +89,19 @@ def conditional(problem, digits, row, top=0, rows=None):
             return 0.0
         alpha, width = problem.alpha(region), problem.n_children(region)
         share = alpha / width if width < math.inf else 0.0
-        occupied = np.unique(labels)
-        free = alpha - share * len(occupied)
-        terms = {FRESH: math.log(free) + empty(region)} if free > 1e-12 else {}
+        occupied = np.unique(labels).tolist()
+        terms = {}
+        if width == math.inf and region.column is None:
+            terms[FRESH] = math.log(alpha) + empty(region)
+        elif width == math.inf:
+            terms |= {FRESH - e: math.log(alpha / 2) + leaf(region.column, [], e) for e in (0, 1)}
+        else:
+            assert len(occupied) == width
         for c in occupied:
             inside = members[labels == c]
             below = [value(problem.region_list[q], (*path, c), inside) for q in region.parts]
-            own = leaf(region.column, inside) if region.column is not None else sum(below)
-            terms[int(c)] = math.log(len(inside) + share) + own
+            own = leaf(region.column, inside, c) if region.column is not None else sum(below)
+            terms[c] = math.log(len(inside) + share) + own
         total = logsumexp(list(terms.values()))
         edges[region.index, path] = {c: t - total for c, t in terms.items()}
         return total - math.log(len(members) + alpha)
@@ -120,7 +128,8 @@ def labels_of(sampler, problem, row):
         slot = sampler.slots[row, r.index]
         if slot >= 0:
             i = net.begin[r.index] + slot
-            labels[r.index] = FRESH if net.edge_count[i] == 1 else int(net.label[i])
+            entry = net.entry[i] - net.entry_ptr[r.column] if r.column is not None else 0
+            labels[r.index] = FRESH - int(entry) if net.edge_count[i] == 1 else int(net.label[i])
     return labels
 
 
@@ -257,8 +266,11 @@ def test_frontier_values_equal_the_direct_computation(network, top):
         assert found == pytest.approx(expected, rel=1e-11)
         assert work.logs[top] == (top == 1)
     found = log_frontier_value(sampler.net, sampler.coded[0], top, FRESH, work)
-    family, prior = LEAF
-    expected = [log_marginal(family, prior, [x]) for x in problem.X[0, list(region.columns)] if not np.isnan(x)]
+    expected = [
+        logsumexp([log_marginal(family, prior, [x]) for family, prior in PALETTE]) - math.log(2)
+        for x in problem.X[0, list(region.columns)]
+        if not np.isnan(x)
+    ]
     assert found == pytest.approx(sum(expected), rel=1e-12)
 
 

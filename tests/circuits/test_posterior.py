@@ -112,9 +112,7 @@ def test_far_away_rows_have_finite_logs():
         sum(log_leaf_predictive(*leaf, problem.X[:, d], x[d]) for d, leaf in enumerate((GAUSSIAN, NARROW)))
         for x in rows
     ]
-    np.testing.assert_allclose(
-        enumerated_posterior(problem)._states.log_densities(rows, {})[0], exact, rtol=1e-12
-    )
+    np.testing.assert_allclose(enumerated_posterior(problem)._states.log_densities(rows, {})[0], exact, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["mixed", "missing", "depths", "infinite"])
@@ -204,9 +202,7 @@ def test_leave_one_out_is_the_ratio_of_evidences(name):
     logs = ps.SPNPosterior(post._states).log_likelihood()["x"]
     assert logs.dims == ("chain", "draw", "x_row")
     found = -logsumexp(post._log_weights[:, None] - logs.values[0], axis=0)
-    np.testing.assert_allclose(
-        found, [log_leave_one_out(problem, n) for n in range(len(problem.X))], atol=1e-9
-    )
+    np.testing.assert_allclose(found, [log_leave_one_out(problem, n) for n in range(len(problem.X))], atol=1e-9)
 
 
 def test_leave_one_out_puts_every_row_back():

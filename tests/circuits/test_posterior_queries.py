@@ -57,18 +57,14 @@ def test_probability_is_that_of_all_states(name, event, given, ref_event, ref_gi
 def test_probabilities_add_up(name):
     post = posterior_of(name)
     assert post.probability({}) == pytest.approx(1.0, abs=1e-12)
-    assert post.probability(
-        {c.name: (None, None) for c in post.columns if c.levels is None}
-    ) == pytest.approx(1.0)
+    assert post.probability({c.name: (None, None) for c in post.columns if c.levels is None}) == pytest.approx(1.0)
     for column in post.columns:
         if column.levels is not None:
             parts = [float(post.probability({column.name: level}, {"x0": (0, 1)})) for level in column.levels]
             assert sum(parts) == pytest.approx(1.0, abs=1e-12)
             assert post.probability({column.name: set(column.levels)}) == pytest.approx(1.0, abs=1e-12)
         else:
-            low, high = (
-                float(post.probability({column.name: e})) for e in [(None, 1), (np.nextafter(1, 2), None)]
-            )
+            low, high = (float(post.probability({column.name: e})) for e in [(None, 1), (np.nextafter(1, 2), None)])
             assert low + high == pytest.approx(1.0, abs=1e-12)
 
 
@@ -85,9 +81,7 @@ def two_draws():
 def test_a_condition_weights_the_draws_by_hand():
     post = two_draws()
     event, given = {"x0": (0.5, 2.0)}, {"x1": 1, "x2": 3}
-    joint, known, ratio = (
-        post.probability(*q, per_draw=True) for q in [(event | given,), (given,), (event, given)]
-    )
+    joint, known, ratio = (post.probability(*q, per_draw=True) for q in [(event | given,), (given,), (event, given)])
     np.testing.assert_allclose(ratio, joint / known, rtol=1e-12)
     found = post.probability(event, given)
     assert found == pytest.approx(float(joint.sum() / known.sum()), rel=1e-12)
@@ -99,9 +93,7 @@ def test_a_condition_weights_the_draws_by_hand():
     row = pd.DataFrame({"x0": [1.0], "x1": [1], "x2": [3]})
     df = pd.DataFrame({"x0": [1.0]})
     conditional = post.condition(given).log_density(df)
-    np.testing.assert_allclose(
-        conditional, post.log_density(row) - np.log(float(post.probability(given))), rtol=1e-12
-    )
+    np.testing.assert_allclose(conditional, post.log_density(row) - np.log(float(post.probability(given))), rtol=1e-12)
 
 
 def test_an_event_in_a_column_that_is_known_to_lie_in_an_interval():
@@ -217,9 +209,7 @@ def test_leaves_within_an_interval(code, params, event):
         assert mean[i] == pytest.approx(exact[0], rel=1e-8)
         assert variance[i] + mean[i] ** 2 == pytest.approx(exact[1], rel=2e-7)
         assert variance[i] >= 0
-        drawn = draw_in_event(
-            Leaves(np.full(2000, code), np.repeat(table[i : i + 1], 2000, axis=0)), event, rng
-        )
+        drawn = draw_in_event(Leaves(np.full(2000, code), np.repeat(table[i : i + 1], 2000, axis=0)), event, rng)
         assert drawn.min() >= event.low and drawn.max() <= event.high
         if code != POISSON:
             share = family.predictive_interval(one, event.low, drawn)
@@ -251,9 +241,7 @@ def test_frequencies_of_draws_are_probabilities(name, event, given):
         for column, e in asked.items():
             x = drawn[column]
             if isinstance(e, tuple):
-                inside &= (x >= (-np.inf if e[0] is None else e[0])) & (
-                    x <= (np.inf if e[1] is None else e[1])
-                )
+                inside &= (x >= (-np.inf if e[0] is None else e[0])) & (x <= (np.inf if e[1] is None else e[1]))
             else:
                 inside &= x.isin(e if isinstance(e, set) else {e})
         p = float(post.probability(asked, given)) if known is None else known
@@ -270,9 +258,7 @@ def test_seeds():
 
 def test_imputed_cells_follow_their_conditional_law():
     post, n = posterior_of("palette"), 4_000
-    gaps = pd.DataFrame(
-        {"x0": [2, None, 1], "x1": ["b", None, None], "x2": [np.nan, 4.0, 0.0]}, index=[7, 5, 9]
-    )
+    gaps = pd.DataFrame({"x0": [2, None, 1], "x1": ["b", None, None], "x2": [np.nan, 4.0, 0.0]}, index=[7, 5, 9])
     before = gaps.copy()
     completed = post.impute(gaps, n=n, random_seed=2)
     pd.testing.assert_frame_equal(gaps, before)
@@ -287,11 +273,7 @@ def test_imputed_cells_follow_their_conditional_law():
     ]:
         ((column, what),) = event.items()
         cells = pd.Series([c.at[label, column] for c in completed])
-        inside = (
-            cells >= what[0]
-            if isinstance(what, tuple)
-            else cells.isin(what if isinstance(what, set) else {what})
-        )
+        inside = cells >= what[0] if isinstance(what, tuple) else cells.isin(what if isinstance(what, set) else {what})
         p = float(post.probability(event, given))
         assert abs(inside.mean() - p) < SIGMAS * np.sqrt(p * (1 - p) / n)
 

@@ -81,9 +81,7 @@ def test_states_off_the_trees_start_from_weights_given_the_trees():
     s.sweep(np.random.default_rng(0))
     d = int(compiled.n_levels.argmax()) + 1  # smokes: two leaves at every node
     r = s.layout.leaf_region[d]
-    share = (s.states.digit[:, s.states.place[r] + 1 : s.states.place[r] + s.layout.n_nodes[r]] == 0).mean(
-        axis=0
-    )
+    share = (s.states.digit[:, s.states.place[r] + 1 : s.states.place[r] + s.layout.n_nodes[r]] == 0).mean(axis=0)
     assert (np.abs(share - 0.5) > 0.4).mean() > 0.3  # Beta(0.1, 0.1) puts 0.65 there, uniform states nothing
 
 
@@ -99,9 +97,7 @@ def test_digits_are_kept_until_the_first_sweep():
 
 
 def test_same_seed_same_draws():
-    first, again, other = (
-        draw_digits(family_chain(PublishedSampler, 50), seed, draws=5, thin=3) for seed in (1, 1, 2)
-    )
+    first, again, other = (draw_digits(family_chain(PublishedSampler, 50), seed, draws=5, thin=3) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -119,7 +115,5 @@ def test_infinite_width_and_too_much_memory_are_refused():
     with pytest.raises(ValueError, match=r"'published' .* finite n_children; region 0 \(height, "):
         PublishedSampler(structure, compiled, coded)
     structure, compiled, coded = family_table(20, n_children=4)
-    with pytest.raises(
-        ValueError, match=r"20 rows at 457 sum nodes, which takes 9,140 bytes; memory_limit is 5,000"
-    ):
+    with pytest.raises(ValueError, match=r"20 rows at 457 sum nodes, which takes 9,140 bytes; memory_limit is 5,000"):
         PublishedSampler(structure, compiled, coded, memory_limit=5000)

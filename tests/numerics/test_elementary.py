@@ -46,9 +46,7 @@ def exact(function, x):
 
 def ulps(found, true):
     """Largest error in units of the spacing of floats at the true value."""
-    return max(
-        abs(Decimal(float(f)) - t) / Decimal(math.ulp(float(t))) for f, t in zip(found, true, strict=True)
-    )
+    return max(abs(Decimal(float(f)) - t) / Decimal(math.ulp(float(t))) for f, t in zip(found, true, strict=True))
 
 
 def bernoulli_numbers(n):
@@ -134,9 +132,7 @@ def test_logarithm_of_one_plus_small():
     assert logs1p([0.0])[0] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "bound"), [(1e-6, 13.0, 1e-14), (13.0, 50.0, 2.5e-15), (50.0, 1e6, 1e-15)]
-)
+@pytest.mark.parametrize(("low", "high", "bound"), [(1e-6, 13.0, 1e-14), (13.0, 50.0, 2.5e-15), (50.0, 1e6, 1e-15)])
 def test_half_step_of_log_gamma(low, high, bound):
     a = np.concatenate([spread(np.random.default_rng(4), low, high, 400), [low, high]])
     half = Decimal("0.5")

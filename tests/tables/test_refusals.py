@@ -78,9 +78,7 @@ def test_dtypes(cells, words):
 
 
 def test_big_and_infinite_categories():
-    with pytest.raises(
-        ValueError, match=r"column 'a', row .*: integers must lie within .*, got 9007199254740993"
-    ):
+    with pytest.raises(ValueError, match=r"column 'a', row .*: integers must lie within .*, got 9007199254740993"):
         Table.from_frame({"a": pd.Categorical([1, 2**53 + 1])})
     with pytest.raises(ValueError, match=r"column 'a': levels must be finite, got \(1\.0, inf\)"):
         Table.from_frame({"a": pd.Categorical([1.0, np.inf])})
@@ -93,9 +91,7 @@ def test_unknown_kind(kind):
 
 
 def test_override_of_no_column():
-    with pytest.raises(
-        ValueError, match=r"kinds names column 'b', which does not exist; the columns are 'a'"
-    ):
+    with pytest.raises(ValueError, match=r"kinds names column 'b', which does not exist; the columns are 'a'"):
         Table.from_frame(one([1.0, 2.0, 3.0]), kinds={"b": "real"})
     with pytest.raises(TypeError, match=r"kinds must map column names to kinds, got \['real'\]"):
         Table.from_frame(one([1.0, 2.0, 3.0]), kinds=["real"])
@@ -111,17 +107,13 @@ def test_override_of_no_column():
     ],
 )
 def test_kind_against_dtype(cells, dtype, kind):
-    with pytest.raises(
-        TypeError, match=f"column 'a': kind '{kind}' needs numbers, got dtype .*; convert with"
-    ):
+    with pytest.raises(TypeError, match=f"column 'a': kind '{kind}' needs numbers, got dtype .*; convert with"):
         Table.from_frame(one(cells, dtype), kinds={"a": kind})
 
 
 @pytest.mark.parametrize("cells", [["u", "v", "w"], ["u", "u", "u"], pd.Categorical(["u"] * 3)])
 def test_binary_needs_two_levels(cells):
-    with pytest.raises(
-        ValueError, match=r"column 'a': kind 'binary' needs exactly two levels, got [13]: 'u'"
-    ):
+    with pytest.raises(ValueError, match=r"column 'a': kind 'binary' needs exactly two levels, got [13]: 'u'"):
         Table.from_frame({"a": cells}, kinds={"a": "binary"})
 
 
@@ -152,9 +144,7 @@ def test_shapes():
 
 @pytest.mark.parametrize("data", [[[1.0]], pd.Series([1.0]), None, "file.csv"])
 def test_type_of_data(data):
-    with pytest.raises(
-        TypeError, match="data must be a DataFrame, a mapping of columns, a 2-D array or a Table"
-    ):
+    with pytest.raises(TypeError, match="data must be a DataFrame, a mapping of columns, a 2-D array or a Table"):
         Table.from_frame(data)
 
 
@@ -220,9 +210,7 @@ def test_long_level_lists_are_cut():
 @pytest.mark.parametrize("later", [["1", "2", "3"], [True, False, True], pd.Categorical([1, 2, 3])])
 def test_numbers_are_needed_at_prediction(later):
     columns = Table.from_frame({"a": [1.0, 2.0]}).columns
-    with pytest.raises(
-        TypeError, match=r"column 'a': kind 'real' needs numbers, got dtype .*astype\(float\)"
-    ):
+    with pytest.raises(TypeError, match=r"column 'a': kind 'real' needs numbers, got dtype .*astype\(float\)"):
         Table.from_frame({"a": later}, schema=columns)
 
 

@@ -92,9 +92,7 @@ def test_round_trip_of_every_dtype(frame):
 
 
 def test_repr_is_one_line(frame):
-    assert repr(Table.from_frame(frame[["length", "grade"]])) == (
-        "Table(4 rows; length: real, grade: categorical(3))"
-    )
+    assert repr(Table.from_frame(frame[["length", "grade"]])) == ("Table(4 rows; length: real, grade: categorical(3))")
 
 
 @pytest.mark.parametrize(
@@ -177,9 +175,7 @@ def test_schema_codes_the_same_values_in_other_dtypes(frame):
     hidden = np.random.default_rng(1).random(frame.shape) < 0.3
     blanked = Table.from_frame(frame.mask(hidden), schema=table.columns)  # bool becomes object, int float
     np.testing.assert_array_equal(blanked.values, np.where(hidden, np.nan, table.values))
-    other = frame.astype(
-        {"grade": object, "text": "category", "object": "string", "code": "Float64", "flag": "int64"}
-    )
+    other = frame.astype({"grade": object, "text": "category", "object": "string", "code": "Float64", "flag": "int64"})
     recoded = Table.from_frame(other, schema=table.columns)
     np.testing.assert_array_equal(recoded.values, table.values)
     reordered = frame.assign(colour=frame["colour"].cat.set_categories(["new", "blue", "red"]))
@@ -223,9 +219,7 @@ def test_decode_keeps_the_index_given():
 def test_decode_refuses():
     column = Column("a", "categorical", ("u", "v"), "str")
     for code in (2.0, -1.0, 0.5, np.inf):
-        with pytest.raises(
-            ValueError, match=rf"column 'a', row at position 1: a code must .* 0\.\.1, got {code}"
-        ):
+        with pytest.raises(ValueError, match=rf"column 'a', row at position 1: a code must .* 0\.\.1, got {code}"):
             decode([[0.0], [code]], [column])
     with pytest.raises(ValueError, match=r"values must have shape \(rows, 1\), got \(1, 2\)"):
         decode([[0.0, 1.0]], [column])
