@@ -30,7 +30,7 @@ LEAF = ("gaussian", {"mu0": FAR / 2, "rho0": 0.05, "a0": 45.0, "b0": 45e-4})
 OTHER = ("gaussian", {"mu0": FAR / 2 + 0.2, "rho0": 0.05, "a0": 45.0, "b0": 40e-4})
 PALETTE = [LEAF, OTHER]  # labels 0 and 1 are one each
 FRESH = -2  # label of an unoccupied child; of palette entry e, FRESH - e
-WIDTHS = {"occupied": (2, 2, 1, 2), "infinite": "infinite"}  # all children of finite nodes hold rows
+WIDTHS = {"occupied": (2, 2, 1, 2), "spare": (3, 2, 2, 5), "infinite": "infinite"}  # two labels are in use
 
 
 def two_clusters(children):
@@ -88,20 +88,22 @@ def conditional(problem, digits, row, top=0, rows=None):
         if not problem.draws_in(row, region):
             return 0.0
         alpha, width = problem.alpha(region), problem.n_children(region)
-        share = alpha / width if width < math.inf else 0.0
-        occupied = np.unique(labels).tolist()
+        finite, occupied = width < math.inf, np.unique(labels).tolist()
         terms = {}
-        if width == math.inf and region.column is None:
-            terms[FRESH] = math.log(alpha) + empty(region)
-        elif width == math.inf:
-            terms |= {FRESH - e: math.log(alpha / 2) + leaf(region.column, [], e) for e in (0, 1)}
-        else:
-            assert len(occupied) == width
+        for e in range(problem.palette_size(region)):
+            if finite:
+                copies = range(e, width, problem.palette_size(region))
+                free = sum(problem.child_mass(region, c) for c in copies if c not in occupied)
+            else:
+                free = alpha / problem.palette_size(region)
+            if free > 0.0:
+                own = empty(region) if region.column is None else leaf(region.column, [], e)
+                terms[FRESH - e] = math.log(free) + own
         for c in occupied:
             inside = members[labels == c]
             below = [value(problem.region_list[q], (*path, c), inside) for q in region.parts]
-            own = leaf(region.column, inside, c) if region.column is not None else sum(below)
-            terms[c] = math.log(len(inside) + share) + own
+            own = leaf(region.column, inside, c % 2) if region.column is not None else sum(below)
+            terms[c] = math.log(len(inside) + (problem.child_mass(region, c) if finite else 0.0)) + own
         total = logsumexp(list(terms.values()))
         edges[region.index, path] = {c: t - total for c, t in terms.items()}
         return total - math.log(len(members) + alpha)
