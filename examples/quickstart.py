@@ -75,7 +75,7 @@ def main():
             chains=4,
             cores=2,
             random_seed=SEED,
-            spn={"sweeps": 20},
+            spn={"sweeps": 10},
             progressbar=False,
         )
         print(f"sampling took {time.perf_counter() - begin:.0f} s, compilation included\n")
