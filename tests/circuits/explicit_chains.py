@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.circuits.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.palette import code_values, compile_palette, complete_palette
+from pymc_spn.circuits.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.regions import complete_tree
 from pymc_spn.tables import Column
 from tests.circuits.tiny import palette_and_priors, region_tree
@@ -77,7 +77,7 @@ def family_table(n_rows, n_children=3, n_parts=2, seed=1):
         "smokes": Bernoulli(),
     }
     palette, grids = complete_palette(columns, values, leaves)
-    compiled = compile_palette(columns, palette, grids, values)
+    compiled = compile_palette(columns, palette, grids, *choose_coding(palette, values))
     structure = complete_tree([c.name for c in columns], n_children=n_children, n_parts=n_parts)
     return structure, compiled, code_values(compiled, values)
 
