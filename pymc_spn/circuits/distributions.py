@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
+from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -17,7 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.chain import Chain
 from pymc_spn.circuits.hyperparameters import GAMMA, LOG_NORMAL
 from pymc_spn.circuits.network import EXPONENTIAL
-from pymc_spn.circuits.ops import STALE, collapsed_log_joint
+from pymc_spn.circuits.ops import STALE, collapsed_log_joint, flat_log_density
 from pymc_spn.circuits.palette import choose_coding, complete_palette
 from pymc_spn.circuits.record import write_schema
 from pymc_spn.circuits.regions import RegionTree
@@ -63,7 +64,7 @@ class _Ticket(Distribution):
         return pt.zeros(())
 
     def logp(value, zero):
-        return 0.0 * value  # flat but connected: PyMC refuses a continuous variable that the model does not use
+        return flat_log_density(value)
 
 
 class SPNRandomVariable(RandomVariable):
@@ -188,6 +189,9 @@ def SPN(
         raise ValueError(f'missing must be "marginal", which sums missing cells out; got {missing!r}')
     if start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
+    if leaves is not None and not isinstance(leaves, dict):
+        raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+    name = model.name_for(name)  # a model inside a model puts its own name before it
     table = _table(structure, observed)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
     centre, scale = choose_coding(palette, table.values)
@@ -296,7 +300,7 @@ def _hyperparameter(name, group, value, schema, gaussian, model):
         rv = make(full, a, b, dims=f"{name}_{dims}")
         rv.tag.spn_owner = name
         return _spread(rv, group, schema), {"variable": full}
-    if isinstance(value, TensorVariable):
+    if isinstance(value, Variable):
         return _variable(name, group, value, schema, size, model)
     fixed = _numbers(group, value, schema, size)
     return pt.constant(fixed), {"fixed": fixed.tolist()}
@@ -315,7 +319,8 @@ def _variable(name, group, value, schema, size, model):
     is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
     if is_dist and value not in model.deterministics:
         dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        value = model.register_rv(value, f"{name}_{group}", dims=f"{name}_{dims}" if value.type.ndim else None)
+        dims = (f"{name}_{dims}",) if value.type.ndim == 1 else None
+        value = model.register_rv(value, f"{name}_{group}", dims=dims)
     if value not in model.basic_RVs and value not in model.deterministics:
         raise ValueError(
             f"{group} must be a number or a named variable of the model, so that its draws are kept; "
@@ -349,9 +354,9 @@ def _numbers(group, value, schema, size):
             raise ValueError(f"{group} must name exactly {keys}; unknown {unknown}, missing {lacking}")
         places = keys if group == "concentration" else names
         for key, number in value.items():
-            fixed[places.index(key)] = number
+            fixed[places.index(key)] = _as_numbers(f"{group}[{key!r}]", number)
     else:
-        fixed = np.asarray(value, np.float64)
+        fixed = _as_numbers(group, value)
         if fixed.ndim > 1 or (fixed.ndim == 1 and fixed.size != size):
             raise ValueError(f"{group} must be one number or {size}; got shape {fixed.shape}")
         fixed = np.array(np.broadcast_to(fixed, size))
@@ -360,3 +365,10 @@ def _numbers(group, value, schema, size):
         place = ["inner", "univariate"][bad] if group == "concentration" else names[bad]
         raise ValueError(f"{group} must be positive and finite; it is {fixed[bad]} at {place!r}")
     return fixed
+
+
+def _as_numbers(argument, value):
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{argument} must hold numbers or be a PyMC variable; got {value!r}") from None

@@ -16,6 +16,10 @@ STALE = (
     "ps.SPN: its log-probability needs the assignments of the running chain and cannot be evaluated from stored draws; "
     "use post = ps.SPNPosterior.from_idata(idata) and post.log_likelihood(), post.log_density(df) or post.sample(n)"
 )
+NO_GRADIENT = (
+    "ps.SPN: only pm.sample moves the assignments of the rows; a method that differentiates the log density in all "
+    "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold them at one arbitrary state"
+)
 
 
 def source_version():
@@ -62,7 +66,38 @@ class CollapsedLogJoint(Op):
         return parts + [disconnected_type() for _ in range(5)]
 
 
+class FlatLogDensity(Op):
+    """Zero, but connected: PyMC refuses a continuous variable that the log density does not use.
+
+    Our step owns the variable, so only what would move all variables at once asks for the derivative.
+    """
+
+    __props__ = ()
+
+    def make_node(self, value):
+        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(0.0)
+
+    def pullback(self, inputs, outputs, cotangents):
+        raise NotImplementedError(NO_GRADIENT)
+
+
 collapsed_log_joint = CollapsedLogJoint()
+flat_log_density = FlatLogDensity()
+
+
+@register_funcify_default_op_cache_key(FlatLogDensity)
+def _(op, node, **kwargs):
+    @numba_njit
+    def flat_log_density_numba(value):
+        return np.asarray(0.0)
+
+    return flat_log_density_numba, 1
 
 
 @register_funcify_default_op_cache_key(CollapsedLogJoint)

@@ -102,6 +102,7 @@ class TopDownSPNStep(BlockedStep):
         self.state = parameters[5]  # found through the variable: a copied model has its own
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         self.chain = Chain(schema, parameters[9].get_value(), kernel, frontier)
+        self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
         self.parameters = pm.pytensorf.compile(
             list(model.value_vars),
@@ -157,6 +158,8 @@ class TopDownSPNStep(BlockedStep):
         super().setup_chain(rng, tune, draws)
         self.tune, self.n_draws = tune > 0, 0
         self.digits = np.zeros((0, 0), self.digits_dtype)
+        # NUTS may move first, and must not see the rows as the last chain left them
+        self.state.set_value(self.first_state, borrow=False)
 
     def step(self, point):
         """One draw: sweeps over the rows, slice updates, the new state handed to the log density."""
@@ -251,6 +254,11 @@ def _group_by_spn(vars, model):
     groups = {}
     for v in chosen:
         groups.setdefault(mine[v], []).append(v)
+    for name, group in groups.items():
+        if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
+            raise ValueError(
+                f"vars must hold '{name}_log_joint' beside other variables of {name!r}; got {[v.name for v in group]}"
+            )
     return groups
 
 
