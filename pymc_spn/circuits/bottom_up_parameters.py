@@ -61,7 +61,7 @@ def make_parameters(layout, palette):
     n_leaves = entry.size
     n_edges = int((layout.n_nodes * layout.width).sum())
     n_variates = n_edges + n_cells + n_leaves
-    leaf = ("count", "s1", "s2", "lead", "centre", "curvature", "slope")
+    leaf = ("n_data", "s1", "s2", "lead", "centre", "curvature", "slope")
     return Parameters(
         prior=np.zeros((palette.family.size, 4)),
         prior_shape=np.ones(n_variates),
