@@ -45,6 +45,9 @@ def prefixes(dotted: str) -> set[str]:
 
 
 def is_kernel(names: set[str], root: str) -> bool:
-    """Whether a file with these imports compiles functions: by Numba or by our decorator above it."""
+    """Whether a file with these imports compiles functions: by Numba or by our decorator above it.
+
+    ``numba.objmode`` alone is the way back from compiled code to Python, which a PyMC file may need.
+    """
     marks = {"numba", f"{root}.numerics.kernel_options"}
-    return any(marks & prefixes(name) for name in names)
+    return any(marks & prefixes(name) for name in names - {"numba.objmode"})

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from numba import objmode
 from pymc.distributions.distribution import Distribution
 from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
@@ -93,7 +93,7 @@ def _(op, node):
 
     @numba_njit
     def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed):
-        with numba.objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
+        with objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
             out = draw(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed)
         return out
 
