@@ -219,10 +219,10 @@ def SPN(
     model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
     if gaussian:
         model.add_coord(f"{name}_gaussian_column", gaussian)
-    vectors, hyperparameters = [], {}
-    for group in HYPERPARAMETERS:
-        vector, hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
-        vectors.append(vector)
+    vectors, hyperparameters = {}, {}
+    # the user's variables first: pm.sample then runs NUTS before our step, and the ticket fits the recorded draw
+    for group in sorted(HYPERPARAMETERS, key=lambda g: sources[g] is None):
+        vectors[group], hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
     ticket = _Ticket(f"{name}_log_joint")
     ticket.tag.spn_owner = name
     schema = replace(draft, hyperparameters=hyperparameters)
@@ -230,7 +230,7 @@ def SPN(
     state = Chain(draft, table.values).statistics_of_one_cluster()
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
     _, rv = SPNRandomVariable(schema=schema.to_json())(
-        *vectors,
+        *(vectors[group] for group in HYPERPARAMETERS),
         ticket,
         pytensor.shared(state, name=f"{name}_state", shape=(None,)),
         compiled.family,

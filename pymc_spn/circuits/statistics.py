@@ -41,6 +41,21 @@ class LeafPriors(NamedTuple):
     n_levels: np.ndarray  # (D,)
 
 
+LARGE = 1e4  # from here on Stirling's series to 1 / (12 x) is exact to rounding
+
+
+@kernel
+def log_rising(a, n, at_a):
+    """lgamma(a + n) - lgamma(a) without cancellation, where ``at_a`` is lgamma(a).
+
+    NUTS tries hyperparameters of any size. At a = 1e30 the plain difference is wrong by 1e16, and a chain that meets
+    such a value takes it for a mode and never leaves.
+    """
+    if a < LARGE:
+        return math.lgamma(a + n) - at_a
+    return (a + n - 0.5) * math.log1p(n / a) - n + n * math.log(a) - n / (12.0 * a * (a + n))
+
+
 @kernel
 def pack_statistics(net, log_jacobian):
     """Statistics vector of the network's current state; the ticket is 0.
@@ -137,7 +152,7 @@ def log_assignments(state, n_columns, which, mass):
     slope_at_mass = digamma(mass)
     for i in range(node_at, edge_at, NODE):
         if state[i] == which:
-            log_p += at_mass - math.lgamma(mass + state[i + 1])
+            log_p -= log_rising(mass, state[i + 1], at_mass)
             slope += slope_at_mass - digamma(mass + state[i + 1])
     for i in range(edge_at, edge_at + EDGE * int(state[2]), EDGE):
         if state[i] != which:
@@ -149,7 +164,7 @@ def log_assignments(state, n_columns, which, mass):
             slope += 1.0 / mass
         else:
             share = factor * mass
-            log_p += math.lgamma(share + n) - math.lgamma(share)
+            log_p += log_rising(share, n, math.lgamma(share))
             slope += factor * (digamma(share + n) - digamma(share))
     return log_p, slope
 
@@ -222,9 +237,11 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                 s0 = digamma(lead)
                 s1 = digamma(p1) if code == DISCRETE else 0.0
         if code == GAUSSIAN:
-            mean, rho, a, b = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, p3)
+            mean, rho, a, excess = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, 0.0)
+            b = p3 + excess
             log_b = math.log(b)
-            log_p += math.lgamma(a) - c0 + p2 * c1 - a * log_b + 0.5 * (math.log(p1 / rho) - n * LOG_2PI)
+            log_p += log_rising(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
+            log_p += 0.5 * math.log(p1 / rho)
             if want:
                 by_b = p2 / p3 - a / b
                 if scale * constants[e, 1] > constants[e, 2]:
@@ -232,27 +249,27 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                 slopes[1] += digamma(a) - s0 + c1 - log_b + by_b * p3 / p2
                 slopes[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
         elif code == DISCRETE:
-            log_p += c1 - math.lgamma(p1 + n)
+            log_p -= log_rising(p1, n, c1)
             by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])
             for level in range(cell, cell + n_levels):
                 if state[level] > 0.0:
-                    log_p += math.lgamma(p0 + state[level]) - c0
+                    log_p += log_rising(p0, state[level], c0)
                     if want:
                         by_alpha += digamma(p0 + state[level]) - s0
             if want:
                 slopes[0] -= by_alpha / (scale * leaf_scale)
         else:
             if code == EXPONENTIAL:
-                a = p0 + n
-                b = p1 + state[at + 2]
+                more, weight = n, state[at + 2]
                 by_beta = constants[e, 0]
             else:
-                a = p0 + state[at + 2]
-                b = p1 + n
+                more, weight = state[at + 2], n
                 by_beta = 1.0 / constants[e, 0]
                 log_p -= state[at + 3]
-            log_p += math.lgamma(a) - c0 + p0 * c1 - a * math.log(b)
+            a = p0 + more
+            b = p1 + weight
+            log_p += log_rising(p0, more, c0) - p0 * math.log1p(weight / p1) - more * math.log(b)
             if want:
                 by_alpha = digamma(a) - s0 + c1 - math.log(b) + by_beta * (p0 / p1 - a / b)
                 slopes[0] -= by_alpha / (scale * leaf_scale)

@@ -4,6 +4,7 @@ This module is imported with the package, so it loads neither Numba nor kernels;
 made.
 """
 
+import logging
 import time
 from typing import ClassVar
 
@@ -13,6 +14,8 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+
+_log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 200e6
 USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
@@ -118,9 +121,7 @@ class TopDownSPNStep(BlockedStep):
         if record_every is None:
             record_every = max(1, int(np.ceil(cells * dtype.itemsize * USUAL_DRAWS / MAX_RECORD_BYTES)))
             if record_every > 1:
-                pm.model.core._log.info(
-                    f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)"
-                )
+                _log.info(f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)")
         self.chunk = chunk_length(cells, record_every)
         self.record_every = chunks_per_state(cells, self.chunk)
         stats = {
