@@ -5,6 +5,7 @@ Polya urns, parameters of the leaves from their priors, values from the leaves.
 """
 
 from dataclasses import replace
+from functools import cache
 from types import FunctionType
 
 import numpy as np
@@ -124,9 +125,15 @@ def without_jacobian(v, family, a, b):
     return -0.5 * z * z - v
 
 
-def plant_missing_jacobian(monkeypatch):
-    """Compile the slice updates anew with the wrong prior."""
+@cache
+def updates_without_jacobian():
+    """The slice updates compiled anew with the wrong prior."""
     names = vars(kernels) | {"log_prior_of_log": without_jacobian}
     for name in ("log_target", "slice_update", "update_hyperparameters"):
         names[name] = njit(error_model="numpy")(FunctionType(getattr(kernels, name).py_func.__code__, names))
-    monkeypatch.setattr(chain_module, "update_hyperparameters", names["update_hyperparameters"])
+    return names["update_hyperparameters"]
+
+
+def plant_missing_jacobian(monkeypatch):
+    """Let chains update by the mistaken kernel."""
+    monkeypatch.setattr(chain_module, "update_hyperparameters", updates_without_jacobian())

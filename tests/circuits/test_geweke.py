@@ -29,7 +29,7 @@ from tests.circuits.network_problems import regions_of
 from tests.reference import Problem
 
 OBSERVED = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1], [0, 1, 0, 0]], bool)
-DRAWS, FULL = 8000, 100_000
+DRAWS, FULL = 6000, 100_000
 WIDTHS = [2, "infinite"]
 
 
