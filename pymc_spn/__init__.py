@@ -12,42 +12,42 @@ from typing import TYPE_CHECKING
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 
 if TYPE_CHECKING:
-    from pymc_spn.circuits.circuit import Circuit as Circuit
     from pymc_spn.circuits.distributions import SPN as SPN
-    from pymc_spn.circuits.families import Bernoulli as Bernoulli
-    from pymc_spn.circuits.families import Categorical as Categorical
-    from pymc_spn.circuits.families import Exponential as Exponential
-    from pymc_spn.circuits.families import Gaussian as Gaussian
-    from pymc_spn.circuits.families import Poisson as Poisson
-    from pymc_spn.circuits.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.circuits.record import unpack as unpack
-    from pymc_spn.circuits.regions import RegionTree as RegionTree
-    from pymc_spn.circuits.regions import complete_tree as complete_tree
-    from pymc_spn.circuits.regions import skewed_tree as skewed_tree
+    from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
+    from pymc_spn.circuits.leaves.families import Categorical as Categorical
+    from pymc_spn.circuits.leaves.families import Exponential as Exponential
+    from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
+    from pymc_spn.circuits.leaves.families import Poisson as Poisson
+    from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
+    from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
+    from pymc_spn.circuits.structures.circuit import Circuit as Circuit
+    from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.circuits.structures.regions import complete_tree as complete_tree
+    from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
 __version__ = metadata.version("pymc-spn")
 
 _PUBLIC = {
-    "Bernoulli": "circuits.families",
+    "Bernoulli": "circuits.leaves.families",
     "BottomUpSPNStep": "circuits.step_methods",
-    "Categorical": "circuits.families",
-    "Circuit": "circuits.circuit",
+    "Categorical": "circuits.leaves.families",
+    "Circuit": "circuits.structures.circuit",
     "Column": "tables",
-    "Exponential": "circuits.families",
-    "Gaussian": "circuits.families",
-    "Poisson": "circuits.families",
-    "RegionTree": "circuits.regions",
+    "Exponential": "circuits.leaves.families",
+    "Gaussian": "circuits.leaves.families",
+    "Poisson": "circuits.leaves.families",
+    "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
-    "SPNPosterior": "circuits.posterior",
+    "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
-    "complete_tree": "circuits.regions",
-    "skewed_tree": "circuits.regions",
-    "unpack": "circuits.record",
+    "complete_tree": "circuits.structures.regions",
+    "skewed_tree": "circuits.structures.regions",
+    "unpack": "circuits.queries.record",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -15,14 +15,14 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.chain import Chain
-from pymc_spn.circuits.hyperparameters import GAMMA, LOG_NORMAL
-from pymc_spn.circuits.network import EXPONENTIAL
+from pymc_spn.circuits.gibbs.chain import Chain
+from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL
+from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.ops import STALE, collapsed_log_joint, flat_log_density
-from pymc_spn.circuits.palette import choose_coding, complete_palette
-from pymc_spn.circuits.record import write_schema
-from pymc_spn.circuits.regions import RegionTree
+from pymc_spn.circuits.queries.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column, Table
 
 PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log

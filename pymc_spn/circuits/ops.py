@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.circuits.statistics import LeafPriors, log_joint
+from pymc_spn.circuits.gibbs.statistics import LeafPriors, log_joint
 
 STALE = (
     "ps.SPN: its log-probability needs the assignments of the running chain and cannot be evaluated from stored draws; "
@@ -25,7 +25,7 @@ NO_GRADIENT = (
 def source_version():
     """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), *sorted((folder.parent / "numerics").glob("*.py"))]
+    files = [*sorted(folder.rglob("*.py")), *sorted((folder.parent / "numerics").glob("*.py"))]
     return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
 
 

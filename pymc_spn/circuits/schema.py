@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.families import FAMILIES
-from pymc_spn.circuits.network import GAUSSIAN
-from pymc_spn.circuits.palette import code_values, compile_palette
-from pymc_spn.circuits.regions import RegionTree
+from pymc_spn.circuits.gibbs.network import GAUSSIAN
+from pymc_spn.circuits.gibbs.palette import code_values, compile_palette
+from pymc_spn.circuits.leaves.families import FAMILIES
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
 
 FORMAT = 1

@@ -90,9 +90,9 @@ class TopDownSPNStep(BlockedStep):
         sweeps=1,
         record_every=None,
     ):
-        from pymc_spn.circuits.chain import Chain
         from pymc_spn.circuits.distributions import PRIORS
-        from pymc_spn.circuits.record import chunk_length, chunks_per_state, digits_dtype
+        from pymc_spn.circuits.gibbs.chain import Chain
+        from pymc_spn.circuits.queries.record import chunk_length, chunks_per_state, digits_dtype
         from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 
         model = pm.modelcontext(model)

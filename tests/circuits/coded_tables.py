@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_spn.circuits.families import Bernoulli, Categorical, Exponential, Gaussian, LeafConstants, Poisson
-from pymc_spn.circuits.palette import (
+from pymc_spn.circuits.gibbs.palette import (
     choose_coding,
     code_values,
     compile_palette,
     complete_palette,
     log_jacobian,
 )
-from pymc_spn.circuits.regions import RegionTree, complete_tree
-from pymc_spn.circuits.sampler import Sampler
+from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, LeafConstants, Poisson
+from pymc_spn.circuits.structures.regions import RegionTree, complete_tree
 from pymc_spn.tables import Column
 from tests.reference import Problem
 

@@ -11,14 +11,16 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits import gibbs_exact, gibbs_frontier, gibbs_induced
-from pymc_spn.circuits.leaf_kernels import (
+from pymc_spn.circuits.gibbs import exact as gibbs_exact
+from pymc_spn.circuits.gibbs import frontier as gibbs_frontier
+from pymc_spn.circuits.gibbs import induced_tree as gibbs_induced
+from pymc_spn.circuits.gibbs.leaf_kernels import (
     add_value,
     evaluate_leaves,
     log_predictive,
     refresh_leaf,
 )
-from pymc_spn.circuits.occupancy import write_digits
+from pymc_spn.circuits.gibbs.occupancy import write_digits
 from tests.circuits.tiny import tiny_sampler
 from tests.reference import count_keys, independent_total_variation, total_variation
 

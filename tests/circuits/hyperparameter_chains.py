@@ -13,12 +13,12 @@ from numba import njit
 
 from pymc_spn.circuits import chain as chain_module
 from pymc_spn.circuits import hyperparameters as kernels
-from pymc_spn.circuits.chain import Chain
 from pymc_spn.circuits.distributions import PRIORS
-from pymc_spn.circuits.families import Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.hyperparameters import GAMMA
-from pymc_spn.circuits.regions import complete_tree
+from pymc_spn.circuits.gibbs.chain import Chain
+from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
+from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
 from pymc_spn.circuits.schema import NetworkSchema
+from pymc_spn.circuits.structures.regions import complete_tree
 from pymc_spn.tables import Column
 from tests.circuits.network_problems import HYPERPARAMETERS, reference_problem
 from tests.reference import draw_parameters, draw_value, group_rows, simulate, state_from_digits

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.bottom_up import BottomUpSampler, draw_tree, draw_tree_by_logs
-from pymc_spn.circuits.bottom_up_parameters import redraw_parameters
-from pymc_spn.circuits.bottom_up_values import (
+from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler, draw_tree, draw_tree_by_logs
+from pymc_spn.circuits.gibbs.bottom_up_parameters import redraw_parameters
+from pymc_spn.circuits.gibbs.bottom_up_values import (
     BLOCK,
     evaluate_block,
     evaluate_row_by_logs,
     fast_exp2,
     tabulate_column,
 )
-from pymc_spn.circuits.regions import complete_tree
+from pymc_spn.circuits.structures.regions import complete_tree
 from tests.circuits.explicit_chains import (
     draw_digits,
     family_chain,

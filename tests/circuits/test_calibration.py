@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_spn.circuits.chain import Chain
+from pymc_spn.circuits.gibbs.chain import Chain
 from tests.circuits.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pymc_spn.circuits import density
-from pymc_spn.circuits.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.families import Bernoulli, Gaussian
-from pymc_spn.circuits.regions import complete_tree, skewed_tree
+from pymc_spn.circuits.leaves.families import Bernoulli, Gaussian
+from pymc_spn.circuits.structures import density
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.regions import complete_tree, skewed_tree
 
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
 

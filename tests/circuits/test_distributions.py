@@ -11,7 +11,7 @@ from pymc.model.fgraph import clone_model
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.chain import Chain
+from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.schema import NetworkSchema
 from tests.circuits.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits

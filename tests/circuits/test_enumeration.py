@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_spn.circuits.occupancy import free_entry_mass
+from pymc_spn.circuits.gibbs.occupancy import free_entry_mass
 from tests.circuits.collapsed_chains import (
     LEFT_IN_LEAF,
     draw_digits,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from pymc_spn.circuits.families import (
+from pymc_spn.circuits.leaves.families import (
     FAMILIES,
     Bernoulli,
     Categorical,
@@ -20,7 +20,7 @@ from pymc_spn.circuits.families import (
     NormalGamma,
     Poisson,
 )
-from pymc_spn.circuits.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.circuits.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
 
 REAL = np.array([1.7, -0.4, 2.2, 0.9])
 WAITS = np.array([0.3, 2.1, 0.05, 1.4])
@@ -552,7 +552,8 @@ def test_log_difference_at_its_ends():
 
 
 def test_import_is_light():
-    code = "import sys, pymc_spn.circuits.circuit, pymc_spn.circuits.regions, pymc_spn.circuits.density\n"
+    modules = [f"pymc_spn.circuits.structures.{name}" for name in ("circuit", "regions", "density")]
+    code = f"import sys, {', '.join(modules)}\n"
     code += "print(sorted({'numba', 'scipy.stats'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

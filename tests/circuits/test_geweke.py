@@ -11,7 +11,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.chain import Chain
+from pymc_spn.circuits.gibbs.chain import Chain
 from tests.circuits.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,

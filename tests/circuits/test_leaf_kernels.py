@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.families import FAMILIES, LeafConstants
-from pymc_spn.circuits.leaf_kernels import (
+from pymc_spn.circuits.gibbs.leaf_kernels import (
     evaluate_leaves,
     gaussian_posterior,
     log_predictive,
     log_predictive_without,
 )
-from pymc_spn.circuits.network import EMPTY_LEAF, LEVELS, VECTOR
-from pymc_spn.circuits.occupancy import attach, detach, mark_missing, n_prior_slots
-from pymc_spn.circuits.statistics import HEAD, log_column
+from pymc_spn.circuits.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
+from pymc_spn.circuits.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
+from pymc_spn.circuits.gibbs.statistics import HEAD, log_column
+from pymc_spn.circuits.leaves.families import FAMILIES, LeafConstants
 from tests.circuits.coded_tables import COLUMNS, coded_table, hyperparameters
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}

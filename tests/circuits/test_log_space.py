@@ -11,16 +11,16 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.gibbs_exact import (
+from pymc_spn.circuits.gibbs.exact import (
     SAFE,
     draw_subtree,
     evaluate_regions,
     evaluate_regions_by_logs,
     exact_sweep,
 )
-from pymc_spn.circuits.gibbs_frontier import frontier_sweep, log_frontier_value, make_frontier_work
-from pymc_spn.circuits.leaf_kernels import evaluate_leaves
-from pymc_spn.circuits.occupancy import attach, detach, mark_missing
+from pymc_spn.circuits.gibbs.frontier import frontier_sweep, log_frontier_value, make_frontier_work
+from pymc_spn.circuits.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.circuits.gibbs.occupancy import attach, detach, mark_missing
 from tests.circuits.tiny import tiny_sampler
 from tests.reference import Problem, log_marginal
 

@@ -10,10 +10,11 @@ import xarray as xr
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.circuits import predictive_kernels
-from pymc_spn.circuits.gibbs_exact import evaluate_regions_by_logs
-from pymc_spn.circuits.moment_kernels import moments
-from pymc_spn.circuits.record import (
+from pymc_spn.circuits.gibbs.exact import evaluate_regions_by_logs
+from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.queries import predictive_kernels
+from pymc_spn.circuits.queries.moment_kernels import moments
+from pymc_spn.circuits.queries.record import (
     chunk_length,
     chunks_per_state,
     cut_digits,
@@ -21,7 +22,6 @@ from pymc_spn.circuits.record import (
     join_digits,
     region_labels,
 )
-from pymc_spn.circuits.sampler import Sampler
 from pymc_spn.tables import decode
 from tests.circuits.hand_made_records import enumerated_posterior, enumerated_tree, schema_of, tree_of
 from tests.reference import (

@@ -8,9 +8,9 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.families import Exponential, GammaRate, Gaussian, NormalGamma, Poisson
-from pymc_spn.circuits.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments
-from pymc_spn.circuits.network import EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.leaves.families import Exponential, GammaRate, Gaussian, NormalGamma, Poisson
+from pymc_spn.circuits.queries.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments
 from pymc_spn.tables import decode
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of

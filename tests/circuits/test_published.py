@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_spn.circuits import published
-from pymc_spn.circuits.leaf_kernels import log_predictive
-from pymc_spn.circuits.published import PublishedSampler, rebuild_leaves
+from pymc_spn.circuits.gibbs import published
+from pymc_spn.circuits.gibbs.leaf_kernels import log_predictive
+from pymc_spn.circuits.gibbs.published import PublishedSampler, rebuild_leaves
 from tests.circuits.explicit_chains import (
     draw_digits,
     family_chain,

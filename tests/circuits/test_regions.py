@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_spn.circuits.regions import RegionTree, complete_tree, skewed_tree
+from pymc_spn.circuits.structures.regions import RegionTree, complete_tree, skewed_tree
 from pymc_spn.tables import Column
 
 # Yokoi and Sato (2024), Table 9: D, then S and V at C_s = 2 and at C_s = 4.

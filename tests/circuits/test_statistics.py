@@ -5,11 +5,11 @@ import pytest
 from numba import njit
 from scipy.special import gammaln
 
-from pymc_spn.circuits.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, POISSON
-from pymc_spn.circuits.occupancy import n_prior_slots
-from pymc_spn.circuits.palette import log_jacobian
-from pymc_spn.circuits.statistics import log_joint
+from pymc_spn.circuits.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
+from pymc_spn.circuits.gibbs.palette import log_jacobian
+from pymc_spn.circuits.gibbs.statistics import log_joint
 from tests.circuits.coded_tables import coded_table, hyperparameters
 from tests.circuits.tiny import tiny_sampler
 from tests.reference import canonical, log_likelihood, simulate, state_from_digits, tiny_problems

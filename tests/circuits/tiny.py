@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pymc_spn.circuits.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
-from pymc_spn.circuits.palette import CompiledPalette
-from pymc_spn.circuits.regions import RegionTree
-from pymc_spn.circuits.sampler import Sampler
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
+from pymc_spn.circuits.gibbs.palette import CompiledPalette
+from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.structures.regions import RegionTree
 
 CODES = {
     "gaussian": GAUSSIAN,

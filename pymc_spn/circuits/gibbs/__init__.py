@@ -1,0 +1,1 @@
+"""The samplers: flat arrays of what is occupied, one file for each kernel, one chain around them."""

@@ -1,0 +1,92 @@
+"""Slice updates of the hyperparameters given the assignments: closed-form marginals, one coordinate at a time."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.circuits.gibbs.statistics import log_assignments, log_column
+from pymc_spn.numerics.kernel_options import kernel
+
+GAMMA, LOG_NORMAL = 0, 1
+CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
+
+
+@kernel
+def log_prior_of_log(v, family, a, b):
+    """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b)."""
+    if family == GAMMA:
+        return a * v - b * math.exp(v)
+    z = (v - a) / b
+    return -0.5 * z * z
+
+
+@kernel
+def log_target(state, palette, group, d, v, values, prior):
+    """Log posterior of one log hyperparameter given the assignments, up to a constant.
+
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; the one under update is replaced by exp(v).
+    """
+    log_p = log_prior_of_log(v, int(prior[0]), prior[1], prior[2])
+    x = math.exp(v)
+    if group == CONCENTRATION:
+        return log_p + log_assignments(state, palette.n_levels.size, d, x)[0]
+    scale = x if group == LEAF_SCALE else values[0]
+    shape = x if group == LEAF_SHAPE else values[1]
+    ratio = x if group == PRECISION_RATIO else values[2]
+    return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
+
+
+@kernel
+def slice_update(rng, state, palette, group, d, v, values, prior):
+    """One slice-sampling update of a log hyperparameter: stepping out by 1, then shrinking (Neal 2003)."""
+    level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
+    low = v - rng.random()
+    high = low + 1.0
+    while log_target(state, palette, group, d, low, values, prior) > level:
+        low -= 1.0
+    while log_target(state, palette, group, d, high, values, prior) > level:
+        high += 1.0
+    while True:
+        w = low + rng.random() * (high - low)
+        if log_target(state, palette, group, d, w, values, prior) >= level:
+            return w
+        if w < v:
+            low = w
+        else:
+            high = w
+
+
+@kernel
+def update_hyperparameters(rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio):
+    """Redraw every hyperparameter that the step owns, in place.
+
+    Parameters
+    ----------
+    state : (n,) float64
+        From `pack_statistics`.
+    palette : CompiledPalette
+    owned : (4, max(2, D)) bool
+        Which entries of (concentration, leaf_scale, leaf_shape, precision_ratio) are ours to move.
+    priors : (4, 3) float64
+        Family code and two parameters for each group.
+    concentration : (2,) float64
+    leaf_scale, leaf_shape, precision_ratio : (D,) float64
+    """
+    values = np.empty(3)
+    for which in range(2):
+        if owned[CONCENTRATION, which]:
+            v = math.log(concentration[which])
+            concentration[which] = math.exp(
+                slice_update(rng, state, palette, CONCENTRATION, which, v, values, priors[CONCENTRATION])
+            )
+    for d in range(leaf_scale.size):
+        values[0] = leaf_scale[d]
+        values[1] = leaf_shape[d]
+        values[2] = precision_ratio[d]
+        for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
+            if owned[group, d]:
+                v = math.log(values[group - 1])
+                values[group - 1] = math.exp(slice_update(rng, state, palette, group, d, v, values, priors[group]))
+        leaf_scale[d] = values[0]
+        leaf_shape[d] = values[1]
+        precision_ratio[d] = values[2]

@@ -1,0 +1,218 @@
+"""Conjugate leaves in the sampler: statistics and collapsed predictive, one leaf or all leaves of a row.
+
+A continuous leaf is kept as five numbers with which its log predictive density is
+``log_scale - power * log1p((y - centre)**2 * curvature + (y + offset) * slope)``: the Student t of a Gaussian leaf
+(slope 0) and the Lomax of an Exponential one (curvature 0) in a single formula that vectorises over slots.
+Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_N) b_N / a_N.
+"""
+
+import math
+
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, LEVELS, POISSON, VECTOR
+from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
+from pymc_spn.numerics.kernel_options import bare_kernel
+
+LOG_PI = math.log(math.pi)
+
+
+@bare_kernel
+def gaussian_posterior(n, s1, s2, mu0, rho0, a0, b0):
+    """Normal-gamma posterior (mean, rho, a, b) from n values with sum s1 and sum of squares s2."""
+    rho = rho0 + n
+    shifted = s1 - n * mu0  # sum of y - mu0: the form without cancellation when y is centred near mu0
+    spread = s2 - 2.0 * mu0 * s1 + n * mu0 * mu0 - shifted * shifted / rho
+    return mu0 + shifted / rho, rho, a0 + 0.5 * n, b0 + 0.5 * max(spread, 0.0)
+
+
+@bare_kernel
+def refresh_leaf(net, d, slot, n):
+    """Predictive of a continuous or count leaf from its statistics; ``slot`` is global, ``n`` its number of data."""
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    prior = net.prior[e]
+    if family == GAUSSIAN:
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+        width = 2.0 * b * (rho + 1.0) / rho
+        net.log_scale[slot] = net.half_step[d, n] - 0.5 * (LOG_PI + fast_log(width))
+        net.power[slot] = a + 0.5
+        net.centre[slot] = mean
+        net.curvature[slot] = 1.0 / width
+        net.slope[slot] = 0.0
+    elif family == EXPONENTIAL:
+        a = prior[0] + n
+        b = prior[1] + net.s1[slot]
+        net.log_scale[slot] = fast_log(a / b)
+        net.power[slot] = a + 1.0
+        net.centre[slot] = 0.0
+        net.curvature[slot] = 0.0
+        net.slope[slot] = 1.0 / b
+    elif family == POISSON:
+        a = prior[0] + net.s1[slot]
+        b = prior[1] + n
+        net.centre[slot] = a
+        net.slope[slot] = -fast_log(b + 1.0)
+        net.log_scale[slot] = a * math.log(b / (b + 1.0)) - math.lgamma(a)
+
+
+@bare_kernel
+def add_value(net, d, slot, n, y, sign):
+    """Add (sign 1) or remove (sign -1) a value; ``n`` counts the data after it. Does not refresh the predictive."""
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    if family == DISCRETE:
+        r = net.leaf_region[d]
+        local = slot - net.begin[r]
+        net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local] += sign
+    elif n == 0:
+        net.s1[slot] = 0.0  # an empty leaf is exactly empty: no rounding is left behind
+        net.s2[slot] = 0.0
+    elif family == GAUSSIAN:
+        net.s1[slot] += sign * y
+        net.s2[slot] += sign * y * y
+    elif family == EXPONENTIAL:
+        net.s1[slot] += sign * (y + net.offset[d])
+    else:
+        x = y + net.offset[d]
+        net.s1[slot] += sign * x
+        net.s2[slot] += sign * math.lgamma(x + 1.0)
+
+
+@bare_kernel
+def log_predictive(net, d, slot, y):
+    """Log predictive of one leaf of any family at a coded value."""
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    if family == DISCRETE:
+        r = net.leaf_region[d]
+        local = slot - net.begin[r]
+        k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
+        return math.log((k + net.prior[e, 0]) / (net.edge_count[slot] + net.prior[e, 1]))
+    if family == POISSON:
+        a = net.centre[slot]
+        x = y + net.offset[d]
+        return net.log_scale[slot] + math.lgamma(a + x) - math.lgamma(x + 1.0) + x * net.slope[slot]
+    if family == EXPONENTIAL and y + net.offset[d] < 0.0:
+        return EMPTY_LEAF
+    t = y - net.centre[slot]
+    return net.log_scale[slot] - net.power[slot] * fast_log1p(
+        t * t * net.curvature[slot] + (y + net.offset[d]) * net.slope[slot]
+    )
+
+
+@bare_kernel
+def log_predictive_without(net, d, slot, y):
+    """Log predictive of a leaf at a value that it holds, as if the value were taken out; nothing is changed."""
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    prior = net.prior[e]
+    n = net.edge_count[slot] - 1
+    if n == 0:
+        return log_predictive(net, d, net.begin[net.leaf_region[d]] + e - net.entry_ptr[d], y)
+    if family == DISCRETE:
+        r = net.leaf_region[d]
+        k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + slot - net.begin[r]] - 1.0
+        return math.log((k + prior[0]) / (n + prior[1]))
+    if family == GAUSSIAN:
+        mean, rho, a, b = gaussian_posterior(
+            n, net.s1[slot] - y, net.s2[slot] - y * y, prior[0], prior[1], prior[2], prior[3]
+        )
+        width = 2.0 * b * (rho + 1.0) / rho
+        t = y - mean
+        return net.half_step[d, n] - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
+    x = y + net.offset[d]
+    if family == EXPONENTIAL:
+        a = prior[0] + n
+        b = prior[1] + net.s1[slot] - x
+        return math.log(a / b) - (a + 1.0) * fast_log1p(x / b)
+    a = prior[0] + net.s1[slot] - x
+    b = prior[1] + n
+    log_choose = math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0)
+    return log_choose + a * math.log(b / (b + 1.0)) - x * math.log(b + 1.0)
+
+
+@bare_kernel
+def evaluate_leaves(net, y):
+    """Leaf values of one row: ``value`` in linear space, ``log_value`` in logs, and the sum of the shifts.
+
+    Each column is shifted by its largest leaf value; every induced tree has exactly one leaf for each column, so the
+    shifts multiply the root by a known constant.
+
+    Parameters
+    ----------
+    net : Network
+    y : (D,) float64
+        Coded row, NaN where missing.
+
+    Returns
+    -------
+    float
+        Sum of the shifts of the observed columns, in nats.
+    """
+    last = 0
+    for d in range(y.size):
+        r = net.leaf_region[d]
+        if net.missing[r] or net.column_kind[d] != VECTOR:
+            continue
+        begin = net.begin[r]
+        end = begin + net.top[r]
+        last = max(last, end)
+        # slices start at zero: only then does LLVM know that no index is negative, and vectorises
+        argument_of(
+            y[d],
+            net.offset[d],
+            net.centre[begin:end],
+            net.curvature[begin:end],
+            net.slope[begin:end],
+            net.scaled[begin:end],
+        )
+    log_density_of(net.log_scale[:last], net.power[:last], net.scaled[:last], net.log_value[:last])
+    shift = 0.0
+    for d in range(y.size):
+        r = net.leaf_region[d]
+        if net.missing[r]:
+            continue
+        begin = net.begin[r]
+        end = begin + net.top[r]
+        kind = net.column_kind[d]
+        if kind == LEVELS:
+            row = net.level_begin[d] + int(y[d]) * net.capacity[r] - begin
+            alpha = net.prior[net.entry_ptr[d], 0]
+            total = net.prior[net.entry_ptr[d], 1]
+            for i in range(begin, end):
+                net.log_value[i] = fast_log((net.level_count[row + i] + alpha) / (net.edge_count[i] + total))
+        elif kind != VECTOR:
+            for i in range(begin, end):
+                net.log_value[i] = log_predictive(net, d, i, y[d])
+        shift += subtract_largest(net.log_value[begin:end], net.scaled[begin:end])
+        last = max(last, end)
+    exponentiate(net.scaled[:last], net.value[:last])
+    return shift
+
+
+@bare_kernel
+def argument_of(x, offset, centre, curvature, slope, out):
+    for i in range(out.size):
+        t = x - centre[i]
+        out[i] = t * t * curvature[i] + (x + offset) * slope[i]
+
+
+@bare_kernel
+def log_density_of(log_scale, power, argument, out):
+    for i in range(out.size):
+        out[i] = log_scale[i] - power[i] * fast_log1p(argument[i])
+
+
+@bare_kernel
+def subtract_largest(log_value, out):
+    largest = EMPTY_LEAF
+    for i in range(out.size):
+        largest = max(largest, log_value[i])
+    for i in range(out.size):
+        out[i] = log_value[i] - largest
+    return largest
+
+
+@bare_kernel
+def exponentiate(x, out):
+    for i in range(out.size):
+        out[i] = fast_exp(x[i])

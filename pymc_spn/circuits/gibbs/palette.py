@@ -1,0 +1,243 @@
+"""Leaf palettes: which families a column's leaves may have, and their constants in the sampler's units.
+
+Continuous columns are centred and scaled once for the sampler, since sums of squares of uncentred data drift; results
+are reported in the units of the data (the log Jacobian is added to the log joint).
+"""
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
+from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.tables.resolution import resolution as find_resolution
+
+FAMILY_CODE = {
+    Gaussian: GAUSSIAN,
+    Exponential: EXPONENTIAL,
+    Poisson: POISSON,
+    Bernoulli: DISCRETE,
+    Categorical: DISCRETE,
+}
+DEFAULT_ENTRY = {
+    "real": Gaussian(),
+    "positive": Gaussian(),
+    "count": Poisson(),
+    "binary": Bernoulli(),
+    "categorical": Categorical(),
+}
+MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
+ALLOWED_KINDS = {
+    Gaussian: ("real", "positive", "count"),
+    Exponential: ("positive",),
+    Poisson: ("count",),
+    Bernoulli: ("binary",),
+    Categorical: ("binary", "categorical"),
+}
+
+
+class CompiledPalette(NamedTuple):
+    """Palette of every column as arrays; E entries in all, D columns."""
+
+    entry_ptr: np.ndarray  # (D+1,) entries of column d: entry_ptr[d]:entry_ptr[d+1]
+    family: np.ndarray  # (E,) family codes
+    constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale
+    column_kind: np.ndarray  # (D,) VECTOR, LEVELS or GENERAL
+    n_levels: np.ndarray  # (D,)
+    centre: np.ndarray  # (D,) coded value = (x - centre) / scale
+    scale: np.ndarray  # (D,)
+    offset: np.ndarray  # (D,) centre / scale
+    is_density: np.ndarray  # (D,) bool: leaves are densities, not masses
+
+
+def complete_palette(columns, values, leaves=None, resolution="auto"):
+    """Palette of every column with all constants filled in from the data.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    values : (N, D) float64
+        Coded table (levels as integers), NaN where missing.
+    leaves : dict, optional
+        Column name to a palette entry or a list of them; other columns get the default of their kind.
+    resolution : {"auto"}, float or dict
+        Recording grid of the real columns: found from the data, one number for all, or by name.
+
+    Returns
+    -------
+    palette : list of list of entries
+    resolutions : (D,) float64
+        Grid of each column with Gaussian leaves, 0 where there is none.
+
+    Raises
+    ------
+    ValueError
+        A column that does not exist, an empty palette, or a family that cannot hold a column of this kind.
+    """
+    leaves = dict(leaves or {})
+    names = [c.name for c in columns]
+    _refuse_unknown("leaves", leaves, names)
+    if isinstance(resolution, dict):
+        _refuse_unknown("resolution", resolution, names)
+    palette, grids, excess = [], np.zeros(len(columns)), {}
+    for d, column in enumerate(columns):
+        entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
+        entries = list(entries) if isinstance(entries, list | tuple) else [entries]
+        if not entries:
+            raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
+        for entry in entries:
+            kinds = ALLOWED_KINDS.get(type(entry))
+            if kinds is None:
+                raise TypeError(
+                    f"leaves[{column.name!r}] must hold palette entries such as ps.Gaussian(); got {entry!r}"
+                )
+            if column.kind not in kinds:
+                raise ValueError(
+                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves need a column of kind "
+                    f"{' or '.join(kinds)}; {column.name!r} is {column.kind}"
+                )
+        observed = values[~np.isnan(values[:, d]), d]
+        if any(isinstance(e, Gaussian) for e in entries):
+            grids[d] = _grid(column.name, observed, resolution)
+            excess[column.name] = tie_excess(observed, grids[d])
+        palette.append([_with_constants(e, observed, grids[d]) for e in entries])
+    _warn_of_ties(excess)
+    return palette, grids
+
+
+def choose_coding(palette, values):
+    """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled."""
+    centre, scale = np.zeros(len(palette)), np.ones(len(palette))
+    for d, entries in enumerate(palette):
+        codes = {FAMILY_CODE[type(e)] for e in entries}
+        observed = values[~np.isnan(values[:, d]), d]
+        if observed.size == 0 or codes == {DISCRETE}:
+            continue
+        if codes <= {GAUSSIAN, EXPONENTIAL}:
+            centre[d] = observed.mean()
+            scale[d] = observed.std() or 1.0
+        else:
+            centre[d] = np.round(observed.mean())  # counts stay on the unit grid
+    return centre, scale
+
+
+def compile_palette(columns, palette, resolutions, centre, scale):
+    """Arrays of a completed palette in the units given by ``centre`` and ``scale``."""
+    n_columns = len(columns)
+    kind = np.full(n_columns, GENERAL, np.int64)
+    n_levels = np.zeros(n_columns, np.int64)
+    is_density = np.zeros(n_columns, np.bool_)
+    family, constants = [], []
+    for d, entries in enumerate(palette):
+        codes = {FAMILY_CODE[type(e)] for e in entries}
+        if codes <= {GAUSSIAN, EXPONENTIAL}:
+            kind[d] = VECTOR
+            is_density[d] = True
+        elif codes == {DISCRETE}:
+            n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
+            kind[d] = LEVELS if len(entries) == 1 else GENERAL
+        for e in entries:
+            code = FAMILY_CODE[type(e)]
+            family.append(code)
+            constants.append(_coded_constants(e, code, centre[d], scale[d], resolutions[d]))
+    return CompiledPalette(
+        entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
+        family=np.asarray(family, np.int64),
+        constants=np.asarray(constants, np.float64).reshape(-1, 4),
+        column_kind=kind,
+        n_levels=n_levels,
+        centre=centre,
+        scale=scale,
+        offset=np.where(n_levels > 0, 0.0, centre / scale),
+        is_density=is_density,
+    )
+
+
+def code_values(compiled, values):
+    """Coded table of the sampler: (x - centre) / scale, levels unchanged, NaN kept."""
+    return np.ascontiguousarray((np.asarray(values, np.float64) - compiled.centre) / compiled.scale)
+
+
+def log_jacobian(compiled, values):
+    """Sum over the observed density-valued cells of log(d coded / d x), in nats."""
+    observed = (~np.isnan(values)).sum(axis=0)
+    return float(-(observed * compiled.is_density * np.log(compiled.scale)).sum())
+
+
+def _coded_constants(entry, code, centre, scale, grid):
+    relative = entry.relative_scale
+    if code == GAUSSIAN:
+        return (entry.mean - centre) / scale, entry.variance / scale**2, grid**2 / 12.0 / scale**2, relative
+    if code == DISCRETE:
+        return 0.0, 0.0, 0.0, relative
+    return entry.mean / scale, 0.0, 0.0, relative
+
+
+def _with_constants(entry, observed, grid):
+    """The entry with `None` replaced by the moments of the observed column."""
+    if isinstance(entry, Bernoulli | Categorical):
+        return entry
+    changes = {}
+    if entry.mean is None:
+        mean = float(observed.mean()) if observed.size else 1.0
+        if isinstance(entry, Exponential | Poisson) and mean <= 0.0:
+            mean = 1.0 / (observed.size + 1.0)  # a column of zeros: as if one more row had counted one
+        changes["mean"] = mean
+    if isinstance(entry, Gaussian) and entry.variance is None:
+        variance = float(observed.var()) if observed.size else 1.0
+        changes["variance"] = variance if variance > 0.0 else _constant_variance(observed, grid)
+    return replace(entry, **changes) if changes else entry
+
+
+def _constant_variance(observed, grid):
+    """Prior variance for a column without spread: its grid, else a hundredth of its size, else one."""
+    level = abs(float(observed[0])) if observed.size else 0.0
+    return grid**2 if grid > 0.0 else (0.01 * level) ** 2 if level > 0.0 else 1.0
+
+
+def _grid(name, observed, resolution):
+    value: Any = resolution.get(name, "auto") if isinstance(resolution, dict) else resolution
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}')
+        return find_resolution(observed)
+    if not (math.isfinite(value) and value >= 0.0):
+        raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
+    return float(value)
+
+
+def tie_excess(observed, grid):
+    """How many times more frequent equal values are than the recording grid explains; 0 where ties are few.
+
+    On a grid d, a smooth density with standard deviation s makes about d / (2 sqrt(pi) s) of all pairs of rows equal.
+    """
+    spread = observed.std() if observed.size else 0.0
+    if spread == 0.0:
+        return 0.0
+    counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
+    tied = (counts * (counts - 1.0)).sum() / 2.0
+    explained = grid / (2.0 * math.sqrt(math.pi) * spread) * observed.size * (observed.size - 1.0) / 2.0
+    if tied <= MIN_TIES:
+        return 0.0
+    return tied / explained if explained > 0.0 else math.inf
+
+
+def _warn_of_ties(excess):
+    spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
+    if spiky:
+        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
+        warnings.warn(
+            f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
+            "put spikes of density on them. Declare such a column a count or categorical, or raise its resolution",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _refuse_unknown(argument, mapping, names):
+    unknown = [k for k in mapping if k not in names]
+    if unknown:
+        raise ValueError(f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}")

@@ -1,0 +1,1 @@
+"""Leaf families, and the palette that gives each column its own."""

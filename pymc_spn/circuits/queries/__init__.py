@@ -1,0 +1,1 @@
+"""What the draws answer: records, densities, probabilities, moments, imputations, circuits."""

@@ -1,0 +1,161 @@
+"""What a user may know or ask of a row: points, intervals and sets, read by the schema of the columns."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.tables import Column
+from pymc_spn.tables.coding import encode
+
+LEVEL_KINDS = ("binary", "categorical")
+Event = float | Interval | frozenset
+Events = dict[int, Event]
+
+
+def read_events(
+    argument: str,
+    given: Mapping[str, Any] | None,
+    columns: Sequence[Column],
+    kept: Sequence[int],
+    is_density: Any,
+) -> Events:
+    """Events by column number, values coded as in `Table.values`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for messages.
+    given : mapping of column name to scalar, (low, high) or set, or None
+        None and NaN as a scalar say nothing, and None as an end is unbounded.
+    columns : sequence of Column
+    kept : sequence of int
+        Columns that may be named.
+    is_density : (D,) bool
+        Columns in which single values have probability zero.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {given!r}")
+    number = {columns[d].name: d for d in kept}
+    events: Events = {}
+    for name, what in given.items():
+        if name not in number:
+            raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
+        d = number[name]
+        event = _read(argument, columns[d], what, bool(is_density[d]))
+        if event is not None:
+            events[d] = event
+    return events
+
+
+def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event | None:
+    if isinstance(what, set | frozenset):
+        if is_density:
+            raise ValueError(
+                f"{argument}: column {column.name!r} is continuous, a set of values has probability zero; "
+                "give an interval (low, high)"
+            )
+        if not what:
+            raise ValueError(f"{argument}: the set of column {column.name!r} is empty")
+        codes = frozenset(encode(pd.Series(sorted(what, key=str)), column).tolist())
+        everything = column.kind in LEVEL_KINDS and len(codes) == len(column.levels or ())
+        return None if everything else codes
+    if isinstance(what, tuple):
+        if len(what) != 2:
+            raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
+        if column.kind in LEVEL_KINDS:
+            raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
+        low, high = (default if v is None else float(v) for v, default in zip(what, (-math.inf, math.inf), strict=True))
+        if not low <= high:
+            raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
+        return None if low == -math.inf and high == math.inf else Interval(low, high)
+    if not np.isscalar(what) and what is not None and what is not pd.NA:
+        raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
+    if pd.isna(what):
+        return None
+    return float(encode(pd.Series([what]), column)[0])
+
+
+def intersect(first: Events, second: Events) -> tuple[Events, int | None]:
+    """Both at once, and a column in which they exclude each other (or None)."""
+    both = dict(first)
+    for d, event in second.items():
+        if d in both:
+            joined = _intersect(both[d], event)
+            if joined is None:
+                return {}, d
+            event = joined
+        both[d] = event
+    return both, None
+
+
+def _intersect(a: Event, b: Event) -> Event | None:
+    if isinstance(a, Interval) and isinstance(b, Interval):
+        low, high = max(a.low, b.low), min(a.high, b.high)
+        return Interval(low, high) if low <= high else None
+    if isinstance(a, frozenset) or isinstance(b, frozenset):
+        if not isinstance(a, frozenset):
+            a, b = b, a
+        assert isinstance(a, frozenset)
+        inside = frozenset(x for x in a if holds(b, x))
+        if isinstance(b, float):
+            return b if inside else None
+        return inside or None
+    point, other = (a, b) if isinstance(a, float) else (b, a)
+    return point if holds(other, point) else None
+
+
+def holds(event: Event, x: Any) -> Any:
+    """Whether values satisfy the event; NaN does."""
+    x = np.asarray(x)
+    if isinstance(event, Interval):
+        return ~((x < event.low) | (x > event.high))
+    return np.isnan(x) | (np.isin(x, list(event)) if isinstance(event, frozenset) else x == event)
+
+
+def points_of(events: Events) -> dict[int, float]:
+    """The columns at a point."""
+    return {d: e for d, e in events.items() if isinstance(e, float)}
+
+
+def spread_of(events: Events) -> Events:
+    """The columns in an interval or a set."""
+    return {d: e for d, e in events.items() if not isinstance(e, float)}
+
+
+def describe(column: Column, event: Event) -> str:
+    """The event in the words of the user."""
+    levels = column.levels
+    if isinstance(event, Interval):
+        return f"within ({event.low:g}, {event.high:g})"
+    if isinstance(event, frozenset):
+        return f"among {sorted(levels[int(x)] if levels else x for x in event)}"
+    return repr(levels[int(event)] if levels else event)
+
+
+def events_to_json(events: Events) -> dict[str, Any]:
+    """A dict of JSON values."""
+    return {
+        str(d): {"interval": list(e)}
+        if isinstance(e, Interval)
+        else {"set": sorted(e)}
+        if isinstance(e, frozenset)
+        else {"point": e}
+        for d, e in events.items()
+    }
+
+
+def events_from_json(data: Mapping[str, Any]) -> Events:
+    """What `events_to_json` wrote."""
+    events: Events = {}
+    for d, e in data.items():
+        if "interval" in e:
+            events[int(d)] = Interval(*e["interval"])
+        else:
+            events[int(d)] = frozenset(e["set"]) if "set" in e else float(e["point"])
+    return events

@@ -1,0 +1,338 @@
+"""The posterior of a Bayesian sum-product network: one object, asked often."""
+
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
+from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.queries.events import (
+    Events,
+    events_from_json,
+    events_to_json,
+    intersect,
+    points_of,
+    spread_of,
+)
+from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
+from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.tables import Table, decode
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
+
+BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+
+
+class SPNPosterior(ConditionedDraws):
+    """Answers from the recorded draws of a sum-product network.
+
+    Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
+    answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are
+    labelled arrays: the attribute ``exactness`` is about the query given the draws, ``mcse_chain`` is the
+    Monte Carlo standard error of the average over draws, ``ess_draws`` the number of draws that still count
+    under a condition.
+
+    Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
+    None is unbounded) or a set of values.
+    """
+
+    @classmethod
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "SPNPosterior":
+        """Read the result of ``pm.sample``, or what `save` wrote.
+
+        Parameters
+        ----------
+        idata : DataTree or path of a netCDF file
+        name : str, optional
+            Name of the network in the model, where there are several.
+
+        Raises
+        ------
+        ValueError
+            If it holds no sum-product network, or several and no name is given.
+        """
+        import xarray as xr
+
+        if isinstance(idata, str | PathLike):
+            with xr.open_datatree(idata, engine="h5netcdf") as opened:
+                idata = opened.load()
+        states = RecordedStates(read_record(idata, name))
+        saved = idata.attrs.get(SAVED)
+        if saved is None:
+            return cls(states)
+        query = json.loads(saved)
+        return cls(
+            states,
+            query["kept"],
+            events_from_json(query["evidence"]),
+            np.array(query["log_weights"], np.float64),
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all that `from_idata` needs to one netCDF file."""
+        query = {
+            "kept": list(self._kept),
+            "evidence": events_to_json(self._evidence),
+            "log_weights": self._log_weights.tolist(),
+        }
+        write_record(self._states.record, json.dumps(query)).to_netcdf(path, engine="h5netcdf")
+
+    def __repr__(self) -> str:
+        record = self._states.record
+        given = self._in_words(self._evidence)
+        return (
+            f"SPNPosterior({self._schema.name!r}: {len(self._kept)} columns, {len(record.chains)} chains of "
+            f"{len(record.draws)} draws{', given ' + given if given else ''})"
+        )
+
+    # ---- densities and probabilities
+
+    def log_density(self, df: Any, per_draw: bool = False) -> "xr.DataArray":
+        """Log density of the posterior predictive at new rows, missing cells summed out.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
+        per_draw : bool
+            Whether each draw's own density is wanted instead of the log of their mean.
+
+        Returns
+        -------
+        DataArray
+            (row,) or (chain, draw, row), in nats; densities are in the units of the data.
+        """
+        table = Table.from_frame(df, schema=self.columns)
+        values, possible = self._embed(table)
+        base = self._log_evidence()
+        rows = {"row": table.index}
+        if per_draw:
+            logs = self._states.log_densities(values, spread_of(self._evidence)) - base[:, None]
+            return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True)
+        log_norm = log_average(self._log_weights, base)
+        answer, errors = np.full(len(values), -np.inf), []
+        block = max(1, BLOCK_VALUES // self._states.n_draws)
+        for start in range(0, len(values), block):
+            part = slice(start, start + block)
+            logs = self._states.log_densities(values[part], spread_of(self._evidence))
+            answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
+            weight = relative_weights(logs + self._log_weights[:, None])
+            errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
+        attrs = self._joined_errors(errors)
+        return self._labelled("log_density", answer, rows, False, **self._draw_weights(), **attrs)
+
+    def probability(
+        self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None, per_draw: bool = False
+    ) -> "xr.DataArray":
+        """Probability of an event, or its density in the columns that are at a point.
+
+        Parameters
+        ----------
+        event, given : mapping of column name to value, (low, high) or set
+        per_draw : bool
+            Whether each draw's own conditional probability is wanted, unweighted.
+
+        Returns
+        -------
+        DataArray
+            A scalar, or (chain, draw).
+        """
+        asked = self._read("event", event)
+        known = self._given(given)
+        both, clash = intersect(known, asked)
+        base = self._log_of(known)
+        log_weights = base + self._log_weights
+        if clash is None:
+            logs = self._log_of(both, check=False)
+        else:
+            logs = np.full(base.shape, -np.inf)
+        if per_draw:
+            return self._labelled("probability", np.exp(logs - base), {}, True)
+        answer = float(np.exp(log_average(self._log_weights, logs) - log_average(self._log_weights, base)))
+        influence = relative_weights(log_weights) * (np.exp(logs - base) - answer)
+        attrs = chain_error(influence, self._n_chains)
+        return self._labelled("probability", answer, {}, False, **self._draw_weights(known), **attrs)
+
+    def log_likelihood(self, df: Any = None) -> "xr.DataTree":
+        """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
+
+        Without `df`: for each draw and training row the log predictive given the other rows (the row is taken
+        out, evaluated and put back), whose reciprocals are the importance weights of leave-one-out. With
+        `df`: the log predictive of new rows for each draw.
+        """
+        import xarray as xr
+
+        rows = f"{self.name}_row"
+        if df is None:
+            if self._evidence or len(self._kept) < len(self._schema.columns) or np.any(self._log_weights):
+                raise ValueError(
+                    "log_likelihood of training rows needs the posterior as sampled, no condition or marginal"
+                )
+            logs = self._labelled("log", self._states.leave_one_out(), {rows: self._states.record.rows}, True)
+        else:
+            logs = self.log_density(df, per_draw=True).rename({"row": rows})
+        return xr.DataTree(xr.Dataset({self.name: logs}))
+
+    # ---- derived objects
+
+    def condition(self, given: Mapping[str, Any]) -> "SPNPosterior":
+        """The posterior predictive given some of a row; draws are weighted by the condition's probability.
+
+        Columns fixed at a value leave the object, those in an interval or a set stay.
+        """
+        known = self._given(given)
+        self._log_of(known)
+        kept = [d for d in self._kept if d not in points_of(known)]
+        return SPNPosterior(self._states, kept, known, self._log_weights)
+
+    def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
+        """The posterior predictive of some columns, the others summed out."""
+        names = [c.name for c in self.columns]
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
+        for column in columns:
+            if column not in names:
+                raise ValueError(f"columns names {column!r}; the columns are {names}")
+        kept = [d for d, n in zip(self._kept, names, strict=True) if n in set(columns)]
+        if not kept:
+            raise ValueError("columns must name at least one column, got none")
+        return SPNPosterior(self._states, kept, self._evidence, self._log_weights)
+
+    def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
+        """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
+
+        Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
+        """
+        from pymc_spn.circuits.queries.drawn_circuits import draw_circuit
+
+        if self._evidence or len(self._kept) < len(self._schema.columns):
+            raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
+        rng = np.random.default_rng(random_seed)
+        chosen = choose_draws(self._log_weights[:, None], _count("n", n), rng)[:, 0]
+        return [draw_circuit(self._states, int(s), rng) for s in chosen]
+
+    # ---- simulation
+
+    def sample(
+        self,
+        n: int,
+        given: Mapping[str, Any] | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> pd.DataFrame:
+        """Rows drawn from the posterior predictive; columns given at a value hold it."""
+        known = self._given(given)
+        rng = np.random.default_rng(random_seed)
+        log_weights = self._log_of(known) + self._log_weights
+        chosen = choose_draws(log_weights[:, None], _count("n", n), rng)
+        row = self._row(known)[None]
+        completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
+        return decode(completed[:, list(self._kept)], self.columns)
+
+    def impute(self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None) -> list[pd.DataFrame]:
+        """Completed copies of a table: missing cells drawn given the observed ones of their row.
+
+        Each row's draws of the chain are weighted by the density of what is observed in it. Observed cells
+        are unchanged.
+        """
+        table = Table.from_frame(df, schema=self.columns)
+        values, possible = self._embed(table)
+        rng = np.random.default_rng(random_seed)
+        logs = self._states.log_densities(values, spread_of(self._evidence)) + self._log_weights[:, None]
+        impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
+        if impossible.any():
+            m = int(np.argmax(impossible))
+            self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
+        chosen = choose_draws(logs, _count("n", n), rng)
+        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng)
+        frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
+        if isinstance(df, pd.DataFrame):
+            frames = [frame[[str(c) for c in df.columns]] for frame in frames]
+            for c in df.columns:
+                if not df[c].isna().any():
+                    for frame in frames:
+                        frame[str(c)] = df[c]
+        return frames
+
+    # ---- moments
+
+    def mean(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+        """Mean of the numeric columns, binary ones as 0 and 1.
+
+        Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
+        column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
+        with their centre, and the column is named in ``attrs["principal_value"]``.
+        """
+        known, numbers, attrs = self._moment_query(given)
+        means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
+        means = means[:, numbers]
+        columns = {"column": [self._schema.columns[d].name for d in numbers]}
+        if per_draw:
+            return self._labelled("mean", means, columns, True, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        answer = np.average(means, axis=0, weights=weight)
+        error = chain_error(weight[:, None] * (means - answer), self._n_chains)
+        return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
+
+    def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+        """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
+
+        A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
+        such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
+        ``given={"a": (0, 10)}``, makes it finite.
+        """
+        known, numbers, attrs = self._moment_query(given)
+        means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
+        means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
+        names = [self._schema.columns[d].name for d in numbers]
+        columns = {"column": names, "other": names}
+        if per_draw:
+            return self._labelled("cov", covariances, columns, True, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        centred = means - np.average(means, axis=0, weights=weight)
+        second = covariances + centred[:, :, None] * centred[:, None, :]
+        answer = np.average(second, axis=0, weights=weight)
+        infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
+        if infinite:
+            attrs["infinite_variance"] = infinite
+        with np.errstate(invalid="ignore"):
+            error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
+        return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
+
+    # ---- below the surface
+
+    def _moment_query(self, given: Mapping[str, Any] | None) -> tuple[Events, list[int], dict[str, Any]]:
+        known = self._given(given)
+        numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
+        left_out = [c.name for c in self.columns if c.kind == "categorical"]
+        if not numbers:
+            raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
+        attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
+        shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
+        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known]
+        tails = [d for d in gaussian if shape[d] <= 0.5]
+        if tails:
+            attrs["principal_value"] = [self._schema.columns[d].name for d in tails]
+        if any(isinstance(known.get(d), Interval) for d in numbers):
+            attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
+        return known, numbers, attrs
+
+    def _joined_errors(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
+        if all("mcse_chain" in e for e in errors):
+            return {"mcse_chain": np.concatenate([np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)])}
+        return next(e for e in errors if "mcse_chain" not in e)
+
+
+def _count(argument: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{argument} must be an integer of at least 0, got {n!r}")
+    return int(n)

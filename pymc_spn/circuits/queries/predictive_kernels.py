@@ -1,0 +1,279 @@
+"""The collapsed predictive of one recorded state: densities of rows, leave-one-out, ancestral draws.
+
+Given a state, a new row's predictive is a sum-product network with weights (count + share) / (count + mass)
+and the leaves' predictives; the kernels visit its occupied part. Besides points, a row may carry *events*
+(intervals, sets): a column with an event has the event's log probability in each leaf in place of the leaf's
+log density.
+"""
+
+import math
+
+import numpy as np
+
+from pymc_spn.circuits.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.circuits.gibbs.leaf_kernels import (
+    evaluate_leaves,
+    exponentiate,
+    gaussian_posterior,
+    log_predictive,
+    subtract_largest,
+)
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, VECTOR
+from pymc_spn.circuits.gibbs.occupancy import (
+    FRESH,
+    attach,
+    detach,
+    free_entry_mass,
+    free_mass,
+    mark_missing,
+    new_edge,
+)
+from pymc_spn.numerics.kernel_options import bare_kernel
+
+ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
+
+
+@bare_kernel
+def evaluate_row(net, y, event, event_log):
+    """Log predictive of one row in coded units.
+
+    Parameters
+    ----------
+    net : Network
+    y : (D,) float64
+        Coded row; NaN where there is no point.
+    event : (D,) bool
+        Columns with an event; it is used where ``y`` is NaN.
+    event_log : (L,) float64
+        Log probability of the event in each leaf slot.
+
+    Returns
+    -------
+    log_density : float
+        ``-inf`` where every leaf of a column excludes the row.
+    logs : bool
+        Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
+    """
+    mark_missing(net, y)
+    by_hand = False
+    for d in range(y.size):
+        r = net.leaf_region[d]
+        if net.missing[r]:
+            by_hand |= event[d]
+        elif is_outside(net, d, y[d]):
+            net.missing[r] = True
+            by_hand = True
+    shift = evaluate_leaves(net, y)
+    if by_hand:
+        for d in range(y.size):
+            r = net.leaf_region[d]
+            is_event = event[d] and np.isnan(y[d])
+            if not net.missing[r] or not (is_event or y[d] == y[d]):
+                continue
+            net.missing[r] = False
+            begin = net.begin[r]
+            end = begin + net.top[r]
+            for i in range(begin, end):
+                net.log_value[i] = event_log[i] if is_event else log_predictive(net, d, i, y[d])
+            shift += subtract_largest(net.log_value[begin:end], net.scaled[begin:end])
+            exponentiate(net.scaled[begin:end], net.value[begin:end])
+        for r in range(net.parent.size - 1, -1, -1):
+            if net.column[r] < 0:
+                every = True
+                for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
+                    every &= net.missing[net.parts[j]]
+                net.missing[r] = every
+    if net.missing[0]:
+        return 0.0, False
+    evaluate_regions(net)
+    if net.node_value[0] > SAFE:
+        total = shift + math.log(net.node_value[0])
+        logs = False
+    else:
+        evaluate_regions_by_logs(net)
+        total = net.node_value[0]
+        logs = True
+    return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
+
+
+@bare_kernel
+def is_outside(net, d, y):
+    """Whether a value of a continuous column is one that an Exponential leaf excludes."""
+    if net.column_kind[d] != VECTOR or y + net.offset[d] >= -ROUNDING * (1.0 + abs(net.offset[d])):
+        return False
+    outside = False
+    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+        outside |= net.entry_family[e] == EXPONENTIAL
+    return outside
+
+
+@bare_kernel
+def log_density_of_rows(net, y, event, event_log, out):
+    """Log predictive (M,) of coded rows (M, D), each by itself; see `evaluate_row`."""
+    for n in range(y.shape[0]):
+        out[n] = evaluate_row(net, y[n], event, event_log)[0]
+
+
+@bare_kernel
+def leave_one_out(net, y, slots, entries, event, event_log, out):
+    """Log predictive of each training row given the others: it is taken out, evaluated and put back.
+
+    Parameters
+    ----------
+    net : Network
+        Holds the rows; the same afterwards.
+    y : (N, D) float64
+    slots : (N, R) int32
+    entries : (N, D) int32
+        Palette entry of each row's leaf, local to the column.
+    event, event_log
+        No event: False and anything.
+    out : (N,) float64
+    """
+    for n in range(y.shape[0]):
+        row = slots[n]
+        for r in range(row.size):
+            net.old[r] = row[r]
+        detach(net, y[n], row)
+        out[n] = evaluate_row(net, y[n], event, event_log)[0]
+        for r in range(row.size):
+            if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
+                d = net.column[r]
+                node = row[net.parent[r]] if r > 0 else 0
+                # the slot was freed last in its region, so it is the one that comes back
+                row[r] = new_edge(net, r, node, net.entry_ptr[d] + entries[n, d] if d >= 0 else 0)
+        attach(net, y[n], row)
+
+
+@bare_kernel
+def draw_rows(rng, net, y, which, event, event_log, values, leaves):
+    """Complete rows by draws from the predictive given their points and events.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    net : Network
+    y : (M, D) float64
+        Coded rows, NaN in the cells to be drawn.
+    which : (K,) int64
+        Row that each draw completes; equal ones stand together.
+    event, event_log
+        As in `evaluate_row`.
+    values : (K, D) float64
+        Out: coded values drawn in the NaN cells without event (`draw_value`); other cells are not written.
+    leaves : (K, D) int32
+        Out: slot of the leaf of every column.
+    """
+    logs = False
+    for k in range(which.size):
+        row = y[which[k]]
+        if k == 0 or which[k] != which[k - 1]:
+            logs = evaluate_row(net, row, event, event_log)[1]
+        draw_tree(rng, net, logs, leaves[k])
+        for d in range(row.size):
+            if np.isnan(row[d]) and not event[d]:
+                values[k, d] = draw_value(rng, net, d, leaves[k, d])
+
+
+@bare_kernel
+def draw_tree(rng, net, logs, leaves):
+    """Draw an induced tree top-down from the current values; an unoccupied leaf is its prior slot."""
+    for r in range(net.parent.size):
+        d = net.column[r]
+        begin = net.begin[r]
+        node = net.new[net.parent[r]] if r > 0 else 0
+        chosen = FRESH
+        last = FRESH
+        if node != FRESH:
+            k = net.node_begin[r] + node
+            u = rng.random() * (net.node_count[k] + net.mass[r])
+            if not net.missing[r] and not logs:
+                u *= net.node_value[k]
+            slot = net.node_first[k]
+            while slot >= 0:
+                last = slot
+                u -= net.weight[begin + slot] * relative_value(net, r, begin + slot, k, logs)
+                if u < 0.0:
+                    chosen = slot
+                    break
+                slot = net.following[begin + slot]
+        if chosen == FRESH:
+            if d < 0:
+                # with every child occupied, a rest of u is rounding and belongs to the last child
+                chosen = last if node != FRESH and free_mass(net, r, node) == 0.0 else FRESH
+            else:
+                chosen = draw_prior_slot(rng, net, d, node, logs)
+                if chosen == FRESH:
+                    chosen = last
+                net.new[r] = chosen
+                leaves[d] = begin + chosen
+                continue
+        net.new[r] = chosen
+        if d >= 0:
+            leaves[d] = begin + chosen
+
+
+@bare_kernel
+def relative_value(net, r, slot, k, logs):
+    """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
+    if net.missing[r]:
+        return 1.0
+    return math.exp(net.value[slot] - net.node_value[k]) if logs else net.value[slot]
+
+
+@bare_kernel
+def draw_prior_slot(rng, net, d, node, logs):
+    """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
+    r = net.leaf_region[d]
+    first = net.entry_ptr[d]
+    last = net.entry_ptr[d + 1]
+    total = 0.0
+    for e in range(first, last):
+        total += prior_slot_mass(net, r, d, e, node, logs)
+    u = rng.random() * total
+    chosen = FRESH
+    for e in range(first, last):
+        mass = prior_slot_mass(net, r, d, e, node, logs)
+        if mass > 0.0:
+            chosen = e - first
+            u -= mass
+            if u < 0.0:
+                break
+    return chosen
+
+
+@bare_kernel
+def prior_slot_mass(net, r, d, e, node, logs):
+    mass = net.entry_mass[e] if node == FRESH else free_entry_mass(net, d, e, node)
+    if net.missing[r]:
+        return mass
+    v = net.value[net.begin[r] + e - net.entry_ptr[d]]
+    return mass * (math.exp(v - net.empty_value[r]) if logs else v)
+
+
+@bare_kernel
+def draw_value(rng, net, d, slot):
+    """Coded value from a leaf's predictive: parameters from their posterior, then the value.
+
+    Of a Poisson leaf only the rate: Numba's Poisson variates need reference counts.
+    """
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    prior = net.prior[e]
+    n = net.edge_count[slot]
+    if family == GAUSSIAN:
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+        return mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
+    if family == DISCRETE:
+        r = net.leaf_region[d]
+        u = rng.random() * (n + prior[1])
+        at = net.level_begin[d] + slot - net.begin[r]
+        for level in range(net.n_levels[d] - 1):
+            u -= net.level_count[at + level * net.capacity[r]] + prior[0]
+            if u < 0.0:
+                return float(level)
+        return net.n_levels[d] - 1.0
+    if family == EXPONENTIAL:
+        rate = rng.standard_gamma(prior[0] + n) / (prior[1] + net.s1[slot])
+        return rng.standard_exponential() / rate - net.offset[d]
+    return rng.standard_gamma(prior[0] + net.s1[slot]) / (prior[1] + n)

@@ -1,0 +1,131 @@
+"""The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.gibbs.network import tight_capacity
+from pymc_spn.circuits.gibbs.occupancy import rebuild
+from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.queries import predictive_kernels
+from pymc_spn.circuits.queries.leaf_predictives import leaf_moments, leaves_of_column, log_event
+from pymc_spn.circuits.queries.moment_kernels import moments
+from pymc_spn.circuits.queries.record import Record
+from pymc_spn.circuits.schema import HYPERPARAMETERS
+
+KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
+SHARED = (
+    "parent", "part_ptr", "parts", "subtree_end", "column", "leaf_region", "size", "width", "entry_ptr",
+    "entry_family", "entry_copies", "column_kind", "n_levels", "offset", "half_step",
+)  # fmt: skip
+
+
+class RecordedStates:
+    """Networks of the draws of a record.
+
+    Parameters
+    ----------
+    record : Record
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.schema = record, record.schema
+        self.structure, self.compiled = self.schema.structure, self.schema.compiled
+        self.coded = self.schema.code(record.table)
+        n_rows, n_regions = record.digits.shape[2:]
+        self.digits = record.digits.reshape(-1, n_rows, n_regions)
+        self.hyperparameters = [
+            np.ascontiguousarray(record.hyperparameters[k]).reshape(len(self.digits), -1) for k in HYPERPARAMETERS
+        ]
+        self._sampler: Any = None
+        self._kept: dict[int, Any] = {}
+        self._bytes = 0
+
+    @property
+    def n_draws(self) -> int:
+        """Recorded draws of all chains."""
+        return len(self.digits)
+
+    def load(self, s: int) -> Any:
+        """Sampler with the state of draw s, the same bits whatever was loaded before."""
+        if self._sampler is None:
+            self._sampler = Sampler(self.structure, self.compiled, self.coded)
+        sampler = self._sampler
+        sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
+        sampler.set_digits(self.digits[s])
+        # capacities depend on earlier draws, and with them which leaves share a vector instruction
+        sampler._resize(tight_capacity(sampler.net))
+        labels = np.ascontiguousarray(self.digits[s], np.int32)
+        rebuild(sampler.net, self.coded, labels, sampler.entries, sampler.slots)
+        return sampler
+
+    def network(self, s: int) -> Any:
+        """Network of draw s, to be evaluated and not changed."""
+        if s in self._kept:
+            return self._kept[s]
+        net = self.load(s).net
+        if self._bytes < KEPT_BYTES:
+            net = net._replace(**{f: getattr(net, f).copy() for f in net._fields if f not in SHARED})
+            self._bytes += sum(getattr(net, f).nbytes for f in net._fields if f not in SHARED)
+            self._kept[s] = net
+        return net
+
+    def event_logs(self, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns have an event, and its log probability in every leaf slot."""
+        flags, logs = np.zeros(len(self.structure.columns), np.bool_), np.zeros(net.entry.size)
+        for d, event in events.items():
+            flags[d] = True
+            logs[self.slots(net, d)] = log_event(leaves_of_column(net, self.compiled, d), event)
+        return flags, logs
+
+    def slots(self, net: Any, d: int) -> slice:
+        """Leaf slots of a column."""
+        r = net.leaf_region[d]
+        return slice(int(net.begin[r]), int(net.begin[r] + net.top[r]))
+
+    def log_jacobian(self, values: np.ndarray) -> np.ndarray:
+        """Log density (M,) of the coding of each row's points."""
+        return -(~np.isnan(values) * (self.compiled.is_density * np.log(self.compiled.scale))).sum(axis=1)
+
+    def log_densities(self, values: np.ndarray, events: dict[int, Any]) -> np.ndarray:
+        """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events."""
+        coded = self.schema.code(values)
+        out = np.empty((self.n_draws, len(values)))
+        for s in range(self.n_draws):
+            net = self.network(s)
+            predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(net, events), out[s])
+        return out + self.log_jacobian(values)
+
+    def leave_one_out(self) -> np.ndarray:
+        """Log predictive (S, N) of each training row given the others."""
+        out = np.empty((self.n_draws, len(self.coded)))
+        no_event = np.zeros(len(self.structure.columns), np.bool_), np.zeros(1)
+        for s in range(self.n_draws):
+            sampler = self.load(s)
+            predictive_kernels.leave_one_out(sampler.net, self.coded, sampler.slots, sampler.entries, *no_event, out[s])
+        return out + self.log_jacobian(self.record.table)
+
+    def moments(
+        self, row: np.ndarray, events: dict[int, Any], wanted: Any, covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means (S, D) and, if asked, covariances (S, D, D) given points (D,) and events; 0 if not wanted."""
+        n_columns = len(self.structure.columns)
+        coded = self.schema.code(row[None])[0]
+        means = np.empty((self.n_draws, n_columns))
+        covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
+        tree = self.structure
+        for s in range(self.n_draws):
+            net = self.network(s)
+            logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(net, events))[1]
+            leaf_mean, leaf_variance = np.zeros(net.entry.size), np.zeros(net.entry.size)
+            for d in wanted:
+                at = self.slots(net, d)
+                if not np.isnan(row[d]):
+                    leaf_mean[at] = row[d]
+                else:
+                    leaves = leaves_of_column(net, self.compiled, d)
+                    leaf_mean[at], leaf_variance[at] = leaf_moments(leaves, events.get(d))
+            means[s], covariances[s] = moments(
+                net, tree.begin, tree.end, tree.order, logs, leaf_mean, leaf_variance, covariance
+            )
+        return means, covariances

@@ -1,0 +1,1 @@
+"""Region trees and explicit circuits."""

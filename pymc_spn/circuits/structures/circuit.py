@@ -1,0 +1,403 @@
+"""Explicit circuits: sum, product and leaf nodes in flat arrays, checked when built."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.circuits.leaves.families import FAMILIES
+from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.circuits.structures.supports import checked_support, find_overlap
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+SUM, PRODUCT, LEAF = 0, 1, 2
+KIND_NAMES = ("sum", "product", "leaf")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Circuit:
+    """A smooth and decomposable circuit without its parameters.
+
+    Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is
+    a child of some node, and every column occurs in some leaf.
+
+    Parameters
+    ----------
+    kind : (n_nodes,) int8
+        0 sum, 1 product, 2 leaf.
+    child_ptr, children : (n_nodes + 1,) and (n_edges,) int64
+        The children of node ``i`` are ``children[child_ptr[i]:child_ptr[i + 1]]``.
+    leaf_column : (n_nodes,) int64
+        Column of each leaf, -1 off the leaves.
+    leaf_family : (n_nodes,) int64
+        Index into `families` of each leaf, -1 off the leaves.
+    families : tuple of str
+        ``"gaussian"``, ``"exponential"``, ``"poisson"``, ``"bernoulli"``, ``"categorical"``.
+    columns : tuple of str or Column
+    leaf_support : sequence, optional
+        One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
+        ``k`` is possible, a closed interval ``(low, high)``, or None for no restriction. A declaration of
+        what the parameters will be: `log_density` refuses parameters that contradict it.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are no circuit, or it is not smooth or not decomposable; nodes and columns are named.
+    """
+
+    kind: np.ndarray
+    child_ptr: np.ndarray
+    children: np.ndarray
+    leaf_column: np.ndarray
+    leaf_family: np.ndarray
+    families: tuple[str, ...]
+    columns: tuple[Any, ...]
+    leaf_support: tuple[Any, ...] | None = None
+    edge_sum: np.ndarray = field(init=False)
+    edge_child: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = partial(object.__setattr__, self)
+        put("columns", checked_columns(self.columns))
+        put("families", tuple(self.families))
+        put("kind", read_only("kind", self.kind, np.int8))
+        for name in ("child_ptr", "children", "leaf_column", "leaf_family"):
+            put(name, read_only(name, getattr(self, name)))
+        self._check_arrays()
+        owner = np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr))
+        weighted = self.kind[owner] == SUM
+        put("edge_sum", read_only("edge_sum", owner[weighted]))
+        put("edge_child", read_only("edge_child", self.children[weighted]))
+        if self.leaf_support is not None:
+            put("leaf_support", checked_support(self.leaf_support, self.leaves))
+        self.check_smooth()
+        self.check_decomposable()
+        covered = self.scope_bits[0]
+        for d, name in enumerate(self.names):
+            if not covered[d >> 6] >> np.uint64(d & 63) & np.uint64(1):
+                raise ValueError(f"every column must occur in a leaf, {name!r} occurs in none")
+
+    def _check_arrays(self) -> None:
+        n = self.kind.size
+        if n == 0:
+            raise ValueError("a circuit must have at least one node, got an empty kind")
+        for name, expected in (("child_ptr", n + 1), ("leaf_column", n), ("leaf_family", n)):
+            if getattr(self, name).size != expected:
+                raise ValueError(f"{name} must have {expected} entries for {n} nodes, got {getattr(self, name).size}")
+        _refuse(self.kind, (self.kind < 0) | (self.kind > LEAF), "kind must be 0 (sum), 1 (product) or 2 (leaf)")
+        degree = np.diff(self.child_ptr)
+        if self.child_ptr[0] != 0 or self.child_ptr[-1] != self.children.size or np.any(degree < 0):
+            raise ValueError(f"child_ptr must rise from 0 to the number of edges ({self.children.size})")
+        is_leaf = self.kind == LEAF
+        _refuse(degree, is_leaf & (degree > 0), "a leaf must have no children")
+        _refuse(degree, ~is_leaf & (degree == 0), "a sum or product must have at least one child")
+        owner = np.repeat(np.arange(n), degree)
+        early = (self.children <= owner) | (self.children >= n)
+        if np.any(early):
+            e = int(np.argmax(early))
+            raise ValueError(
+                f"children must have larger numbers than their parent, below {n}: "
+                f"node {owner[e]} lists child {self.children[e]}"
+            )
+        ranked = np.lexsort((self.children, owner))
+        twice = (np.diff(owner[ranked]) == 0) & (np.diff(self.children[ranked]) == 0)
+        if np.any(twice):
+            e = ranked[int(np.argmax(twice))]
+            node = owner[e]
+            if self.kind[node] == SUM:
+                raise ValueError(f"sum {node} lists child {self.children[e]} twice")
+            name = self._some_column_below(int(self.children[e]))
+            raise ValueError(
+                f"circuit is not decomposable: product {node} lists child {self.children[e]} twice, "
+                f"and it contains {name!r}"
+            )
+        orphan = np.bincount(self.children, minlength=n)[1:] == 0
+        if np.any(orphan):
+            raise ValueError(f"every node but the root must be a child, node {int(np.argmax(orphan)) + 1} is none")
+        bad_column = np.where(
+            is_leaf, (self.leaf_column < 0) | (self.leaf_column >= len(self.columns)), self.leaf_column != -1
+        )
+        _refuse(
+            self.leaf_column,
+            bad_column,
+            f"leaf_column must be in 0..{len(self.columns) - 1} at leaves and -1 elsewhere",
+        )
+        if len(set(self.families)) != len(self.families):
+            raise ValueError(f"families must be distinct, got {self.families}")
+        for name in self.families:
+            if name not in FAMILIES:
+                raise ValueError(f"families must be among {tuple(FAMILIES)}, got {name!r}")
+        bad_family = np.where(
+            is_leaf, (self.leaf_family < 0) | (self.leaf_family >= len(self.families)), self.leaf_family != -1
+        )
+        _refuse(
+            self.leaf_family,
+            bad_family,
+            f"leaf_family must be in 0..{len(self.families) - 1} at leaves and -1 elsewhere",
+        )
+
+    def _some_column_below(self, node: int) -> str:
+        while self.kind[node] != LEAF:
+            node = int(self.children[self.child_ptr[node]])
+        return self.names[self.leaf_column[node]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Circuit, (
+            self.kind, self.child_ptr, self.children, self.leaf_column, self.leaf_family,
+            self.families, self.columns, self.leaf_support,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Circuit):
+            return NotImplemented
+        arrays = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
+        return (self.columns, self.families, self.leaf_support) == (
+            other.columns,
+            other.families,
+            other.leaf_support,
+        ) and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.kind.tobytes(), self.children.tobytes()))
+
+    def __repr__(self) -> str:
+        return (
+            f"Circuit({len(self.columns)} columns, {self.n_sum} sums, {self.n_product} products, "
+            f"{self.n_leaf} leaves, {self.n_edges} edges)"
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column_name(c) for c in self.columns)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.kind.size
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges, below sums and products."""
+        return self.children.size
+
+    @property
+    def n_sum_edges(self) -> int:
+        """Number of edges below sums: the length of `log_weights`."""
+        return self.edge_sum.size
+
+    @property
+    def n_sum(self) -> int:
+        """Number of sums."""
+        return int(np.count_nonzero(self.kind == SUM))
+
+    @property
+    def n_product(self) -> int:
+        """Number of products."""
+        return int(np.count_nonzero(self.kind == PRODUCT))
+
+    @property
+    def n_leaf(self) -> int:
+        """Number of leaves."""
+        return int(np.count_nonzero(self.kind == LEAF))
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """(n_leaf,) int64, node numbers of the leaves."""
+        return np.flatnonzero(self.kind == LEAF)
+
+    def children_of(self, node: int) -> np.ndarray:
+        """Node numbers of the children of one node."""
+        return self.children[self.child_ptr[node] : self.child_ptr[node + 1]]
+
+    def leaves_of(self, family: str) -> np.ndarray:
+        """Node numbers of the leaves of one family, in the order of its rows in `leaf_parameters`."""
+        if family not in self.families:
+            raise ValueError(f"family must be among {self.families}, got {family!r}")
+        return np.flatnonzero(self.leaf_family == self.families.index(family))
+
+    def scope(self, node: int) -> tuple[str, ...]:
+        """Names of the columns below a node, in the order of `columns`."""
+        if not 0 <= node < self.n_nodes:
+            raise ValueError(f"node must be within 0..{self.n_nodes - 1}, got {node}")
+        return tuple(self.names[d] for d in _bit_positions(self.scope_bits[node]))
+
+    # -- levels: all children of a level's nodes are in earlier levels --------------------------------
+
+    @cached_property
+    def _levels(self) -> tuple[np.ndarray, ...]:
+        """Inner nodes by height, from the leaves up; O(edges)."""
+        n = self.n_nodes
+        owner = np.repeat(np.arange(n), np.diff(self.child_ptr))
+        by_child = np.argsort(self.children, kind="stable")
+        parents = owner[by_child]
+        parent_ptr = np.concatenate([[0], np.cumsum(np.bincount(self.children, minlength=n))])
+        waiting = np.diff(self.child_ptr).copy()
+        ready, levels = self.leaves, []
+        while ready.size:
+            above, times = np.unique(parents[_ranges(parent_ptr, ready)], return_counts=True)
+            waiting[above] -= times
+            ready = above[waiting[above] == 0]
+            if ready.size:
+                levels.append(ready)
+        return tuple(levels)
+
+    def steps(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """(kind, nodes, their edges, start of each node's edges) from the leaves up."""
+        for level in self._levels:
+            for kind in (SUM, PRODUCT):
+                nodes = level[self.kind[level] == kind]
+                if nodes.size:
+                    degree = self.child_ptr[nodes + 1] - self.child_ptr[nodes]
+                    yield kind, nodes, _ranges(self.child_ptr, nodes), np.cumsum(degree) - degree
+
+    @cached_property
+    def scope_bits(self) -> np.ndarray:
+        """(n_nodes, ceil(D / 64)) uint64, bit d set if column d is below the node."""
+        bits = np.zeros((self.n_nodes, (len(self.columns) + 63) // 64), dtype=np.uint64)
+        leaves = self.leaves
+        column = self.leaf_column[leaves]
+        bits[leaves, column >> 6] = np.uint64(1) << (column & 63).astype(np.uint64)
+        for _, nodes, edges, starts in self.steps():
+            bits[nodes] = np.bitwise_or.reduceat(bits[self.children[edges]], starts, axis=0)
+        return bits
+
+    # -- checks ---------------------------------------------------------------------------------------
+
+    def check_smooth(self) -> None:
+        """Children of a sum must have the same scope.
+
+        Raises
+        ------
+        ValueError
+            Naming the sum, the child and a column that it lacks.
+        """
+        bits = self.scope_bits
+        lacks = bits[self.edge_sum] & ~bits[self.edge_child]
+        wrong = np.any(lacks != 0, axis=1)
+        if np.any(wrong):
+            e = int(np.argmax(wrong))
+            node, name = self.edge_sum[e], self.names[_bit_positions(lacks[e])[0]]
+            other = next(c for c in self.children_of(node) if name in self.scope(c))
+            raise ValueError(
+                f"circuit is not smooth: children {other} and {self.edge_child[e]} of sum {node} differ, "
+                f"{name!r} is in the scope of the first alone"
+            )
+
+    def check_decomposable(self) -> None:
+        """Children of a product must have disjoint scopes.
+
+        Raises
+        ------
+        ValueError
+            Naming the product, two children and the column they share.
+        """
+        bits = self.scope_bits
+        for kind, nodes, edges, starts in self.steps():
+            if kind == SUM:
+                continue
+            sizes = np.bitwise_count(bits[self.children[edges]]).sum(axis=1, dtype=np.int64)
+            wrong = np.add.reduceat(sizes, starts) != np.bitwise_count(bits[nodes]).sum(axis=1, dtype=np.int64)
+            if not np.any(wrong):
+                continue
+            node = int(nodes[np.argmax(wrong)])
+            owner: dict[str, int] = {}
+            for child in self.children_of(node).tolist():
+                for name in self.scope(child):
+                    if name in owner:
+                        raise ValueError(
+                            f"circuit is not decomposable: children {owner[name]} and {child} "
+                            f"of product {node} both contain {name!r}"
+                        )
+                    owner[name] = child
+
+    def check_deterministic(self) -> None:
+        """Children of a sum must have disjoint supports, as decided from `leaf_support`.
+
+        Two nodes are apart if every pair of alternatives of their sums differs in some column on which
+        both depend. The rule never calls overlapping supports disjoint.
+
+        Raises
+        ------
+        ValueError
+            Naming the sum and two children.
+        """
+        overlap = find_overlap(self)
+        if overlap is not None:
+            node, first, second = overlap
+            why = (
+                "no leaf_support is given" if self.leaf_support is None else "no column's leaf_support keeps them apart"
+            )
+            raise ValueError(
+                f"circuit is not deterministic: children {first} and {second} of sum {node} overlap, {why}"
+            )
+
+    # -- evaluation -----------------------------------------------------------------------------------
+
+    def log_density(
+        self, values: np.ndarray, log_weights: np.ndarray, leaf_parameters: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Log density of rows, with missing cells summed out.
+
+        Parameters
+        ----------
+        values : (n_rows, D) float64
+            Coded values (levels as 0..K-1), NaN where a cell is to be summed out.
+        log_weights : (n_sum_edges,) float64
+            Log weight of each edge below a sum, in the order of `edge_sum`; weights of a sum add up to 1.
+        leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
+            Rows in node order (`leaves_of`). Gaussian (mean, standard deviation); Exponential and Poisson
+            (rate,); Bernoulli (probability of level 1,); Categorical (one probability per level, rows
+            padded with 0 where columns have fewer levels).
+
+        Returns
+        -------
+        (n_rows,) float64
+            In nats; ``-inf`` where the density is 0.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, weights or parameters are not valid, or they contradict `leaf_support`.
+        """
+        from pymc_spn.circuits.structures.density import log_density
+
+        return log_density(self, values, log_weights, leaf_parameters)
+
+    def to_networkx(self) -> "nx.DiGraph":
+        """The graph: nodes carry ``kind``, leaves ``column`` and ``family``, edges ``position``."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        names = self.names
+        for node, kind in enumerate(self.kind.tolist()):
+            extra = {}
+            if kind == LEAF:
+                family = self.families[self.leaf_family[node]]
+                extra = {"column": names[self.leaf_column[node]], "family": family}
+            graph.add_node(node, kind=KIND_NAMES[kind], **extra)
+        for node in range(self.n_nodes):
+            for position, child in enumerate(self.children_of(node).tolist()):
+                graph.add_edge(node, child, position=position)
+        return graph
+
+
+def _refuse(values: np.ndarray, wrong: np.ndarray, rule: str) -> None:
+    if np.any(wrong):
+        node = int(np.argmax(wrong))
+        raise ValueError(f"{rule}, got {values[node]} at node {node}")
+
+
+def _ranges(pointer: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """All positions of the CSR rows, one after the other."""
+    lengths = pointer[rows + 1] - pointer[rows]
+    starts = np.cumsum(lengths) - lengths
+    return np.repeat(pointer[rows] - starts, lengths) + np.arange(lengths.sum())
+
+
+def _bit_positions(words: np.ndarray) -> list[int]:
+    return [64 * w + b for w, word in enumerate(words.tolist()) for b in range(64) if word >> b & 1]
