@@ -1,0 +1,66 @@
+"""Markdown tables, the description of the machine, and the JSON files of the benchmark scripts."""
+
+import argparse
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+
+def parser(text):
+    """Arguments that all benchmark scripts share."""
+    arguments = argparse.ArgumentParser(description=text)
+    arguments.add_argument("data", help="folder that holds wine.npz and abalone.npz")
+    arguments.add_argument("--json", help="also write all figures to this file")
+    return arguments
+
+
+def markdown_table(header, rows):
+    """A Markdown table; numbers are rounded to three figures and aligned to the right."""
+    is_text = [all(isinstance(row[i], str) for row in rows) for i in range(len(header))]
+    lines = [header, ["---" if text else "--:" for text in is_text]]
+    lines += [[shown(x) for x in row] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def shown(x):
+    """A cell: integers whole, floats to three figures (large ones to a whole number), absent ones as a dash."""
+    if isinstance(x, str):
+        return x
+    if x is None or (isinstance(x, float) and np.isnan(x)):
+        return "–"
+    if isinstance(x, int | np.integer) or abs(x) >= 1000:
+        return f"{x:,.0f}"
+    return f"{x:#.3g}".rstrip(".")
+
+
+def machine():
+    """One sentence on processor, memory and versions."""
+    model = cores = memory = None
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line.split(":", 1) for line in info.read_text().splitlines() if ":" in line]
+        model = next((v.strip() for k, v in lines if k.strip() == "model name"), None)
+        cores = sum(k.strip() == "processor" for k, _ in lines)
+        total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
+        memory = f"{int(total) / 2**20:.0f} GB of memory"
+    parts = [model or platform.processor(), f"{cores} cores" if cores else None, memory]
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "arviz", "pymc"))
+    return f"{', '.join(p for p in parts if p)}; Python {platform.python_version()}, {packages}."
+
+
+def verdict(name, value, demand, at_least=True):
+    """A line of the table of demands."""
+    is_met = value >= demand if at_least else value <= demand
+    return [name, f"{'≥' if at_least else '≤'} {demand:g}", value, "met" if is_met else "missed"]
+
+
+def finish(arguments, sections, figures):
+    """Print the sections and write the figures."""
+    print(machine() + "\n")
+    for title, table in sections:
+        print(f"### {title}\n\n{table}")
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=1, default=float), encoding="utf-8")
