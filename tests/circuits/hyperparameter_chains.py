@@ -11,9 +11,9 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits import chain as chain_module
-from pymc_spn.circuits import hyperparameters as kernels
 from pymc_spn.circuits.distributions import PRIORS
+from pymc_spn.circuits.gibbs import chain as chain_module
+from pymc_spn.circuits.gibbs import hyperparameters as kernels
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
