@@ -114,11 +114,11 @@ def main():
     print(f"  column means         {np.sqrt((by_mean**2).mean()):.3f}")
     print(f"blanked cultivars: mean probability of the true one {np.mean(labels == truth):.2f} ({len(truth)} cells)\n")
 
-    draw_figure(idata, post, complete, hidden, imputed, tables, numeric, arguments.figure)
+    draw_figure(idata, post, complete, hidden, tables, numeric, arguments.figure)
     print(f"figure written to {arguments.figure}")
 
 
-def draw_figure(idata, post, complete, hidden, imputed, tables, numeric, path):
+def draw_figure(idata, post, complete, hidden, tables, numeric, path):
     """Log joint by chain, a conditional density, and imputed against true values."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     log_joint = idata.posterior["wine_log_joint"]
@@ -143,13 +143,17 @@ def draw_figure(idata, post, complete, hidden, imputed, tables, numeric, path):
     axes[1].set(title="p(proline | cultivar), 90 % band over draws", xlabel="proline", ylabel="density")
     axes[1].legend(title="cultivar", fontsize=8)
 
-    truth, scale = complete[numeric].to_numpy(), complete[numeric].std().to_numpy()
-    centre = complete[numeric].mean().to_numpy()
-    spread = np.std([t[numeric].to_numpy() for t in tables], axis=0)
-    x, y, s = ((truth - centre) / scale)[hidden], ((imputed - centre) / scale)[hidden], (spread / scale)[hidden]
-    axes[2].errorbar(x, y, yerr=s, fmt="o", ms=3, lw=0.6, alpha=0.6)
-    axes[2].plot([-2.5, 3.5], [-2.5, 3.5], color="black", lw=0.8)
-    axes[2].set(title="blanked cells: imputed mean +- sd", xlabel="true value (column sds)", ylabel="imputed")
+    centre, scale = complete[numeric].mean().to_numpy(), complete[numeric].std().to_numpy()
+    completions = np.array([(t[numeric].to_numpy() - centre) / scale for t in tables])[:, hidden]
+    low, middle, high = np.quantile(completions, [0.16, 0.5, 0.84], axis=0)
+    truth = ((complete[numeric].to_numpy() - centre) / scale)[hidden]
+    axes[2].errorbar(truth, middle, yerr=[middle - low, high - middle], fmt="o", ms=3, lw=0.6, alpha=0.6)
+    axes[2].plot([-2.5, 3.0], [-2.5, 3.0], color="black", lw=0.8)
+    axes[2].set(
+        title="blanked cells: median and 68 % band",
+        xlabel="true value (column sds from the mean)",
+        ylabel="imputed value",
+    )
     figure.savefig(path, dpi=110)
 
 
