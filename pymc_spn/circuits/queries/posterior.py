@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.queries.column_answers import ColumnAnswers
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
-from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
     Events,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
-class SPNPosterior(ConditionedDraws):
+class SPNPosterior(ColumnAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
