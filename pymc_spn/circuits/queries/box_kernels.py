@@ -49,36 +49,41 @@ class Tape(NamedTuple):
     level: np.ndarray
 
 
-@bare_kernel
-def leaf_log(tape, i, x):
-    """Log density or mass of leaf i at x."""
-    kind = tape.kind[i]
-    p = tape.parameter[i]
-    if kind == CONSTANT:
-        return p[0]
+@kernel
+def log_leaf(kind, a, b, c, e, x):
+    """Log density or mass at x of a leaf with parameters (a, b, c, e); neither CONSTANT nor LEVELS."""
     if kind == NORMAL:
-        t = (x - p[0]) / p[1]
-        return p[2] - 0.5 * t * t
+        t = (x - a) / b
+        return c - 0.5 * t * t
     if kind == STUDENT:
-        t = (x - p[0]) / p[1]
-        return p[3] - 0.5 * (p[2] + 1.0) * math.log1p(t * t / p[2])
-    if kind == LEVELS:
-        return tape.level[int(p[0]) + int(x)] if x < p[1] else NOTHING
+        t = (x - a) / b
+        return e - 0.5 * (c + 1.0) * math.log1p(t * t / c)
     if x < 0.0:
         return NOTHING
     if kind == EXPONENTIAL:
-        return p[3] - p[0] * x
+        return e - a * x
     if kind == LOMAX:
-        return p[3] - (p[0] + 1.0) * math.log1p(x / p[1])
+        return e - (a + 1.0) * math.log1p(x / b)
     if kind == LOGNORMAL:
         if x <= 0.0:
             return NOTHING
         y = math.log(x)
-        t = (y - p[0]) / p[1]
-        return p[2] - 0.5 * t * t - y
+        t = (y - a) / b
+        return c - 0.5 * t * t - y
     if kind == POISSON:
-        return x * p[0] - p[1] - math.lgamma(x + 1.0)
-    return math.lgamma(p[0] + x) - math.lgamma(p[0]) - math.lgamma(x + 1.0) + p[0] * p[1] + x * p[2]
+        return x * a - b - math.lgamma(x + 1.0)
+    return math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0) + a * b + x * c
+
+
+@bare_kernel
+def leaf_log(tape, i, x):
+    """Log density or mass of leaf i at x."""
+    p = tape.parameter[i]
+    if tape.kind[i] == CONSTANT:
+        return p[0]
+    if tape.kind[i] == LEVELS:
+        return tape.level[int(p[0]) + int(x)] if x < p[1] else NOTHING
+    return log_leaf(tape.kind[i], p[0], p[1], p[2], p[3], x)
 
 
 @bare_kernel
@@ -119,78 +124,74 @@ def leaf_log_range(tape, i, low, high):
     return min(at_low, at_high), most
 
 
-@bare_kernel
-def slopes(tape, i, x):
+@kernel
+def slopes(kind, a, b, c, x):
     """First and second derivative of a continuous leaf over its value, at x."""
-    kind = tape.kind[i]
-    p = tape.parameter[i]
     if kind == NORMAL:
-        t = (x - p[0]) / p[1]
-        return -t / p[1], (t * t - 1.0) / (p[1] * p[1])
+        t = (x - a) / b
+        return -t / b, (t * t - 1.0) / (b * b)
     if kind == STUDENT:
-        t = (x - p[0]) / p[1]
-        u = 1.0 + t * t / p[2]
-        q = (p[2] + 1.0) / p[2]
-        return -q * t / (u * p[1]), q * ((p[2] + 2.0) * t * t / p[2] - 1.0) / (u * u * p[1] * p[1])
+        t = (x - a) / b
+        u = 1.0 + t * t / c
+        q = (c + 1.0) / c
+        return -q * t / (u * b), q * ((c + 2.0) * t * t / c - 1.0) / (u * u * b * b)
     if kind == EXPONENTIAL:
-        return -p[0], p[0] * p[0]
+        return -a, a * a
     if kind == LOMAX:
-        s = 1.0 / (p[1] + x)
-        return -(p[0] + 1.0) * s, (p[0] + 1.0) * (p[0] + 2.0) * s * s
+        s = 1.0 / (b + x)
+        return -(a + 1.0) * s, (a + 1.0) * (a + 2.0) * s * s
     if x <= 0.0:
         return 0.0, 0.0
-    a = 1.0 + (math.log(x) - p[0]) / (p[1] * p[1])
-    return -a / x, (a * a + a - 1.0 / (p[1] * p[1])) / (x * x)
+    y = 1.0 + (math.log(x) - a) / (b * b)
+    return -y / x, (y * y + y - 1.0 / (b * b)) / (x * x)
 
 
-@bare_kernel
-def widen(tape, i, x, low, high, shift, out):
+@kernel
+def widen(kind, p, x, low, high, shift, out):
     """Widen the ranges of first and second derivative by their values at x, if x lies inside."""
     if low <= x <= high:
-        v = math.exp(leaf_log(tape, i, x) - shift)
-        first, second = slopes(tape, i, x)
+        v = math.exp(log_leaf(kind, p[0], p[1], p[2], p[3], x) - shift)
+        first, second = slopes(kind, p[0], p[1], p[2], x)
         out[0] = min(out[0], v * first)
         out[1] = max(out[1], v * first)
         out[2] = min(out[2], v * second)
         out[3] = max(out[3], v * second)
 
 
-@bare_kernel
-def derivative_ranges(tape, i, low, high, shift, out):
-    """Ranges (4,) of first and second derivative of a continuous leaf, scaled by exp(-shift).
+@kernel
+def derivative_ranges(kind, p, low, high, shift, out):
+    """Ranges (4,) of first and second derivative of a continuous leaf with parameters p (4,), scaled by exp(-shift).
 
     Extremes of a derivative lie at the ends or where the next derivative vanishes, in closed form.
     """
-    kind = tape.kind[i]
-    p = tape.parameter[i]
     out[:] = 0.0
     if low < 0.0 and kind != NORMAL and kind != STUDENT:
         return
     out[0] = out[2] = math.inf
     out[1] = out[3] = -math.inf
-    widen(tape, i, low, low, high, shift, out)
-    widen(tape, i, high, low, high, shift, out)
+    widen(kind, p, low, low, high, shift, out)
+    widen(kind, p, high, low, high, shift, out)
     if low == high:
         return
     if kind == NORMAL:
         for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
-            widen(tape, i, p[0] + c * p[1], low, high, shift, out)
+            widen(kind, p, p[0] + c * p[1], low, high, shift, out)
     elif kind == STUDENT:
         a = math.sqrt(p[2] / (p[2] + 2.0))
         for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
-            widen(tape, i, p[0] + c * a * p[1], low, high, shift, out)
+            widen(kind, p, p[0] + c * a * p[1], low, high, shift, out)
     elif kind == LOGNORMAL:
         inverse = 1.0 / (p[1] * p[1])
         root = math.sqrt(1.0 + 4.0 * inverse)
         for c in (0.5 * (-1.0 - root), 0.5 * (-1.0 + root)):
-            widen(tape, i, math.exp(p[0] + (c - 1.0) * p[1] * p[1]), low, high, shift, out)
+            widen(kind, p, math.exp(p[0] + (c - 1.0) * p[1] * p[1]), low, high, shift, out)
         # of the second derivative: value / x^2 is unimodal, its factor a parabola
         if low <= 0.0:
             out[2] = -math.inf
             out[3] = math.inf
             return
         top = math.exp(min(max(math.log(low), p[0] - 3.0 * p[1] * p[1]), math.log(high)))
-        most = math.exp(leaf_log(tape, i, top) - shift) / (top * top)
+        most = math.exp(log_leaf(kind, p[0], p[1], p[2], p[3], top) - shift) / (top * top)
         ends = (1.0 + (math.log(low) - p[0]) * inverse, 1.0 + (math.log(high) - p[0]) * inverse)
         largest = max(ends[0] * ends[0] + ends[0], ends[1] * ends[1] + ends[1]) - inverse
         vertex = min(max(-0.5, ends[0]), ends[1])
@@ -232,7 +233,7 @@ def log_bounds(tape, low, high):
     return out
 
 
-@bare_kernel
+@kernel
 def times(a_low, a_high, b_low, b_high):
     """Product of two intervals."""
     if (a_low == 0.0 and a_high == 0.0) or (b_low == 0.0 and b_high == 0.0):
@@ -246,7 +247,7 @@ def times(a_low, a_high, b_low, b_high):
     return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
 
 
-@bare_kernel
+@kernel
 def multiply(low, high, other_low, other_high, k, new_low, new_high):
     """Value, gradient and Hessian ranges (1 + k + k(k+1)/2,) of a product of two nodes without common columns."""
     new_low[0], new_high[0] = times(low[0], high[0], other_low[0], other_high[0])
@@ -331,7 +332,7 @@ def taylor_ranges(tape, low, high, position, shift):
                 own_high[0] = math.exp(most - shift[b, d])
                 j = position[d]
                 if j >= 0:
-                    derivative_ranges(tape, i, low[b, d], high[b, d], shift[b, d], ranges)
+                    derivative_ranges(tape.kind[i], tape.parameter[i], low[b, d], high[b, d], shift[b, d], ranges)
                     own_low[1 + j] = ranges[0]
                     own_high[1 + j] = ranges[1]
                     at = 1 + k + j * k - j * (j - 1) // 2

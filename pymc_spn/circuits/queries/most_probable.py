@@ -96,7 +96,9 @@ class ModeAnswers(ConditionedDraws):
         tape = tape_of_draws(self._states, points, unasked, weights)
         discrete = np.array([not d for d in self._states.compiled.is_density])
         inside = {d: e for d, e in spread_of(known).items() if d in asked}
-        found = search(tape, _allowed(inside, discrete), discrete, tolerance, _box_limit(max_boxes, tape.kind.size))
+        found = search(
+            tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
+        )
         log_known = float(logsumexp(weights + self._log_of(known)) - logsumexp(weights))
         row = self._row(known)
         row[asked] = found.x[asked]
@@ -143,7 +145,9 @@ def most_probable(
     if len(points) == len(columns):
         raise ValueError("given: every column is given at a value, there is nothing to complete")
     tape = tape_of_circuit(circuit, log_weights, leaf_parameters, points)
-    found = search(tape, _allowed(inside, discrete), discrete, tolerance, _box_limit(max_boxes, tape.kind.size))
+    found = search(
+        tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
+    )
     if not np.isfinite(found.log_density):
         raise ValueError(f"given: {dict(given or {})} has density zero under the circuit")
     log_known = 0.0
@@ -176,13 +180,17 @@ def _box_limit(max_boxes: int | None, n_nodes: int) -> int:
     return min(MOST_BOXES, max(FEWEST_BOXES, NODE_BOXES // n_nodes)) if max_boxes is None else int(max_boxes)
 
 
-def _allowed(inside: Events, discrete: np.ndarray) -> dict[int, list[tuple[float, float]]]:
-    """Closed intervals of each restricted column, with integer ends where it is discrete."""
-    out: dict[int, list[tuple[float, float]]] = {}
+def _allowed(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, list[tuple[float, float]]]:
+    """Closed intervals of each restricted column, with integer ends where it is discrete.
+
+    Values that a column's kind excludes are no completions, though a Gaussian leaf may give them mass.
+    """
+    least = {"positive": float(np.finfo(np.float64).tiny), "count": 0.0}
+    out = {d: [(least[c.kind], np.inf)] for d, c in enumerate(columns) if c.kind in least}
     for d, event in inside.items():
         if isinstance(event, Interval):
             low, high = (np.ceil(event.low), np.floor(event.high)) if discrete[d] else event
-            out[d] = [(float(low), float(high))]
+            out[d] = [(max(float(low), least.get(columns[d].kind, -np.inf)), float(high))]
             continue
         assert isinstance(event, frozenset)
         runs: list[tuple[float, float]] = []

@@ -20,6 +20,7 @@ from pymc_spn.circuits.queries.events import (
     spread_of,
 )
 from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
-class SPNPosterior(ColumnAnswers):
+class SPNPosterior(ColumnAnswers, ModeAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an

@@ -28,7 +28,8 @@ def node_shares(net, r, node, logs, out):
     d = net.column[r]
     begin = net.begin[r]
     last = out.size - 1
-    if node == FRESH:
+    if node == FRESH or net.node_first[net.node_begin[r] + node] < 0:
+        # also a node whose rows are all missing below: it has no children yet
         if d < 0:
             out[last] = 1.0
             return
@@ -63,15 +64,12 @@ def node_shares(net, r, node, logs, out):
 def region_shares(net, r, logs):
     """Probability (nodes + 1, children + 1) of each child of each sum node of a region, see `node_shares`.
 
-    The last row is that of an unoccupied node. Rows of slots that are not in use say nothing.
+    The last row is that of an unoccupied node; rows of slots that are not in use are the same.
     """
     n_nodes = net.top[net.parent[r]] if r > 0 else 1
     out = np.zeros((n_nodes + 1, net.top[r] + 1))
-    for node in range(n_nodes):
-        k = net.node_begin[r] + node
-        if net.node_first[k] >= 0:
-            node_shares(net, r, node, logs, out[node])
-    node_shares(net, r, FRESH, logs, out[n_nodes])
+    for node in range(n_nodes + 1):
+        node_shares(net, r, node if node < n_nodes else FRESH, logs, out[node])
     return out
 
 
