@@ -116,7 +116,7 @@ class ColumnLaw(NamedTuple):
         """Whether every leaf has masses only: a column may mix them with densities on a unit grid."""
         return bool(np.isin(self.leaves.family, (POISSON, DISCRETE)).all())
 
-    def quantile(self, q: np.ndarray) -> np.ndarray:
+    def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
 
         By halving, in the data's units for counts, else in a coordinate that is linear near the leaves and
@@ -138,7 +138,7 @@ class ColumnLaw(NamedTuple):
         low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
         ends = (-np.inf, np.inf) if self.event is None else tuple(self.event)
         # close to the leaves the coordinate must not be coarser than the narrowest of them
-        for _ in range(200):
+        for _ in range(halvings):
             middle = 0.5 * (low + high)
             if np.all((middle == low) | (middle == high)):
                 break
