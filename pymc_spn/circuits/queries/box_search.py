@@ -149,7 +149,7 @@ class _Search:
         heap: list[Any] = []
         self.add(heap, self.low, self.high)
         while heap and self.n_boxes < self.max_boxes:
-            batch = []
+            batch: list[Any] = []
             while heap and len(batch) < BATCH:
                 bound, _, low, high, steep = heapq.heappop(heap)
                 if -bound <= self.best + self.tolerance:
@@ -192,7 +192,7 @@ class _Search:
         return x
 
     def alternatives(self, d: int, now: float) -> np.ndarray:
-        near = np.unique(np.concatenate([[now], now + np.arange(-8.0, 9.0), self.modes[d]]))
+        near: Any = np.unique(np.concatenate([[now], now + np.arange(-8.0, 9.0), self.modes[d]]))
         inside = np.zeros(near.size, np.bool_)
         for low, high in zip(self.low[:, d], self.high[:, d], strict=True):
             inside |= (near >= low) & (near <= high)
@@ -207,7 +207,7 @@ class _Search:
             if not self.moving.size:
                 return
             _, gradient, hessian = self.point_derivatives(self.x[None])
-            inside = self.moving[np.array([self.strictly_inside(d) for d in self.moving])]
+            inside = self.moving[np.array([self.strictly_inside(int(d)) for d in self.moving])]
             k = self.position[inside]
             try:
                 step = -np.linalg.solve(hessian[0][np.ix_(k, k)], gradient[0][k])
@@ -249,7 +249,7 @@ class _Search:
         steep = np.full(low.shape, np.nan)
         open_box = bound > self.best + self.tolerance
         single = (low == high)[:, self.is_discrete].all(axis=1)
-        near = np.flatnonzero(open_box & single & (bound < self.best + NEAR)) if self.moving.size else []
+        near: Any = np.flatnonzero(open_box & single & (bound < self.best + NEAR)) if self.moving.size else []
         if len(near):
             low, high = low.copy(), high.copy()
             bound[near], steep[near] = self.refined(low, high, near, bound[near])
@@ -271,7 +271,7 @@ class _Search:
         _, g_high, h_high = self.unpacked(upper)
         # a derivative of one sign: the largest value is at a face, and beyond it unless that is an end
         dead = np.zeros(len(a), np.bool_)
-        for k, d in enumerate(moving):
+        for k, d in enumerate(moving.tolist()):
             wide = b[:, d] > a[:, d]
             rising, falling = wide & (g_low[:, k] > 0.0), wide & (g_high[:, k] < 0.0)
             dead |= rising & ~np.isin(b[:, d], self.ends[d]) | falling & ~np.isin(a[:, d], self.ends[d])
@@ -292,7 +292,7 @@ class _Search:
             second = second + 0.5 * np.where(radius[:, :, None] * radius[:, None, :] > 0, pairs, 0.0).sum(axis=(1, 2))
             least = np.fmin(first, second)
             concave = self.concave(h_low, h_high, radius)
-            for i in np.flatnonzero(concave):
+            for i in np.flatnonzero(concave).tolist():
                 least[i] = min(least[i], self.tangent_bound(a[i], b[i], shift[i], centre[i]))
             logs = np.log(np.maximum(least, 1e-300)) + total + ROUNDING
             steep = np.zeros(a.shape)
@@ -300,10 +300,10 @@ class _Search:
         logs = np.where(np.isnan(logs), np.inf, logs)
         top = float(np.max(value)) if len(value) else 0.0
         if top > 0:
-            i = int(np.argmax(np.log(np.maximum(value, 1e-300)) + total))
-            found = float(box_kernels.log_bounds(tape, centre[i : i + 1], centre[i : i + 1])[0])
+            best = int(np.argmax(np.log(np.maximum(value, 1e-300)) + total))
+            found = float(box_kernels.log_bounds(tape, centre[best : best + 1], centre[best : best + 1])[0])
             if found > self.best:
-                self.improve(centre[i : i + 1], 50)
+                self.improve(centre[best : best + 1], 50)
         return np.where(dead, -np.inf, np.minimum(bound, logs)), steep
 
     def concave(self, h_low: np.ndarray, h_high: np.ndarray, radius: np.ndarray) -> np.ndarray:

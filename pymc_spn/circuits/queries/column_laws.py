@@ -19,6 +19,7 @@ from pymc_spn.circuits.queries.leaf_predictives import (
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column
+LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
 PANELS = 24  # of the quadrature of moments under an interval
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
 
@@ -255,8 +256,13 @@ def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np
         mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * step * np.tile(weight, 2 * PANELS)
     else:
         if isinstance(event, Interval):
-            last = law.quantile(np.array([1.0 - 1e-15]))[0] if np.isinf(event.high) else np.floor(event.high)
             first = max(np.ceil(event.low), 0.0)
+            last = np.floor(event.high)
+            if np.isinf(last):
+                last = first + 16.0
+                log_all = FAMILY[code].predictive_log_interval(params, first, np.inf)
+                while np.any(FAMILY[code].predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
+                    last = first + 2.0 * (last - first)
             x = np.arange(first, max(first, last) + 1.0)
         else:
             x = np.array(sorted(event), dtype=np.float64)

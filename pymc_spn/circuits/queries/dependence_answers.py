@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
-from pymc_spn.circuits.queries.draw_averages import log_average, relative_weights
+from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
 from pymc_spn.circuits.queries.events import Events, points_of, spread_of
 
@@ -85,8 +85,8 @@ class DependenceAnswers(ColumnAnswers):
         if per_draw:
             each, tolerance = self._information_of_draws(a, b, known)
             return self._labelled("mutual_information", each, {}, True, **self._mark([a, b], tolerance))
-        value, tolerance = self._information_of_mixture(a, b, known)
-        attrs = self._mark([a, b], tolerance) | self._draw_weights(known)
+        (value, error), tolerance = self._information_of_mixture(a, b, known)
+        attrs = self._mark([a, b], tolerance) | self._draw_weights(known) | error
         return self._labelled("mutual_information", value, {}, False, **attrs)
 
     def dependence(
@@ -134,7 +134,10 @@ class DependenceAnswers(ColumnAnswers):
         if max_draws is not None and not per_draw:
             if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
                 raise ValueError(f"max_draws must be an integer of at least 1 or None, got {max_draws!r}")
-            used = np.unique(np.linspace(0, n_draws - 1, min(max_draws, n_draws)).round().astype(np.int64))
+            length = n_draws // self._n_chains  # alike in every chain
+            each = min(max(1, max_draws // self._n_chains), length)
+            within = np.linspace(0, length - 1, each).round().astype(np.int64)
+            used = (np.arange(self._n_chains)[:, None] * length + within).ravel()
         grids = self._grids(asked, known, FEW_PANELS)
         fine = self._grids(asked, known, 2 * FEW_PANELS)
         tables = self._tables(asked, known, used, grids)
@@ -154,7 +157,8 @@ class DependenceAnswers(ColumnAnswers):
         )
         above = np.where(np.isnan(mean), np.nan, np.einsum("s,sab->ab", weight, (tables > threshold).astype(float)))
         labels = {**coords, "bound": ["lower", "upper"]}
-        attrs |= self._draw_weights(known) | {"n_draws": int(used.size)}
+        influence = used.size * weight[:, None, None] * np.nan_to_num(tables - mean)
+        attrs |= self._draw_weights(known) | {"n_draws": int(used.size)} | chain_error(influence, self._n_chains)
         return xr.Dataset(
             {
                 "mutual_information": (("column", "other"), mean, attrs),
@@ -234,10 +238,25 @@ class DependenceAnswers(ColumnAnswers):
             total += weight[s] * laws.pair(a, b, laws.on_grid(a, grids[a]), laws.on_grid(b, grids[b]))
         return total / weight.sum()
 
-    def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[float, float]:
-        return self._refined(
-            [a, b], known, lambda grids: information(self._joint(a, b, known, grids), grids[a], grids[b])
-        )
+    def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[Any, float]:
+        """Value with its error over draws, and the last change on finer grids."""
+        last: dict[int, Grid] = {}
+
+        def ask(grids: dict[int, Grid]) -> float:
+            last.update(grids)
+            return information(self._joint(a, b, known, grids), grids[a], grids[b])
+
+        value, tolerance = self._refined([a, b], known, ask)
+        mass = self._joint(a, b, known, last) * last[a].weight[:, None] * last[b].weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(mass / (mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)))
+        ratio = np.where(mass > 0.0, ratio, 0.0) * last[a].weight[:, None] * last[b].weight
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        own = np.zeros(weight.size)  # first order: each draw's mean of the mixture's log ratio
+        for s in np.flatnonzero(weight > 0.0):
+            laws = self._laws(int(s), known)
+            own[s] = np.sum(ratio * laws.pair(a, b, laws.on_grid(a, last[a]), laws.on_grid(b, last[b])))
+        return (value, chain_error(weight * (own - value), self._n_chains)), tolerance
 
     def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:
         every = np.arange(self._states.n_draws)
@@ -252,7 +271,8 @@ class DependenceAnswers(ColumnAnswers):
         while True:
             n_panels *= 2
             finer = ask(self._grids(asked, known, n_panels))
-            change = float(np.max(np.abs(finer - value)))
+            with np.errstate(invalid="ignore"):  # both may be infinite
+                change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
             value = finer
             if change < CONVERGED or n_panels >= MOST_PANELS:
                 return value, change

@@ -173,7 +173,7 @@ def _checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
         isinstance(max_boxes, bool) or not isinstance(max_boxes, int | np.integer) or max_boxes < 1
     ):
         raise ValueError(f"max_boxes must be an integer of at least 1, got {max_boxes!r}")
-    return float(tolerance), max_boxes
+    return float(tolerance), None if max_boxes is None else int(max_boxes)
 
 
 def _box_limit(max_boxes: int | None, n_nodes: int) -> int:

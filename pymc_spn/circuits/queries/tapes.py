@@ -167,7 +167,7 @@ def tape_of_draws(
     """
     builder = TapeBuilder()
     logs = log_weights - logsumexp(log_weights)
-    tops = [_add_draw(builder, states, s, points, unasked) for s in np.flatnonzero(logs > -np.inf)]
+    tops = [_add_draw(builder, states, int(s), points, unasked) for s in np.flatnonzero(logs > -np.inf)]
     return rooted(builder, builder.sum(tops, logs[logs > -np.inf]))
 
 
