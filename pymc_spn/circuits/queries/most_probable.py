@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.queries.box_kernels import NOTHING
 from pymc_spn.circuits.queries.box_search import BoxResult, search
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.events import Events, Interval, points_of, read_events, spread_of
@@ -148,7 +149,7 @@ def most_probable(
     found = search(
         tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
     )
-    if not np.isfinite(found.log_density):
+    if found.log_density <= 0.5 * NOTHING:
         raise ValueError(f"given: {dict(given or {})} has density zero under the circuit")
     log_known = 0.0
     if points:
