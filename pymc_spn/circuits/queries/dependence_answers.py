@@ -11,7 +11,7 @@ from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
-from pymc_spn.circuits.queries.events import Events, points_of, spread_of
+from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,7 +79,7 @@ class DependenceAnswers(ColumnAnswers):
             raise ValueError("per_draw=True is for two single columns without Monte Carlo")
         if method == "monte-carlo":
             return self._simulated_information(groups, known, n, random_seed)
-        if not single:
+        if method == "enumeration" and not per_draw:
             return self._enumerated_information(groups, known)
         a, b = groups[0][0], groups[1][0]
         if per_draw:
@@ -319,30 +319,34 @@ class DependenceAnswers(ColumnAnswers):
             "mutual_information", float(ratio.mean()), {}, False, **attrs, **self._draw_weights(known)
         )
 
-    def _states_table(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, np.ndarray]:
-        """All combinations (M, D) of levels of some columns, and their probability (M,) given what is known."""
+    def _states_table(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities of all levels together: of the mixture (M,), of each draw (S, M), and draws' weights (S,)."""
         sizes = [len(self._schema.columns[d].levels or ()) for d in asked]
-        codes = np.stack(np.meshgrid(*(np.arange(float(k)) for k in sizes), indexing="ij"), axis=-1).reshape(
-            -1, len(asked)
-        )
-        rows = np.tile(self._row(known), (len(codes), 1))
-        rows[:, list(asked)] = codes
+        codes = np.meshgrid(*(np.arange(float(k)) for k in sizes), indexing="ij")
+        rows = np.tile(self._row(known), (codes[0].size, 1))
+        rows[:, list(asked)] = np.stack(codes, axis=-1).reshape(-1, len(asked))
         possible = np.ones(len(rows), np.bool_)
         for d, event in spread_of(known).items():
             if d in asked:
-                possible &= np.isin(rows[:, d], list(event))  # type: ignore[arg-type]
-        p = np.where(possible, np.exp(self._log_mixture(rows, known)), 0.0)
-        return rows, p / p.sum()
+                possible &= holds(event, rows[:, d])
+        logs = np.where(possible, self._states.log_densities(rows, spread_of(known)), -np.inf)
+        base = self._log_of(known)
+        weight = relative_weights(base + self._log_weights)
+        each = np.exp(logs - np.where(np.isfinite(base), base, 0.0)[:, None])
+        total = each.sum(axis=1, keepdims=True)
+        each = each / np.where(total > 0.0, total, 1.0)
+        return weight @ each / weight.sum(), each, weight
 
     def _enumerated_information(self, groups: Any, known: Events) -> "xr.DataArray":
-        asked = [*groups[0], *groups[1]]
-        _, p = self._states_table(asked, known)
-        sizes = [len(self._schema.columns[d].levels or ()) for d in groups[0]]
-        joint = p.reshape(int(np.prod(sizes)), -1)
-        one = Grid(np.arange(float(joint.shape[0])), np.ones(joint.shape[0]))
-        other = Grid(np.arange(float(joint.shape[1])), np.ones(joint.shape[1]))
-        value = information(joint, one, other)
-        return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known))
+        p, each, weight = self._states_table([*groups[0], *groups[1]], known)
+        n_first = int(np.prod([len(self._schema.columns[d].levels or ()) for d in groups[0]]))
+        joint = p.reshape(n_first, -1)
+        alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(joint > 0.0, np.log(joint / alone), 0.0).ravel()
+        value = max(float(p @ ratio), 0.0)
+        error = chain_error(weight * (each @ ratio - value), self._n_chains)
+        return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known), **error)
 
 
 def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:

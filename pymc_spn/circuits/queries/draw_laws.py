@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.queries import predictive_kernels
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL
 from pymc_spn.circuits.queries.column_laws import ColumnLaw, path_to
 from pymc_spn.circuits.queries.events import Events
 from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
-from pymc_spn.circuits.queries.share_kernels import region_shares
+from pymc_spn.circuits.queries.share_kernels import all_shares
 
 TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
 BULK = 0.02
@@ -44,8 +44,7 @@ class DrawLaws:
         self.states, self.tree, self.events = states, states.structure, events
         self.net = net = states.network(s)
         coded = states.schema.code(row[None])[0]
-        logs = predictive_kernels.evaluate_row(net, coded, *states.event_logs(net, events))[1]
-        self.share = [region_shares(net, r, logs) for r in range(self.tree.n_regions)]
+        self.share = shares_of(net, coded, *states.event_logs(net, events))
         self._reach: dict[int, np.ndarray] = {}
 
     def reach(self, r: int) -> np.ndarray:
@@ -90,6 +89,15 @@ class DrawLaws:
         return self.reach(int(self.tree.leaf_region[d])) @ on_d
 
 
+def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
+    """The arrays of `all_shares`, one for each region."""
+    flat = all_shares(net, y, event, event_log)
+    above = np.where(net.parent >= 0, net.top[net.parent], 1)
+    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
+    ends = np.cumsum([n * m for n, m in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
 def meeting_region(tree: Any, a: int, b: int) -> int:
     """Smallest region that holds both columns."""
     first, second = path_to(tree, a).tolist(), set(path_to(tree, b).tolist())
@@ -118,6 +126,8 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         return Grid(x, np.ones(x.size))
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]), GRID_HALVINGS)
+    if np.isin(law.leaves.family, EXPONENTIAL).any() and cuts[0] < 0.0 < cuts[-1]:
+        cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
     t, w = np.polynomial.legendre.leggauss(NODES)
     start, length = cuts[:-1], np.diff(cuts)
     x = start[:, None] + 0.5 * length[:, None] * (t + 1.0)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.queries.dependence_answers import MOST_STATES, SIMULATED, DependenceAnswers
-from pymc_spn.circuits.queries.draw_averages import relative_weights
+from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
 from pymc_spn.circuits.queries.draw_laws import Grid, divergence, information
-from pymc_spn.circuits.queries.events import Events, points_of, spread_of
+from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
 from pymc_spn.circuits.queries.information_bounds import divergence_bound, entropy_bounds
 
 if TYPE_CHECKING:
@@ -52,9 +52,11 @@ class InformationAnswers(DependenceAnswers):
         method = self._method(method, asked)
         attrs = self._draw_weights(known)
         if method == "enumeration":
-            _, p = self._states_table(asked, known)
-            value = -float(np.sum(p[p > 0] * np.log(p[p > 0])))
-            return self._labelled("entropy", value, {}, False, **attrs)
+            p, each, weight = self._states_table(asked, known)
+            surprise = -np.log(np.where(p > 0.0, p, 1.0))
+            value = float(p @ surprise)
+            error = chain_error(weight * (each @ surprise - value), self._n_chains)
+            return self._labelled("entropy", value, {}, False, **attrs, **error)
         if method == "quadrature":
             value, tolerance = self._refined(asked, known, lambda grids: self._entropy_on(asked[0], known, grids))
             return self._labelled("entropy", value, {}, False, **self._mark(asked, tolerance), **attrs)
@@ -101,7 +103,7 @@ class InformationAnswers(DependenceAnswers):
         method = self._method(method, asked)
         attrs = {**self._draw_weights()}
         if method == "enumeration":
-            p, q = self._states_table(asked, self._evidence)[1], other._states_table(matched, other._evidence)[1]
+            p, q = self._states_table(asked, self._evidence)[0], other._states_table(matched, other._evidence)[0]
             return self._labelled("kl", divergence(p, q), {}, False, **attrs)
         if method == "quadrature":
             value, tolerance = self._refined(
@@ -180,8 +182,6 @@ class InformationAnswers(DependenceAnswers):
         both = self._log_mixture(self._with_columns(rows, asked, known), known)
         for d, event in spread_of(known).items():
             if d in asked:
-                from pymc_spn.circuits.queries.events import holds
-
                 both = np.where(holds(event, rows[:, d]), both, -np.inf)
         return both - float(self._log_mixture(known_only, known)[0])
 

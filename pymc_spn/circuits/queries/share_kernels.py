@@ -61,16 +61,37 @@ def node_shares(net, r, node, logs, out):
 
 
 @kernel
-def region_shares(net, r, logs):
-    """Probability (nodes + 1, children + 1) of each child of each sum node of a region, see `node_shares`.
+def all_shares(net, y, event, event_log):
+    """Probability of each child of each sum node, given what is known of one row; see `node_shares`.
 
-    The last row is that of an unoccupied node; rows of slots that are not in use are the same.
+    Parameters
+    ----------
+    net : Network
+    y : (D,) float64
+        Coded row, NaN where there is no point.
+    event, event_log
+        As in `evaluate_row`.
+
+    Returns
+    -------
+    flat : float64
+        Of each region, one after the other, an array (nodes + 1, children + 1) by rows. The last row is that of
+        an unoccupied node; rows of slots that are not in use are the same.
     """
-    n_nodes = net.top[net.parent[r]] if r > 0 else 1
-    out = np.zeros((n_nodes + 1, net.top[r] + 1))
-    for node in range(n_nodes + 1):
-        node_shares(net, r, node if node < n_nodes else FRESH, logs, out[node])
-    return out
+    logs = evaluate_row(net, y, event, event_log)[1]
+    total = 0
+    for r in range(net.parent.size):
+        n_nodes = net.top[net.parent[r]] if r > 0 else 1
+        total += (n_nodes + 1) * (net.top[r] + 1)
+    flat = np.zeros(total)
+    at = 0
+    for r in range(net.parent.size):
+        n_nodes = net.top[net.parent[r]] if r > 0 else 1
+        width = net.top[r] + 1
+        for node in range(n_nodes + 1):
+            node_shares(net, r, node if node < n_nodes else FRESH, logs, flat[at : at + width])
+            at += width
+    return flat
 
 
 @kernel

@@ -10,7 +10,6 @@ from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL as EXPONENTIAL_LEAF
 from pymc_spn.circuits.gibbs.network import POISSON as POISSON_LEAF
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.queries import predictive_kernels
 from pymc_spn.circuits.queries.box_kernels import (
     CONSTANT,
     EXPONENTIAL,
@@ -25,9 +24,9 @@ from pymc_spn.circuits.queries.box_kernels import (
     SUM,
     Tape,
 )
+from pymc_spn.circuits.queries.draw_laws import shares_of
 from pymc_spn.circuits.queries.leaf_predictives import by_family, leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
-from pymc_spn.circuits.queries.share_kernels import region_shares
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
 
@@ -176,10 +175,10 @@ def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any,
     net, tree = states.network(s), states.structure
     nothing = np.full(len(tree.columns), np.nan)
     flags = np.zeros(nothing.size, np.bool_)
-    predictive_kernels.evaluate_row(net, nothing, flags, np.zeros(1))
+    shares = shares_of(net, nothing, flags, np.zeros(1))
     nodes: dict[int, list[int]] = {}  # of each region, by number, the unoccupied one last
     for r in range(tree.n_regions - 1, -1, -1):
-        share = region_shares(net, r, False)
+        share = shares[r]
         d = int(net.column[r])
         reached = share.any(axis=0)
         if d >= 0:
