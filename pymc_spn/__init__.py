@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
-    from pymc_spn.circuits.structures.regions import complete_tree as complete_tree
-    from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
+    from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
+    from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -45,8 +45,8 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
-    "complete_tree": "circuits.structures.regions",
-    "skewed_tree": "circuits.structures.regions",
+    "complete_tree": "circuits.structures.builders",
+    "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }
 

@@ -12,7 +12,7 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     fast_exp2,
     tabulate_column,
 )
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.explicit_chains import (
     draw_digits,
     family_chain,

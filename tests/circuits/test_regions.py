@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_spn.circuits.structures.regions import RegionTree, complete_tree, skewed_tree
+from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
 
 # Yokoi and Sato (2024), Table 9: D, then S and V at C_s = 2 and at C_s = 4.
@@ -225,7 +226,7 @@ def test_frozen_and_copied():
         ({"n_children": [2, 2]}, r"one entry per depth of the region tree \(3\), got 2"),
         ({"n_children": [2, 2, -1]}, "got -1 at depth 2"),
         ({"n_parts": 1}, "n_parts must be an integer of at least 2, got 1"),
-        ({"split": "half"}, "split must be 'order', 'random' or a sequence of column names, got 'half'"),
+        ({"split": "half"}, "split must be 'order', 'random', 'per_product' or a sequence of column names, got 'half'"),
         ({"split": ["a", "b", "z"]}, "got 'z' at position 2, which is not a column"),
         ({"split": ["a", "b", "a"]}, "got 'a' at positions 0 and 2"),
         ({"split": ["a", "b"]}, "'c' is missing"),

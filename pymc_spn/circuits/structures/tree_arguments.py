@@ -18,7 +18,7 @@ def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.nda
             return np.arange(len(names))
         if split == "random":
             return np.random.default_rng(random_seed).permutation(len(names))
-        raise ValueError(f"split must be 'order', 'random' or a sequence of column names, got {split!r}")
+        raise ValueError(f"split must be 'order', 'random', 'per_product' or a sequence of column names, got {split!r}")
     listed = list(split)
     position = {name: d for d, name in enumerate(names)}
     for i, name in enumerate(listed):
