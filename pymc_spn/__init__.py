@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
-    from pymc_spn.circuits.structures.circuit import Circuit as Circuit
-    from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
+    from pymc_spn.circuits.structures.circuit import Circuit as Circuit
+    from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 

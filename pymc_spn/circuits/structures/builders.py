@@ -1,5 +1,6 @@
 """Region trees by rule: complete and skewed, with one split for all products, several, or one for each."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -110,7 +111,9 @@ def _build_tree(
     own_splits = isinstance(split, str) and split == "per_product"
     first = rng.permutation(len(names)) if own_splits else column_order(names, split, rng)
     depths = _n_depths(part_sizes, len(columns), n_parts)
-    grown = _Growing(part_sizes, int(n_parts), children_by_depth(n_children, depths), first, rng if own_splits else None)
+    grown = _Growing(
+        part_sizes, int(n_parts), children_by_depth(n_children, depths), first, rng if own_splits else None
+    )
     if repetitions == 1:
         grown.add_tree(0, len(columns), -1, 0)
     else:
@@ -146,8 +149,7 @@ class _Growing:
         rng: np.random.Generator | None,
     ) -> None:
         self.part_sizes, self.n_parts, self.width, self.rng = part_sizes, n_parts, width, rng
-        self.order = [order]
-        self.n_ordered = order.size
+        self.order, self.starts = [order], [0]
         self.arrays: dict[str, list[int]] = {a: [] for a in ("begin", "end", "parent", "n_children", "split")}
         if rng is not None and np.any(width == 0):
             raise ValueError(
@@ -156,9 +158,9 @@ class _Growing:
 
     def append(self, order: np.ndarray) -> int:
         """Where regions that slice another order of the columns begin."""
+        self.starts.append(self.starts[-1] + self.order[-1].size)
         self.order.append(order)
-        self.n_ordered += order.size
-        return self.n_ordered - order.size
+        return self.starts[-1]
 
     def add_region(self, begin: int, end: int, parent: int, split: int, n_children: int) -> int:
         """Number of a new region."""
@@ -182,7 +184,8 @@ class _Growing:
             sizes = np.array(self.part_sizes(high - low, self.n_parts))
             starts = [low]
             if self.rng is not None and sizes.max() > 1:  # parts of one column each can be chosen in one way only
-                held = np.concatenate(self.order)[low:high]
+                piece = bisect_right(self.starts, low) - 1
+                held = self.order[piece][low - self.starts[piece] : high - self.starts[piece]]
                 starts = [self.append(self.rng.permutation(held)) for _ in range(width)]
             parts = [
                 (int(a), int(b), region, s, depth + 1)

@@ -355,4 +355,3 @@ class RegionTree:
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
         arrays = {a: np.array(data[a], dtype=np.int64) for a in ARRAYS if a in data}
         return cls(columns=tuple(columns), **arrays)
-
