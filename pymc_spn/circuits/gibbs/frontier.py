@@ -45,7 +45,7 @@ class FrontierWork(NamedTuple):
     proposed: np.ndarray  # (R,)
     active: np.ndarray  # (M,) edges below the node under evaluation
     n_active: np.ndarray  # (R,)
-    largest: np.ndarray  # (D,) largest log value among the leaves of a column
+    largest: np.ndarray  # (P,) largest log value among the leaves at a place
     accepted: np.ndarray  # (1,) accepted moves so far
     proposals: np.ndarray  # (1,) proposals that differed from the current edges
     values: np.ndarray  # (1,) leaf values computed so far
@@ -66,7 +66,7 @@ def make_frontier_work(net):
         proposed=np.zeros(n_regions, np.int32),
         active=np.zeros(net.edge_count.size, np.int32),
         n_active=np.zeros(n_regions, np.int64),
-        largest=np.zeros(net.place_ptr.size - 1),
+        largest=np.zeros(net.source.size),
         accepted=np.zeros(1, np.int64),
         proposals=np.zeros(1, np.int64),
         values=np.zeros(1, np.int64),
@@ -233,13 +233,14 @@ def evaluate_below(net, y, top_region, top_node, work):
     Leaves a state from which `draw_subtree` can draw; ``work.logs[top_region]`` says whether values are logs.
     """
     end = net.subtree_end[top_region]
-    work.largest[:] = EMPTY_LEAF
+    shift = 0.0
     for r in range(top_region, end):
         work.n_active[r] = 0
         if net.missing[r]:
             continue
         n_nodes = 1 if r == top_region else work.n_active[net.parent[r]]
         above = net.begin[net.parent[r]] if r > 0 else 0
+        shared = r == top_region or net.n_splits[net.parent[r]] == 1
         begin = net.begin[r]
         d = net.column[r]
         largest = EMPTY_LEAF
@@ -249,7 +250,7 @@ def evaluate_below(net, y, top_region, top_node, work):
                 largest = max(largest, net.log_value[i])
         for j in range(n_nodes):
             node = top_node if r == top_region else work.active[above + j]
-            if r > top_region and not reaches(net, r, node):
+            if not shared and not reaches(net, r, node):
                 continue
             slot = net.node_first[net.node_begin[r] + node]
             while slot >= 0:
@@ -262,20 +263,12 @@ def evaluate_below(net, y, top_region, top_node, work):
                 slot = net.following[i]
         if d >= 0:
             work.values[0] += work.n_active[r]
-            work.largest[net.source[d]] = max(work.largest[net.source[d]], largest)
-    shift = 0.0
-    for c in range(work.largest.size):
-        shift += work.largest[c] if work.largest[c] > EMPTY_LEAF else 0.0
-    for r in range(top_region, end):
-        d = net.column[r]
-        if d >= 0 and not net.missing[r]:
-            begin = net.begin[r]
-            largest = work.largest[net.source[d]]
-            for i in range(begin, begin + n_prior_slots(net, d)):
-                net.value[i] = fast_exp(net.log_value[i] - largest)
-            for j in range(work.n_active[r]):
-                i = begin + work.active[begin + j]
-                net.value[i] = fast_exp(net.log_value[i] - largest)
+            work.largest[d] = largest
+            if not has_repeated_columns(net):
+                shift += largest
+                exponentiate_leaves(net, r, d, largest, work)
+    if has_repeated_columns(net):
+        shift = exponentiate_places(net, top_region, work)
     k = net.node_begin[top_region] + top_node
     combine_below(net, top_region, top_node, work, False)
     work.evaluated[top_region] = top_node
@@ -293,6 +286,40 @@ def evaluate_below(net, y, top_region, top_node, work):
                 net.value[i] = net.log_value[i]
     combine_below(net, top_region, top_node, work, True)
     return net.node_value[k]
+
+
+@bare_kernel
+def has_repeated_columns(net):
+    return net.source.size >= net.place_ptr.size
+
+
+@bare_kernel
+def exponentiate_leaves(net, r, d, largest, work):
+    """Values of the active and the prior slots at a place, relative to the largest."""
+    begin = net.begin[r]
+    for i in range(begin, begin + n_prior_slots(net, d)):
+        net.value[i] = fast_exp(net.log_value[i] - largest)
+    for j in range(work.n_active[r]):
+        i = begin + work.active[begin + j]
+        net.value[i] = fast_exp(net.log_value[i] - largest)
+
+
+@bare_kernel
+def exponentiate_places(net, top_region, work):
+    """Leaf values below a region, every column relative to the largest at all its places; returns the sum of these."""
+    shift = 0.0
+    for c in range(net.place_ptr.size - 1):
+        largest = EMPTY_LEAF
+        for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+            r = net.leaf_region[d]
+            if top_region <= r < net.subtree_end[top_region] and not net.missing[r]:
+                largest = max(largest, work.largest[d])
+        shift += largest if largest > EMPTY_LEAF else 0.0
+        for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+            r = net.leaf_region[d]
+            if top_region <= r < net.subtree_end[top_region] and not net.missing[r]:
+                exponentiate_leaves(net, r, d, largest, work)
+    return shift
 
 
 @bare_kernel
@@ -314,9 +341,10 @@ def combine_below(net, top_region, top_node, work, logs):
                 below = net.node_begin[q]
                 if net.split[q] == 0:
                     empty = empty + net.empty_value[q] if logs else empty * net.empty_value[q]
+                shared = net.n_splits[r] == 1
                 for a in range(work.n_active[r]):
                     slot = work.active[begin + a]
-                    if not reaches(net, q, slot):
+                    if not shared and not reaches(net, q, slot):
                         continue
                     if logs:
                         net.value[begin + slot] += net.node_value[below + slot]
@@ -330,9 +358,10 @@ def combine_below(net, top_region, top_node, work, logs):
                 empty = log_add(empty, math.log(part) + v) if logs else empty + part * v
         net.empty_value[r] = empty
         n_nodes = 1 if r == top_region else work.n_active[net.parent[r]]
+        shared = r == top_region or net.n_splits[net.parent[r]] == 1
         for a in range(n_nodes):
             node = top_node if r == top_region else work.active[net.begin[net.parent[r]] + a]
-            if r > top_region and not reaches(net, r, node):
+            if not shared and not reaches(net, r, node):
                 continue
             sum_node(net, r, node, logs)
 
