@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
+    from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
@@ -46,6 +47,7 @@ _PUBLIC = {
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.builders",
+    "learn_tree": "circuits.structures.learned_tree",
     "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }
