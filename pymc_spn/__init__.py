@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
+    from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
+    from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
+    from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
-    from pymc_spn.circuits.structures.regions import complete_tree as complete_tree
-    from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -48,9 +49,10 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
-    "complete_tree": "circuits.structures.regions",
+    "complete_tree": "circuits.structures.builders",
+    "learn_tree": "circuits.structures.learned_tree",
     "most_probable": "circuits.queries.most_probable",
-    "skewed_tree": "circuits.structures.regions",
+    "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }
 

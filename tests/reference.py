@@ -3,7 +3,8 @@
 Everything is worked out by enumerating the states of tiny problems. A *state* holds, for each row, a dict
 ``region -> label``: the edge the row takes at the one sum node of that region which it reaches. Labels are
 local to their node, and a node is named by the labels on the path to it. A row draws nothing in a region in
-which all its cells are missing. The label modulo the palette size is the palette entry of a univariate edge.
+which all its cells are missing. The label modulo the palette size is the palette entry of a univariate edge;
+modulo the number of splits, it is the split of a product, and the row reaches the parts of that split only.
 """
 
 import itertools
@@ -22,14 +23,28 @@ State = list[dict[int, int]]
 # ---- 1. the problem
 @dataclass(frozen=True)
 class Region:
-    """One region; `parts` and `ancestors` (root first) are indices, `column` is None for inner regions."""
+    """One region; `splits` (parts of each) and `ancestors` (root first) are indices, `column` is None if inner.
+
+    `split` says to which split of its parent the region belongs.
+    """
 
     index: int
     columns: tuple[int, ...]
     depth: int
     ancestors: tuple[int, ...]
-    parts: tuple[int, ...]
+    splits: tuple[tuple[int, ...], ...]
     column: int | None
+    split: int
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Parts, where all products split alike."""
+        (parts,) = self.splits or ((),)
+        return parts
+
+
+class Splits(tuple):
+    """Several splits of one region, each a tuple of parts; a product uses the one numbered by its label modulo A."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +54,8 @@ class Problem:
     Parameters
     ----------
     regions : nested tuples
-        ``((0,), ((1,), (2,)))``: a univariate region is ``(column,)``, an inner one the tuple of its parts.
+        ``((0,), ((1,), (2,)))``: a univariate region is ``(column,)``, an inner one the tuple of its parts, or
+        `Splits` of several such tuples.
     children : int, "infinite" or a tuple with one of these per depth
         Children of a sum node.
     alpha_inner, alpha_leaf : float
@@ -63,19 +79,20 @@ class Problem:
         """Regions in depth-first preorder; region 0 is the root."""
         found: list[Region | None] = []
 
-        def visit(spec, ancestors):
+        def visit(spec, ancestors, split):
             index = len(found)
             found.append(None)
             if isinstance(spec[0], int):
-                columns, parts, column = tuple(spec), (), spec[0]
+                columns, splits, column = tuple(spec), (), spec[0]
             else:
-                below = [visit(part, (*ancestors, index)) for part in spec]
-                columns = tuple(d for region in below for d in region.columns)
-                parts, column = tuple(region.index for region in below), None
-            found[index] = Region(index, columns, len(ancestors), ancestors, parts, column)
+                alternatives = spec if isinstance(spec, Splits) else (spec,)
+                below = [[visit(p, (*ancestors, index), s) for p in parts] for s, parts in enumerate(alternatives)]
+                columns = tuple(d for region in below[0] for d in region.columns)
+                splits, column = tuple(tuple(region.index for region in group) for group in below), None
+            found[index] = Region(index, columns, len(ancestors), ancestors, splits, column, split)
             return found[index]
 
-        visit(self.regions, ())
+        visit(self.regions, (), 0)
         return found
 
     def alpha(self, region: Region) -> float:
@@ -85,19 +102,32 @@ class Problem:
         """Palette entries of a univariate region; 1 for an inner region."""
         return 1 if region.column is None else len(self.palettes[region.column])
 
+    def n_options(self, region: Region) -> int:
+        """Palette entries of a univariate region, splits of an inner one."""
+        return len(region.splits) if region.column is None else len(self.palettes[region.column])
+
     def n_children(self, region: Region) -> float:
         """Children of a sum node of the region; ``math.inf`` for infinite width."""
         at_depth = self.children[region.depth] if isinstance(self.children, tuple) else self.children
-        return math.inf if at_depth == "infinite" else max(at_depth, self.palette_size(region))
+        return math.inf if at_depth == "infinite" else max(at_depth, self.n_options(region))
 
     def child_mass(self, region: Region, label: int) -> float:
-        """Dirichlet mass of one child at finite width: alpha/P per entry, shared by the entry's copies."""
-        n_entries = self.palette_size(region)
+        """Dirichlet mass of one child at finite width.
+
+        The products of a sum node share alike; of a palette each entry has alpha/P, shared by its copies.
+        """
+        if region.column is None:
+            return self.alpha(region) / self.n_children(region)
+        n_entries = self.n_options(region)
         n_copies = len(range(label % n_entries, self.n_children(region), n_entries))
         return self.alpha(region) / n_entries / n_copies
 
-    def draws_in(self, row: int, region: Region) -> bool:
-        """Whether the row has an observed cell in the region."""
+    def draws_in(self, row: int, region: Region, labels: dict[int, int] | None = None) -> bool:
+        """Whether the row has an observed cell in the region and, given its labels above, reaches it."""
+        if labels is not None and region.ancestors:
+            above = self.region_list[region.ancestors[-1]]
+            if labels.get(above.index, -1) < 0 or labels[above.index] % len(above.splits) != region.split:
+                return False
         return not np.isnan(self.X[row, list(region.columns)]).all()
 
 
@@ -194,7 +224,7 @@ def log_prior(problem: Problem, state: State) -> float:
         total += gammaln(alpha) - gammaln(alpha + n)
         for label, n_child in counts.items():
             if problem.n_children(region) == math.inf:
-                total += np.log(alpha) + gammaln(n_child) - np.log(problem.palette_size(region))
+                total += np.log(alpha) + gammaln(n_child) - np.log(problem.n_options(region))
             else:
                 mass = problem.child_mass(region, label)
                 total += gammaln(mass + n_child) - gammaln(mass)
@@ -207,7 +237,7 @@ def log_likelihood(problem: Problem, state: State) -> float:
     for region in problem.region_list:
         if region.column is not None:
             for path, rows in group_rows(state, (*region.ancestors, region.index)).items():
-                family, prior = problem.palettes[region.column][path[-1] % problem.palette_size(region)]
+                family, prior = problem.palettes[region.column][path[-1] % problem.n_options(region)]
                 total += log_marginal(family, prior, problem.X[rows, region.column])
     return total
 
@@ -221,7 +251,7 @@ def log_relabellings(problem: Problem, state: State) -> float:
     """Log number of labelled states which differ from this one in names only; 0 at infinite width."""
     total = 0.0
     for region, counts in node_counts(problem, state):
-        n_entries, width = problem.palette_size(region), problem.n_children(region)
+        n_entries, width = problem.n_options(region), problem.n_children(region)
         if width != math.inf:
             for entry, n_used in Counter(label % n_entries for label in counts).items():
                 n_copies = len(range(entry, width, n_entries))
@@ -242,7 +272,7 @@ def set_partitions(items: list) -> Iterator[list[list]]:
 
 def node_assignments(problem: Problem, region: Region, rows: list[int]) -> Iterator[dict[int, list[int]]]:
     """Every way to share the rows of one sum node among its children, up to names: label -> rows."""
-    n_entries = problem.palette_size(region)
+    n_entries = problem.n_options(region)
     for blocks in set_partitions(rows):
         for entries in itertools.product(range(n_entries), repeat=len(blocks)):
             labels = [entry + n_entries * entries[:i].count(entry) for i, entry in enumerate(entries)]
@@ -260,8 +290,8 @@ def subtree_states(problem: Problem, region: Region, rows: list[int]) -> list[di
         own = {(n, region.index): label for label, block in children.items() for n in block}
         below = [
             subtree_states(problem, problem.region_list[part], block)
-            for block in children.values()
-            for part in region.parts
+            for label, block in children.items()
+            for part in (region.splits[label % len(region.splits)] if region.splits else ())
         ]
         for combination in itertools.product(*below):
             found.append(own | {k: v for piece in combination for k, v in piece.items()})
@@ -282,12 +312,22 @@ def all_states(problem: Problem) -> list[State]:
 
 def labelled_states(problem: Problem) -> Iterator[State]:
     """All labelled states at finite width, by counting through every digit (an independent check)."""
-    slots = [(n, r) for n in range(len(problem.X)) for r in problem.region_list if problem.draws_in(n, r)]
-    for labels in itertools.product(*(range(problem.n_children(region)) for _, region in slots)):
-        state: State = [{} for _ in range(len(problem.X))]
-        for (row, region), label in zip(slots, labels, strict=True):
-            state[row][region.index] = label
-        yield state
+
+    def trees(row):
+        found = [{}]
+        for region in problem.region_list:
+            found = [
+                labels | new
+                for labels in found
+                for new in (
+                    [{region.index: c} for c in range(problem.n_children(region))]
+                    if problem.draws_in(row, region, labels)
+                    else [{}]
+                )
+            ]
+        return found
+
+    yield from (list(state) for state in itertools.product(*(trees(n) for n in range(len(problem.X)))))
 
 
 @cache
@@ -333,19 +373,20 @@ def canonical(digits: np.ndarray, problem: Problem) -> tuple:
     """Name-free key of an (N, R) array of labels in preorder, -1 where a row draws nothing.
 
     For each region the rows are numbered by edge in order of appearance (two rows share a number when they
-    share the node and the label); where the palette has several entries the entry of each row follows.
+    share the node and the label); where there are several palette entries or splits, that of each row follows.
     """
     key = []
     for region in problem.region_list:
         labels = digits[:, region.index].tolist()
         for row, label in enumerate(labels):
-            if (label >= 0) != problem.draws_in(row, region) or label >= problem.n_children(region):
+            above = dict(enumerate(digits[row].tolist()))
+            if (label >= 0) != problem.draws_in(row, region, above) or label >= problem.n_children(region):
                 raise ValueError(f"digits[{row}, {region.index}] = {label} is not a label of this problem")
         seen: dict[tuple, int] = {}
         paths = map(tuple, digits[:, [*region.ancestors, region.index]].tolist())
         key.append(tuple(seen.setdefault(path, len(seen)) if path[-1] >= 0 else -1 for path in paths))
-        if problem.palette_size(region) > 1:
-            key.append(tuple(label % problem.palette_size(region) if label >= 0 else -1 for label in labels))
+        if problem.n_options(region) > 1:
+            key.append(tuple(label % problem.n_options(region) if label >= 0 else -1 for label in labels))
     return tuple(key)
 
 
@@ -389,11 +430,15 @@ def simulate(
         for region in problem.region_list:
             if not observed[n, list(region.columns)].any():
                 continue
+            if region.ancestors:
+                above = problem.region_list[region.ancestors[-1]]
+                if digits[n, above.index] % len(above.splits) != region.split or digits[n, above.index] < 0:
+                    continue
             node = (region.index, *digits[n, list(region.ancestors)].tolist())
             digits[n, region.index] = label = draw_label(problem, region, urns[node], rng)
             urns[node][label] += 1
             if region.column is not None:
-                family, prior = problem.palettes[region.column][label % problem.palette_size(region)]
+                family, prior = problem.palettes[region.column][label % problem.n_options(region)]
                 leaf = (*node, label)
                 if leaf not in leaf_parameters:
                     leaf_parameters[leaf] = draw_parameters(family, prior, rng)
@@ -408,7 +453,7 @@ def draw_label(problem: Problem, region: Region, urn: Counter, rng: np.random.Ge
         labels = list(range(width))
         masses = np.array([urn[c] + problem.child_mass(region, c) for c in labels])
     else:
-        n_entries = problem.palette_size(region)
+        n_entries = problem.n_options(region)
         entry = int(rng.integers(n_entries))
         new = entry + n_entries * sum(label % n_entries == entry for label in urn)
         labels = [*urn, new]
@@ -429,6 +474,8 @@ def tiny_problems() -> dict[str, Problem]:
     """Problems by name, each enumerated within a few seconds; fresh objects at every call."""
     nan = np.nan
     pair, triple = ((0,), (1,)), ((0,), ((1,), (2,)))
+    per_product = Splits([(((0,), (1,)), (2,)), ((1,), ((2,), (0,)))])
+    two_trees = Splits([(((0,), (1,)),), (((1,), (0,)),)])
     mixed = [[GAUSSIAN, EXPONENTIAL], [EXPONENTIAL, NARROW]]
     discrete = [[BERNOULLI], [POISSON, CATEGORICAL]]
     kinds = [[GAUSSIAN, EXPONENTIAL], [BERNOULLI], [POISSON]]
@@ -442,7 +489,10 @@ def tiny_problems() -> dict[str, Problem]:
         "palette": Problem(triple, 2, 1.2, 2.0, counts, np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])),  # 1024
         "missing": Problem(triple, 2, 1.0, 1.4, kinds, gaps),  # 1024
         "depths": Problem(pair, (2, 3), 1.5, 0.8, [[GAUSSIAN, EXPONENTIAL], [NARROW]], X3),  # uneven copies
+        "splits": Problem(per_product, 2, 1.2, 2.0, counts, np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])),  # 1024
         "infinite": Problem(pair, "infinite", 1.5, 0.8, mixed, X3),
         "infinite_discrete": Problem(pair, "infinite", 0.7, 1.3, discrete, codes),
         "infinite_missing": Problem(triple, "infinite", 1.0, 1.4, kinds, gaps),
+        "infinite_splits": Problem(per_product, "infinite", 1.0, 1.4, kinds, gaps),
+        "two_trees": Problem(two_trees, (2, 3, 2), 1.0, 1.4, mixed, X3),
     }

@@ -29,14 +29,14 @@ def network_value(problem: Problem, state: State, leaf_value: LeafValue) -> np.n
     """
 
     def node_value(region: Region, rows: tuple[int, ...]):
-        rows = tuple(n for n in rows if problem.draws_in(n, region))
+        rows = tuple(n for n in rows if region.index in state[n])
         width, alpha = problem.n_children(region), problem.alpha(region)
         on_label = defaultdict(tuple)
         for n in rows:
             on_label[state[n][region.index]] += (n,)
         if width == math.inf:
             children = [(len(block), label, block) for label, block in on_label.items()]
-            n_entries = problem.palette_size(region)
+            n_entries = problem.n_options(region)
             children += [(alpha / n_entries, entry, ()) for entry in range(n_entries)]
         else:
             children = [(len(on_label[c]) + problem.child_mass(region, c), c, on_label[c]) for c in range(width)]
@@ -44,8 +44,9 @@ def network_value(problem: Problem, state: State, leaf_value: LeafValue) -> np.n
 
     def child_value(region: Region, label: int, rows: tuple[int, ...]):
         if region.column is not None:
-            return leaf_value(region.column, label % problem.palette_size(region), rows)
-        return math.prod(node_value(problem.region_list[part], rows) for part in region.parts)
+            return leaf_value(region.column, label % problem.n_options(region), rows)
+        parts = region.splits[label % len(region.splits)]
+        return math.prod(node_value(problem.region_list[part], rows) for part in parts)
 
     return node_value(problem.region_list[0], tuple(range(len(state))))
 

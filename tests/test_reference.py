@@ -153,7 +153,7 @@ def relabel(digits, problem, rng):
     renamed = np.full_like(digits, -1)
     for region in problem.region_list:
         names = {}
-        n_entries, width = problem.palette_size(region), problem.n_children(region)
+        n_entries, width = problem.n_options(region), problem.n_children(region)
         for n, row in enumerate(digits):
             if row[region.index] >= 0:
                 node = tuple(row[list(region.ancestors)])

@@ -10,7 +10,7 @@ from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
 from pymc_spn.circuits.schema import NetworkSchema
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Table
 
 NUMERIC = ("continuous", "positive", "count")

@@ -13,7 +13,8 @@ from pymc_spn.circuits.gibbs.palette import (
 )
 from pymc_spn.circuits.gibbs.sampler import Sampler
 from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, LeafConstants, Poisson
-from pymc_spn.circuits.structures.regions import RegionTree, complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
 from tests.reference import Problem
 

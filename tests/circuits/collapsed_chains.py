@@ -101,27 +101,27 @@ def compiled_loop(kernel, sweep):
     if kernel == "exact":
 
         @njit
-        def one(rng, net, y, slots, first, entries, frontier, work):
+        def one(rng, net, y, slots, first, frontier, work):
             return sweep(rng, net, y, slots, first)[0]
 
     elif kernel == "induced_tree":
 
         @njit
-        def one(rng, net, y, slots, first, entries, frontier, work):
-            return sweep(rng, net, y, slots, first, entries)[0]
+        def one(rng, net, y, slots, first, frontier, work):
+            return sweep(rng, net, y, slots, first)[0]
 
     else:
 
         @njit
-        def one(rng, net, y, slots, first, entries, frontier, work):
+        def one(rng, net, y, slots, first, frontier, work):
             return sweep(rng, net, y, slots, first, frontier, work)[0]
 
     @njit
-    def loop(rng, net, y, slots, entries, frontier, work, thin, at, out):
+    def loop(rng, net, y, slots, frontier, work, thin, at, out):
         draw, sweeps, row = at
         while draw < out.shape[0]:
             while sweeps < thin:
-                row = one(rng, net, y, slots, row, entries, frontier, work)
+                row = one(rng, net, y, slots, row, frontier, work)
                 if row < y.shape[0]:
                     return draw, sweeps, row  # a region ran full
                 sweeps += 1
@@ -142,7 +142,7 @@ def draw_digits(sampler, rng, kernel, frontier=0, draws=1000, thin=1, sweep=None
         part, at = out[begin : begin + BETWEEN], (0, 0, 0)
         while at[0] < len(part):
             sampler.compact()
-            state = (sampler.net, sampler.coded, sampler.slots, sampler.proposed_entries)
+            state = (sampler.net, sampler.coded, sampler.slots)
             at = loop(rng, *state, frontier, sampler.work, thin, at, part)
     return out
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Column
 from tests.circuits.tiny import palette_and_priors, region_tree
 from tests.reference import count_keys, independent_total_variation, total_variation

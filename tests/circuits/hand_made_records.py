@@ -43,7 +43,7 @@ def entry_of(family, prior):
 def schema_of(problem: Problem, name="x") -> NetworkSchema:
     tree = region_tree(problem)
     columns = tuple(column_of(d, entries) for d, entries in enumerate(problem.palettes))
-    structure = RegionTree(columns, tree.order, tree.begin, tree.end, tree.parent, tree.n_children)
+    structure = RegionTree(columns, tree.order, tree.begin, tree.end, tree.parent, tree.n_children, tree.split)
     palette = tuple(tuple(entry_of(*e) for e in entries) for entries in problem.palettes)
     gaussian = [next((p for f, p in entries if f == "gaussian"), None) for entries in problem.palettes]
     centre, scale = choose_coding(palette, problem.X)

@@ -18,7 +18,7 @@ from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
 from pymc_spn.circuits.schema import NetworkSchema
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Column
 from tests.circuits.network_problems import HYPERPARAMETERS, reference_problem
 from tests.reference import draw_parameters, draw_value, group_rows, simulate, state_from_digits

@@ -6,7 +6,7 @@ The priors of the leaves are written out here once more, from the definition in 
 import numpy as np
 import pandas as pd
 
-from tests.reference import Problem
+from tests.reference import Problem, Splits
 
 nan = np.nan
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
@@ -31,7 +31,10 @@ def regions_of(structure):
 
     def nested(r):
         below = np.flatnonzero(structure.parent == r)
-        return tuple(map(nested, below)) if below.size else (int(structure.order[structure.begin[r]]),)
+        if not below.size:
+            return (int(structure.order[structure.begin[r]]),)
+        splits = [tuple(map(nested, below[structure.split[below] == s])) for s in range(structure.n_splits[r])]
+        return Splits(splits) if len(splits) > 1 else splits[0]
 
     return nested(0)
 
@@ -57,5 +60,6 @@ def reference_problem(schema, values, hyperparameters):
         n_levels = 2 if column.kind == "binary" else len(column.levels or ())
         own = (schema.resolution[d], scale[d], shape[d], ratio[d])
         palettes.append([entry_prior(entry, n_levels, *own) for entry in entries])
-    width = int(schema.structure.n_children[0]) or "infinite"
+    by_depth = dict(zip(schema.structure.depth.tolist(), schema.structure.n_children.tolist(), strict=True))
+    width = tuple(by_depth[depth] or "infinite" for depth in range(len(by_depth)))
     return Problem(regions_of(schema.structure), width, float(inner), float(univariate), palettes, values)

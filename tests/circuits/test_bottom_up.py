@@ -12,7 +12,7 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     fast_exp2,
     tabulate_column,
 )
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.explicit_chains import (
     draw_digits,
     family_chain,
@@ -23,7 +23,7 @@ from tests.circuits.explicit_chains import (
 from tests.reference import enumerate_states, tiny_problems
 
 PROBLEMS = tiny_problems()
-FINITE = ("mixed", "palette", "missing", "depths")
+FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees")
 
 
 @pytest.mark.parametrize("name", FINITE)
@@ -52,10 +52,10 @@ def test_a_leaf_prior_at_double_scale_is_noticed():
 def evaluated(sampler, first, seed=4):
     """Fresh parameters, and the values of all sum nodes for the block of rows from ``first`` on."""
     s = sampler
-    redraw_parameters(np.random.default_rng(seed), s.parameters, s.layout, s.compiled, s.points.y, s.digits())
+    redraw_parameters(np.random.default_rng(seed), s.parameters, s.layout, s.placed, s.points.y, s.digits())
     for d in np.flatnonzero(s.points.tabulated):
-        tabulate_column(s.parameters, s.layout, s.compiled, s.points, d)
-    evaluate_block(s.parameters, s.layout, s.compiled, s.points, s.value, s.layout.missing, first)
+        tabulate_column(s.parameters, s.layout, s.placed, s.points, d)
+    evaluate_block(s.parameters, s.layout, s.placed, s.points, s.value, s.layout.missing, first)
     return s.value
 
 
@@ -66,7 +66,7 @@ def test_blocks_and_scalar_logs_agree(n_rows, n_parts, n_children):
     for first in range(0, n_rows, BLOCK):
         value = evaluated(s, first)
         for n in range(first, min(first + BLOCK, n_rows)):
-            evaluate_row_by_logs(s.parameters, s.layout, s.compiled, s.points, s.value_bits, n)
+            evaluate_row_by_logs(s.parameters, s.layout, s.placed, s.points, s.value_bits, n)
             # bits may be lost below 2^-1020, the smallest leaf term; sums of logs round at 1e-12
             np.testing.assert_allclose(value[:, n - first], np.exp2(s.value_bits[:, 0]), rtol=1e-10, atol=1e-300)
 
@@ -80,9 +80,9 @@ def test_linear_and_log_draws_are_the_same():
         for by_logs in (False, True):
             digits = s.digits()
             rng = np.random.default_rng(n)
-            arguments = (rng, s.parameters, s.layout, s.compiled, s.points)
+            arguments = (rng, s.parameters, s.layout, s.placed, s.points)
             if by_logs:
-                evaluate_row_by_logs(s.parameters, s.layout, s.compiled, s.points, s.value_bits, n)
+                evaluate_row_by_logs(s.parameters, s.layout, s.placed, s.points, s.value_bits, n)
                 draw_tree_by_logs(*arguments, s.value_bits, n, child, digits)
             else:
                 draw_tree(*arguments, value, n - 64, n, child, digits)
@@ -99,7 +99,7 @@ def test_rows_that_underflow_are_drawn_in_logs():
     s.points.y[0, n] = 1e6
     value = evaluated(s, 0)
     s.layout.missing[:] = own
-    evaluate_block(s.parameters, s.layout, s.compiled, s.points, value, own, 0)
+    evaluate_block(s.parameters, s.layout, s.placed, s.points, value, own, 0)
     assert value[s.layout.node_begin[0], n] < 1e-280
 
 

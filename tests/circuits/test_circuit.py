@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pymc_spn.circuits.leaves.families import Bernoulli, Gaussian
 from pymc_spn.circuits.structures import density
+from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.structures.regions import complete_tree, skewed_tree
 
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
 

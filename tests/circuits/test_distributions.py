@@ -21,12 +21,12 @@ LEAVES = {"wait": [ps.Gaussian(), ps.Exponential(relative_scale=0.5)], "size": p
 KINDS = {"wait": "positive"}
 
 
-def mixed_model(width="infinite", **hyperparameters):
+def mixed_model(width="infinite", split="order", repetitions=1, **hyperparameters):
     """Model over the table of every kind; the hyperparameters are called within it."""
     table = ps.Table.from_frame(mixed_frame(), kinds=KINDS)
     with pm.Model() as model:
         given = {k: v() if callable(v) else v for k, v in hyperparameters.items()}
-        structure = ps.complete_tree(table.columns, n_children=width)
+        structure = ps.complete_tree(table.columns, width, split=split, repetitions=repetitions, random_seed=1)
         ps.SPN("x", structure, observed=mixed_frame(), leaves=LEAVES, resolution={"grade": 0.5}, **given)
     return model
 
@@ -57,6 +57,9 @@ def random_digits(model, rng, labels=3):
     digits = rng.integers(0, width, (len(values), tree.n_regions))
     for r in range(tree.n_regions):
         digits[np.isnan(values[:, tree.order[tree.begin[r] : tree.end[r]]]).all(axis=1), r] = -1
+        above = digits[:, tree.parent[r]]
+        if r > 0:
+            digits[(above < 0) | (above % tree.n_splits[tree.parent[r]] != tree.split[r]), r] = -1
     return digits
 
 
@@ -65,9 +68,19 @@ def random_hyperparameters(rng, n_columns):
 
 
 # ---- log density
-@pytest.mark.parametrize("width", [1, 4, "infinite"])
-def test_log_density_is_the_brute_force_log_joint(width):
-    model, rng = mixed_model(width), np.random.default_rng(1)
+SHAPES = {
+    "one child": (1,),
+    "four children": (4,),
+    "infinite": ("infinite",),
+    "a split per product": (3, "per_product"),
+    "two trees": ("infinite", "order", 2),
+    "two trees, a split per product": (2, "per_product", 2),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_log_density_is_the_brute_force_log_joint(shape):
+    model, rng = mixed_model(*SHAPES[shape]), np.random.default_rng(1)
     schema, _, values = parts(model)
     logp = model.compile_logp(vars=model["x"])
     for _ in range(5):

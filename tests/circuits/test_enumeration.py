@@ -74,6 +74,17 @@ def test_reaches_the_enumerated_posterior_in_400_000_sweeps(name, kernel, fronti
     assert variation_ratio(problem, enumerate_states(problem), kernel, frontier, draws=80_000, seed=2) < 1.3
 
 
+@pytest.mark.parametrize("name", ["splits", "infinite_splits", "two_trees"])
+@pytest.mark.parametrize(("kernel", "frontier"), [("exact", 0), ("frontier", 2)])
+def test_values_in_logs_reach_it_with_several_splits(name, kernel, frontier):
+    """No root value is safe from underflow: every row is drawn in logs."""
+    problem = PROBLEMS[name]
+    if frontier >= len(problem.palettes):
+        frontier = 1
+    sweep = wrong_sweep(kernel, SAFE=np.inf)
+    assert variation_ratio(problem, enumerate_states(problem), kernel, frontier, draws=3000, sweep=sweep) < 1.3
+
+
 def test_sweeps_of_the_public_loop_reach_it_too():
     """`Sampler.sweep` compacts before every sweep."""
     problem = PROBLEMS["missing"]

@@ -13,7 +13,7 @@ import pymc_spn as ps
 from pymc_spn.circuits.gibbs.exact import evaluate_regions_by_logs
 from pymc_spn.circuits.gibbs.sampler import Sampler
 from pymc_spn.circuits.queries import predictive_kernels
-from pymc_spn.circuits.queries.moment_kernels import moments
+from pymc_spn.circuits.queries.moment_kernels import moments, positions_in_parent
 from pymc_spn.circuits.queries.record import (
     chunk_length,
     chunks_per_state,
@@ -35,7 +35,17 @@ from tests.reference import (
 )
 from tests.reference_queries import log_posterior_predictive, log_predictive
 
-PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing"]
+PROBLEMS = [
+    "mixed",
+    "palette",
+    "missing",
+    "depths",
+    "infinite",
+    "infinite_missing",
+    "splits",
+    "infinite_splits",
+    "two_trees",
+]
 TOLERANCE = 1e-10
 
 
@@ -115,11 +125,12 @@ def test_far_away_rows_have_finite_logs():
     np.testing.assert_allclose(enumerated_posterior(problem)._states.log_densities(rows, {})[0], exact, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mixed", "missing", "depths", "infinite"])
+@pytest.mark.parametrize("name", ["mixed", "missing", "depths", "infinite", "splits", "two_trees"])
 def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name):
     states = ps.SPNPosterior.from_idata(sampled_tree(name))._states
     tree, rng = states.structure, np.random.default_rng(0)
-    for row in states.schema.code(new_rows(name)):
+    position = positions_in_parent(tree)
+    for row in states.coded_rows(new_rows(name)):
         net = states.network(5)
         flags, event = np.zeros(row.size, np.bool_), np.zeros(net.entry.size)
         assert predictive_kernels.evaluate_row(net, row, flags, event)[1] is False
@@ -128,15 +139,12 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
         for logs in (False, True):
             if logs and not net.missing[0]:
                 evaluate_regions_by_logs(net)
-            leaves, same = np.zeros((200, row.size), np.int32), np.random.default_rng(1)
+            trees, same = np.zeros((200, net.new.size), np.int32), np.random.default_rng(1)
             for k in range(200):
-                predictive_kernels.draw_tree(same, net, logs, leaves[k])
-            found.append(
-                (
-                    leaves,
-                    *moments(net, tree.begin, tree.end, tree.order, logs, leaf_mean, leaf_variance, True),
-                )
-            )
+                predictive_kernels.draw_tree(same, net, logs)
+                trees[k] = net.new
+            where = (tree.begin, tree.size, tree.order, position)
+            found.append((trees, *moments(net, *where, logs, leaf_mean, leaf_variance, True)))
         np.testing.assert_array_equal(found[0][0], found[1][0])
         np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
         np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-11, atol=1e-13)
@@ -195,7 +203,9 @@ def test_new_data_are_checked_by_the_schema(change, message):
 
 
 # ---- leave-one-out
-@pytest.mark.parametrize("name", ["palette", "missing", "depths", "infinite", "infinite_missing"])
+@pytest.mark.parametrize(
+    "name", ["palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees"]
+)
 def test_leave_one_out_is_the_ratio_of_evidences(name):
     """The harmonic mean over all states is exact leave-one-out."""
     problem, post = problem_of(name), posterior_of(name)

@@ -16,7 +16,7 @@ from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 
-PROBLEMS = ["palette", "missing", "depths", "infinite_missing"]
+PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
 SIGMAS = 5.0  # standard errors that a frequency or mean may be off
 
 # event, given; in the words of the user and of the reference (levels as codes)
@@ -37,6 +37,7 @@ QUERIES = {
         ({"x1": 1}, {"x0": (3, 30)}, {1: 1}, {0: (3, 30)}),
     ],
 }
+QUERIES |= {"splits": QUERIES["palette"], "infinite_splits": QUERIES["infinite_missing"]}
 CASES = [(name, *query) for name, queries in QUERIES.items() for query in queries]
 
 
@@ -233,7 +234,7 @@ def test_frequencies_of_draws_are_probabilities(name, event, given):
     post = posterior_of(name)
     drawn = post.sample(n, given=given, random_seed=7)
     assert [str(t) for t in drawn.dtypes] == [
-        "float64" if c.name == "x0" and name == "palette" else c.dtype for c in post.columns
+        "float64" if c.name == "x0" and name in ("palette", "splits") else c.dtype for c in post.columns
     ]
     for what, known in [(event, None), (given or {}, 1.0)]:
         inside = np.ones(n, bool)

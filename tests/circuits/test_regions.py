@@ -1,5 +1,6 @@
 import copy
 import json
+import math
 import pickle
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_spn.circuits.structures.regions import RegionTree, complete_tree, skewed_tree
+from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
 
 # Yokoi and Sato (2024), Table 9: D, then S and V at C_s = 2 and at C_s = 4.
@@ -62,13 +64,13 @@ def count_directly(tree, width):
         parts = [int(p) for p in tree.parts[tree.part_ptr[region] : tree.part_ptr[region + 1]]]
         if not parts:
             return np.array([1, 0, width]), 2, width
-        below = [walk(p) for p in parts]
-        one_product = np.array([0, 1, 0]) + sum(b[0] for b in below)
-        trees = 1
-        for b in below:
-            trees *= b[2]
-        counts = np.array([1, 0, 0]) + sum(one_product for _ in range(width))
-        return counts, 2 + max(b[1] for b in below), width * trees
+        below = {p: walk(p) for p in parts}
+        counts, induced = np.array([1, 0, 0]), 0
+        for c in range(tree.n_children[region]):
+            used = [below[p] for p in parts if tree.split[p] == c % tree.n_splits[region]]
+            counts = counts + np.array([0, 1, 0]) + sum(b[0] for b in used)
+            induced += math.prod(b[2] for b in used)
+        return counts, 2 + max(b[1] for b in below.values()), induced
 
     return walk(0)
 
@@ -152,6 +154,55 @@ def test_any_tree_partitions_its_columns(n_columns, n_parts, width, build, seed)
     assert RegionTree.from_json(json.loads(json.dumps(tree.to_json()))) == tree
 
 
+@given(
+    n_columns=st.integers(2, 7),
+    n_parts=st.integers(2, 3),
+    width=st.integers(1, 3),
+    repetitions=st.integers(1, 3),
+    split=st.sampled_from(["random", "per_product"]),
+    build=st.sampled_from([complete_tree, skewed_tree]),
+    seed=st.integers(0, 100),
+)
+def test_any_tree_with_several_splits(n_columns, n_parts, width, repetitions, split, build, seed):
+    tree = build(names(n_columns), width, n_parts, split, repetitions, seed)
+    for r in range(tree.n_regions):
+        parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]
+        own = [parts[tree.split[parts] == s] for s in range(tree.n_splits[r])]
+        for group in own if parts.size else []:
+            held = [name for q in group for name in tree.scope(int(q))]
+            assert sorted(held) == sorted(tree.scope(r))
+        if split == "per_product" and parts.size and (r > 0 or repetitions == 1):
+            shared = tree.size[parts].max() == 1  # columns can be set apart in one way only
+            assert tree.n_splits[r] == (1 if shared else width)
+            assert tree.copies(tree.width(None))[r] == 1 or tree.size[r] <= n_parts
+    assert tree.n_splits[0] == repetitions or repetitions == 1
+    assert tree.leaf_column.tolist() == sorted(tree.leaf_column.tolist())
+    assert [tree.scope(int(r)) for r in tree.leaf_region] == [(f"x{d}",) for d in tree.leaf_column]
+    counted, height, induced = count_directly(tree, width)
+    counts = (tree.n_sum_nodes(), tree.n_product_nodes(), tree.n_leaves())
+    assert (*counts, tree.height, tree.n_induced_trees()) == (*counted, height, induced)
+    assert RegionTree.from_json(json.loads(json.dumps(tree.to_json()))) == tree
+    circuit = tree.circuit({name: ["gaussian"] for name in tree.names})
+    assert circuit.n_nodes == tree.n_nodes() == sum(counted)
+
+
+def test_per_product_has_as_many_nodes_as_shared_splits():
+    """Sizes alone fix S and V, so Table 9 cannot tell the two."""
+    for width, n_sums in [(2, 277), (4, 3_657)]:
+        tree = complete_tree(names(14), width, split="per_product", random_seed=1)
+        assert tree.n_sum_nodes() == n_sums
+        assert tree.n_regions > 27
+
+
+def test_repetitions_put_a_sum_node_above_several_trees():
+    tree = complete_tree(names(4), n_children=[3, 2, 2], repetitions=2, random_seed=2)
+    assert tree.n_children[:2].tolist() == [2, 3]  # one number per depth of each tree; the node above has two
+    assert tree.n_regions == 1 + 2 * 7 and tree.leaf_column.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert tree.scope(1) == tree.scope(8) == tree.scope(0)
+    assert tree.order[:4].tolist() == [0, 1, 2, 3] != tree.order[4:].tolist()
+    assert "up to 2 splits a region" in repr(tree)
+
+
 def test_counts_do_not_overflow():
     tree = skewed_tree(names(2_000), n_children=7)
     assert tree.n_induced_trees() == 7**3_999
@@ -225,11 +276,18 @@ def test_frozen_and_copied():
         ({"n_children": [2, 2]}, r"one entry per depth of the region tree \(3\), got 2"),
         ({"n_children": [2, 2, -1]}, "got -1 at depth 2"),
         ({"n_parts": 1}, "n_parts must be an integer of at least 2, got 1"),
-        ({"split": "half"}, "split must be 'order', 'random' or a sequence of column names, got 'half'"),
+        ({"split": "half"}, "split must be 'order', 'random', 'per_product' or a sequence of column names, got 'half'"),
         ({"split": ["a", "b", "z"]}, "got 'z' at position 2, which is not a column"),
         ({"split": ["a", "b", "a"]}, "got 'a' at positions 0 and 2"),
         ({"split": ["a", "b"]}, "'c' is missing"),
-        ({"repetitions": 2}, "only repetitions=1 is available in this version"),
+        ({"repetitions": 0}, "repetitions must be an integer of at least 1, got 0"),
+        ({"repetitions": True}, "repetitions must be an integer of at least 1, got True"),
+        ({"columns": ["a"], "repetitions": 2}, "repetitions must be 1 for a single column"),
+        ({"split": "per_product"}, "gives each product a split of its own and needs finite n_children"),
+        (
+            {"columns": names(60), "split": "per_product", "n_children": 9},
+            "split='per_product' makes more than 100,000 sum nodes",
+        ),
     ],
 )
 @pytest.mark.parametrize("build", [complete_tree, skewed_tree])
@@ -253,6 +311,13 @@ def test_bad_arguments_are_refused(build, arguments, message):
             "region 1 holds 2 columns and must have two parts or more, got 1|partition",
         ),
         ({"n_children": [2, 2, -1, 2, 2]}, "or 0 for infinite, got -1 at region 2"),
+        ({"split": [0, 0, 0, 2, 0]}, r"parts \[2, 3\] of region 1 must be numbered by splits .* got split \[0, 2\]"),
+        ({"split": [0, 0, 0, 1, 0]}, r"parts \[2\] of region 1 must partition its columns"),
+        (
+            {"split": [0, 0, 0, 1, 0], "n_children": [2, 1, 2, 2, 2]},
+            "n_children of region 1 must be at least its 2 splits",
+        ),
+        ({"order": [0, 1, 2, 3]}, "order must hold columns 0..2"),
     ],
 )
 def test_broken_trees_are_refused(change, message):

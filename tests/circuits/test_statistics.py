@@ -74,7 +74,7 @@ def test_states_of_tiny_problems_differ_as_the_reference_says(name):
 def prior_part(sampler):
     """Log joint of the same assignments with every leaf's data taken away."""
     state = sampler.statistics()
-    n_columns = sampler.coded.shape[1]
+    n_columns = len(sampler.structure.columns)
     state[6 : 6 + n_columns + 1] = 0.0  # no column has leaves
     return log_joint(state, sampler.compiled, *sampler.hyperparameters, np.empty(0))
 

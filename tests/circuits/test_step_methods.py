@@ -78,6 +78,14 @@ def fixed(width=3):
     return own(width, concentration=1.0, leaf_scale=0.3, leaf_shape=1.5, precision_ratio={"a": 0.05, "b": 0.1})
 
 
+def splits():
+    """Two trees below the root, each product with a split of its own."""
+    structure = ps.complete_tree(list("abcd"), 2, split="per_product", repetitions=2, random_seed=1)
+    with pm.Model() as model:
+        ps.SPN("x", structure, observed=frame())
+    return model
+
+
 def hierarchical():
     """A user's vector under a user's scalar, both by NUTS; concentrations and shapes by our step."""
     with pm.Model(coords={"col": list("abcd")}) as model:
@@ -103,7 +111,7 @@ def shared():
     return model
 
 
-MODELS = {"own": own, "fixed": fixed, "hierarchical": hierarchical, "shared": shared}
+MODELS = {"own": own, "fixed": fixed, "splits": splits, "hierarchical": hierarchical, "shared": shared}
 
 
 # ---- seeds, chains, processes
@@ -188,7 +196,7 @@ def assert_log_joint(idata, name="x", every=5):
             assert log_p[chain, i] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["own", "fixed"])
+@pytest.mark.parametrize("name", ["own", "fixed", "splits"])
 def test_log_joint_of_recorded_states(name, runs):
     assert_log_joint(runs[name][1])
 

@@ -17,19 +17,26 @@ CODES = {
 
 
 def region_tree(problem):
-    """RegionTree of a reference problem; its columns are in preorder already."""
+    """RegionTree of a reference problem; the columns of its first splits are in preorder."""
     regions = problem.region_list
-    order = [r.column for r in regions if r.column is not None]
-    place = {d: i for i, d in enumerate(order)}
+    order, begin = list(regions[0].columns), [0] * len(regions)
+    for r in regions:
+        for s, parts in enumerate(r.splits):
+            at = begin[r.index] if s == 0 else len(order)
+            order += [d for q in parts for d in regions[q].columns] if s > 0 else []
+            for q in parts:
+                begin[q] = at
+                at += len(regions[q].columns)
     at_depth = problem.children if isinstance(problem.children, tuple) else None
     width = [at_depth[r.depth] if at_depth else problem.children for r in regions]
     return RegionTree(
-        columns=tuple(f"x{d}" for d in range(len(order))),
+        columns=tuple(f"x{d}" for d in range(len(problem.palettes))),
         order=np.array(order),
-        begin=np.array([min(place[d] for d in r.columns) for r in regions]),
-        end=np.array([max(place[d] for d in r.columns) + 1 for r in regions]),
+        begin=np.array(begin),
+        end=np.array([at + len(r.columns) for at, r in zip(begin, regions, strict=True)]),
         parent=np.array([r.ancestors[-1] if r.ancestors else -1 for r in regions]),
         n_children=np.array([0 if w == "infinite" else w for w in width]),
+        split=np.array([r.split for r in regions]),
     )
 
 

@@ -25,8 +25,9 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     make_points,
     tabulate_column,
 )
-from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout
-from pymc_spn.circuits.gibbs.network import DISCRETE, POISSON
+from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
+from pymc_spn.circuits.gibbs.network import DISCRETE, POISSON, spread
+from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -54,8 +55,9 @@ class BottomUpSampler:
     def __init__(self, structure, compiled, coded):
         self.compiled = compiled
         self.layout = explicit_layout(structure, compiled, coded, "bottom_up")
-        self.parameters = make_parameters(self.layout, compiled)
-        self.points = make_points(self.layout, compiled, coded)
+        self.placed, self.entry_source = spread(compiled, structure.leaf_column)
+        self.parameters = make_parameters(self.layout, self.placed)
+        self.points = make_points(self.layout, self.placed, place_columns(structure, coded))
         n_nodes = int(self.layout.n_nodes.sum())
         self.value = np.ones((n_nodes, BLOCK))
         self.value_bits = np.zeros((n_nodes, 1))
@@ -68,14 +70,14 @@ class BottomUpSampler:
     def set_priors(self, concentration, prior):
         """Install concentrations (2,) and the prior parameters (E, 4) of palette entries, in coded units."""
         shares = child_shares(self.layout, self.compiled, concentration)
-        install_priors(self.parameters, self.layout, self.compiled, shares, prior)
+        install_priors(self.parameters, self.layout, self.placed, shares, np.asarray(prior)[self.entry_source])
 
     def set_digits(self, digits):
-        """Start from digits (N, R); what they hold in wholly missing regions is ignored."""
-        self._digits[:] = np.where(self.layout.missing, -1, digits)
+        """Start from digits (N, R); what they hold off the trees is ignored."""
+        self._digits[:] = reached_digits(self.layout, digits)
 
     def digits(self):
-        """Digits (N, R) of the current trees, -1 where a region is wholly missing."""
+        """Digits (N, R) of the current trees, -1 where a region is wholly missing or not reached."""
         return self._digits.copy()
 
     def sweep(self, rng):
@@ -94,7 +96,7 @@ class BottomUpSampler:
             rng,
             self.parameters,
             self.layout,
-            self.compiled,
+            self.placed,
             self.points,
             self.value,
             self.value_bits,
@@ -154,9 +156,12 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
     """
     changed = False
     for r in range(child.size):
-        if layout.missing[n, r]:
+        child[r] = -1
+        node = follow(layout, r, child)
+        if layout.missing[n, r] or node < 0:
+            changed |= digits[n, r] >= 0
+            digits[n, r] = -1
             continue
-        node = child[layout.parent[r]] if r > 0 else 0
         d = layout.column[r]
         width = layout.width[r]
         edge = layout.edge_begin[r] + node * width
@@ -167,7 +172,10 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
             for c in range(width - 1):
                 product = par.weight[edge + c]
                 for p in range(parts, layout.part_ptr[r + 1]):
-                    product *= value[layout.node_begin[layout.parts[p]] + node * width + c, j]
+                    q = layout.parts[p]
+                    below = node_below(layout, q, node * width + c)
+                    if below >= 0:
+                        product *= value[layout.node_begin[q] + below, j]
                 u -= product
                 if u < 0.0:
                     digit = c
@@ -197,9 +205,12 @@ def draw_tree_by_logs(rng, par, layout, palette, points, value, n, child, digits
     """`draw_tree` from logs in bits (S, 1)."""
     changed = False
     for r in range(child.size):
-        if layout.missing[n, r]:
+        child[r] = -1
+        node = follow(layout, r, child)
+        if layout.missing[n, r] or node < 0:
+            changed |= digits[n, r] >= 0
+            digits[n, r] = -1
             continue
-        node = child[layout.parent[r]] if r > 0 else 0
         d = layout.column[r]
         width = layout.width[r]
         total = value[layout.node_begin[r] + node, 0]

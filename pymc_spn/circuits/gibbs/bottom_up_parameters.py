@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.explicit_layout import node_below
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
 from pymc_spn.numerics.elementary import fast_exp, fast_log
@@ -115,6 +116,12 @@ def redraw_parameters(rng, par, layout, palette, y, digits):
     normalise_weights(par, layout)
     for d in range(layout.leaf_region.size):
         draw_leaves(rng, par, layout, palette, d)
+    for c in range(layout.place_ptr.size - 1):
+        peak = -math.inf
+        for d in range(layout.place_ptr[c], layout.place_ptr[c + 1]):
+            peak = max(peak, highest_term(par, layout, palette, d))
+        for d in range(layout.place_ptr[c], layout.place_ptr[c + 1]):
+            add_weights(par, layout, palette, d, peak)
 
 
 @kernel
@@ -131,7 +138,7 @@ def gather_statistics(par, layout, palette, y, digits):
         for r in range(digits.shape[1]):
             if digits[n, r] < 0:
                 continue
-            node = child[layout.parent[r]] if r > 0 else 0
+            node = node_below(layout, r, child[layout.parent[r]]) if r > 0 else 0
             child[r] = node * layout.width[r] + digits[n, r]
             e = layout.edge_begin[r] + child[r]
             par.shape[e] += 1.0
@@ -215,7 +222,6 @@ def draw_leaves(rng, par, layout, palette, d):
             draw_levels(par, d, begin, end, e, palette.n_levels[d])
         else:
             draw_rates(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
-    add_weights(par, palette, d, begin, end)
 
 
 @kernel
@@ -273,11 +279,11 @@ def draw_levels(par, d, begin, end, entry, n_levels):
 
 
 @kernel
-def add_weights(par, palette, d, begin, end):
-    """Put the edges' weights and the constant of the column into the leaf terms."""
-    n_levels = palette.n_levels[d]
+def highest_term(par, layout, palette, d):
+    """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities."""
+    begin = layout.edge_begin[layout.leaf_region[d]]
+    end = begin + layout.n_nodes[layout.leaf_region[d]] * layout.width[layout.leaf_region[d]]
     lead = par.lead[begin:end]
-    log_weight = par.log_weight[begin:end]
     peak = -math.inf
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         family = palette.family[e]
@@ -288,6 +294,17 @@ def add_weights(par, palette, d, begin, end):
                 peak = max(peak, lead[i] - palette.offset[d] * slope[i] if own[i] else -math.inf)
         else:
             peak = max(peak, 0.0)  # a probability is at most 1
+    return peak
+
+
+@kernel
+def add_weights(par, layout, palette, d, peak):
+    """Put the edges' weights and the constant of the column (``peak``, the same at all its places) into the terms."""
+    begin = layout.edge_begin[layout.leaf_region[d]]
+    end = begin + layout.n_nodes[layout.leaf_region[d]] * layout.width[layout.leaf_region[d]]
+    n_levels = palette.n_levels[d]
+    lead = par.lead[begin:end]
+    log_weight = par.log_weight[begin:end]
     for i in range(lead.size):
         lead[i] += LOG2_E * log_weight[i] - peak
     cells = par.cell_begin[d]

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.circuits.gibbs.bottom_up_parameters import LOG2_E
+from pymc_spn.circuits.gibbs.explicit_layout import node_below
 from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import kernel
@@ -220,7 +221,9 @@ def evaluate_block(par, layout, palette, points, value, missing, first):
             if missing[n, r]:
                 value[begin:end, n - first] = 1.0
     for r in range(layout.parent.size - 1, -1, -1):
-        if layout.column[r] < 0:
+        if layout.n_splits[r] > 1:
+            mix_split_products(par.weight[layout.edge_begin[r] :], layout, r, value)
+        elif layout.column[r] < 0:
             begin = layout.node_begin[r]
             parts = layout.node_begin[layout.parts[layout.part_ptr[r] : layout.part_ptr[r + 1]]]
             weight = par.weight[layout.edge_begin[r] :]
@@ -253,6 +256,25 @@ def mix_products(weight, width, parts, value, out):
                 for p in range(parts.size):
                     product *= value[parts[p] + i, j]
                 out[k, j] += product
+
+
+@kernel
+def mix_split_products(weight, layout, r, value):
+    """`mix_products` where the parts of a product are those of its split."""
+    width = layout.width[r]
+    product = np.empty(value.shape[1])
+    for k in range(layout.n_nodes[r]):
+        out = value[layout.node_begin[r] + k]
+        out[:] = 0.0
+        for i in range(k * width, (k + 1) * width):
+            product[:] = weight[i]
+            for p in range(layout.part_ptr[r], layout.part_ptr[r + 1]):
+                below = node_below(layout, layout.parts[p], i)
+                if below >= 0:
+                    for j in range(product.size):
+                        product[j] *= value[layout.node_begin[layout.parts[p]] + below, j]
+            for j in range(product.size):
+                out[j] += product[j]
 
 
 @kernel
@@ -301,5 +323,6 @@ def edge_bits(par, layout, palette, points, value, r, d, i, n):
         return leaf_term(par, palette, points, d, e, n)
     bits = LOG2_E * par.log_weight[e]
     for p in range(layout.part_ptr[r], layout.part_ptr[r + 1]):
-        bits += value[layout.node_begin[layout.parts[p]] + i, 0]
+        below = node_below(layout, layout.parts[p], i)
+        bits += value[layout.node_begin[layout.parts[p]] + below, 0] if below >= 0 else 0.0
     return bits

@@ -44,8 +44,8 @@ class Chain:
         self.sampler.reset()
         self.set_hyperparameters(hyperparameters)
         if self.schema.start == "kmeans":
-            s = self.sampler
-            self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, s.coded, rng))
+            coded = self.schema.code(self.values)
+            self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng))
         else:
             self.sampler.draw_prior(rng)
             self.set_digits(self.sampler.digits())
@@ -95,7 +95,7 @@ class Chain:
 
     def statistics_of_one_cluster(self):
         """Statistics with all rows on the first child of everything; ticket 0: a state before any sweep."""
-        n, n_columns = self.sampler.coded.shape
+        n, n_columns = self.values.shape
         ones = np.ones(n_columns)
         self.sampler.set_hyperparameters(np.ones(2), ones, ones, ones)
         self.sampler.set_digits(np.zeros((n, self.schema.structure.n_regions), np.int32))
@@ -108,16 +108,15 @@ class Chain:
         self.set_hyperparameters(hyperparameters)
         self.sampler.draw_prior(rng)
         s, c = self.sampler, self.schema.compiled
-        table = np.full(s.coded.shape, np.nan)
-        for d in range(table.shape[1]):
-            r = s.structure.leaf_region[d]
+        table = np.full(self.values.shape, np.nan)
+        for r, d in zip(s.structure.leaf_region, s.structure.leaf_column, strict=True):
             rows = np.flatnonzero(s.slots[:, r] >= 0)
             slots, inverse = np.unique(s.slots[rows, r], return_inverse=True)
             for k, slot in enumerate(slots):
                 e = s.net.entry[s.net.begin[r] + slot]
-                prior = s.net.prior[e]
+                prior, family = s.net.prior[e], s.net.entry_family[e]
                 n = int((inverse == k).sum())
-                table[rows[inverse == k], d] = _draw_leaf(rng, c.family[e], prior, c.n_levels[d], c.offset[d], n)
+                table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
         return table * c.scale + c.centre
 
 

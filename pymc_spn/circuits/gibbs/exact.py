@@ -14,11 +14,13 @@ from pymc_spn.circuits.gibbs.occupancy import (
     MISSING,
     attach,
     detach,
+    draw_split,
     free_entry_mass,
     free_mass,
     mark_missing,
     n_prior_slots,
     new_edge,
+    reaches,
 )
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -34,7 +36,7 @@ def exact_sweep(rng, net, y, slots, first):
     ----------
     rng : numpy.random.Generator
     net : Network
-    y : (N, D) float64
+    y : (N, P) float64
     slots : (N, R) int32
         State, changed in place.
     first : int
@@ -105,9 +107,15 @@ def add_edges(node, weight, value, totals):
 
 @bare_kernel
 def multiply_parts(net, r):
-    """Value of each edge of a region: the product over its parts of the sum nodes below; likewise when unoccupied."""
+    """Value of each edge of a region: the product over its parts of the sum nodes below; likewise when unoccupied.
+
+    An unoccupied product is worth the same whatever its split: the prior predictive of each of its columns.
+    """
     top = net.top[r]
     value = net.value[net.begin[r] : net.begin[r] + top]
+    if net.n_splits[r] > 1:
+        multiply_parts_of_splits(net, r, value, net.edge_split[net.begin[r] : net.begin[r] + top])
+        return
     empty = 1.0
     untouched = True
     for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
@@ -123,6 +131,22 @@ def multiply_parts(net, r):
         else:
             for e in range(top):
                 value[e] *= below[e]
+    net.empty_value[r] = empty
+
+
+@bare_kernel
+def multiply_parts_of_splits(net, r, value, edge_split):
+    """`multiply_parts` where the parts of an edge are those of its split."""
+    empty = 1.0
+    value[:] = 1.0
+    for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
+        q = net.parts[j]
+        if net.missing[q]:
+            continue
+        below = net.node_value[net.node_begin[q] : net.node_begin[q] + value.size]
+        empty *= net.empty_value[q] if net.split[q] == 0 else 1.0
+        for e in range(value.size):
+            value[e] *= below[e] if edge_split[e] == net.split[q] else 1.0
     net.empty_value[r] = empty
 
 
@@ -189,9 +213,9 @@ def evaluate_regions_by_logs(net):
             for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
                 q = net.parts[j]
                 if not net.missing[q]:
-                    empty += net.empty_value[q]
+                    empty += net.empty_value[q] if net.split[q] == 0 else 0.0
                     for e in range(net.top[r]):
-                        net.value[begin + e] += net.node_value[net.node_begin[q] + e]
+                        net.value[begin + e] += net.node_value[net.node_begin[q] + e] if reaches(net, q, e) else 0.0
         net.empty_value[r] = empty
         for k in range(n_nodes):
             total = -math.inf
@@ -225,11 +249,16 @@ def draw_subtree(rng, net, slots, top_region, logs):
     ``logs`` says whether values are logs (`evaluate_regions_by_logs`). The sum node of ``top_region`` is that below
     the edge in ``slots`` at the parent region.
     """
+    following = top_region
     for r in range(top_region, net.subtree_end[top_region]):
-        if net.missing[r]:
-            slots[r] = MISSING
+        if r < following:
             continue
         node = slots[net.parent[r]] if r > 0 else 0
+        following = r + 1
+        if net.missing[r] or (r > 0 and not reaches(net, r, node)):
+            following = net.subtree_end[r]
+            slots[r:following] = MISSING
+            continue
         begin = net.begin[r]
         k = net.node_begin[r] + node
         chosen = -1
@@ -248,21 +277,22 @@ def draw_subtree(rng, net, slots, top_region, logs):
                     break
                 slot = net.following[begin + slot]
         if chosen < 0:
-            entry = draw_entry(rng, net, net.column[r], node, logs) if net.column[r] >= 0 else 0
-            if net.column[r] < 0 and free_mass(net, r, node) == 0.0:
-                entry = FRESH
+            if net.column[r] >= 0:
+                option = draw_entry(rng, net, net.column[r], node, logs)
+            else:
+                option = draw_split(rng, net, r, node, FRESH) if free_mass(net, r, node) > 0.0 else FRESH
             # with every child occupied, rounding may still leave a rest of u: it belongs to the last child
-            chosen = last if entry == FRESH else new_edge(net, r, node, entry)
+            chosen = last if option == FRESH else new_edge(net, r, node, option)
         slots[r] = chosen
 
 
 @bare_kernel
 def draw_entry(rng, net, d, node, logs):
-    """Palette entry of a fresh leaf, in proportion to free mass times prior predictive; FRESH if none is free."""
+    """Palette entry (within the place) of a fresh leaf by free mass and prior predictive; FRESH if none is free."""
     first = net.entry_ptr[d]
     last = net.entry_ptr[d + 1]
     if last - first == 1:
-        return first if free_entry_mass(net, d, first, node) > 0.0 else FRESH
+        return 0 if free_entry_mass(net, d, first, node) > 0.0 else FRESH
     begin = net.begin[net.leaf_region[d]] - first
     largest = -math.inf
     for e in range(first, last):
@@ -276,7 +306,7 @@ def draw_entry(rng, net, d, node, logs):
     for e in range(first, last):
         free = free_entry_mass(net, d, e, node)
         if free > 0.0:
-            chosen = e
+            chosen = e - first
             v = net.value[begin + e]
             u -= free * (math.exp(v - largest) if logs else v)
             if u < 0.0:

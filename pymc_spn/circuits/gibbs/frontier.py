@@ -19,11 +19,13 @@ from pymc_spn.circuits.gibbs.occupancy import (
     MISSING,
     attach,
     detach,
+    draw_split,
     free_entry_mass,
     free_mass,
     mark_missing,
     n_prior_slots,
     new_edge,
+    reaches,
 )
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_kernel
@@ -39,10 +41,11 @@ class FrontierWork(NamedTuple):
     empty_log: np.ndarray  # (R,)
     evaluated: np.ndarray  # (R,) node whose subtree values stand in the network
     logs: np.ndarray  # (R,) whether they are logs
-    current: np.ndarray  # (R,) edges above the frontier
+    current: np.ndarray  # (R,) edges above the frontier; FRESH - s is unoccupied, of split s
     proposed: np.ndarray  # (R,)
     active: np.ndarray  # (M,) edges below the node under evaluation
     n_active: np.ndarray  # (R,)
+    largest: np.ndarray  # (P,) largest log value among the leaves at a place
     accepted: np.ndarray  # (1,) accepted moves so far
     proposals: np.ndarray  # (1,) proposals that differed from the current edges
     values: np.ndarray  # (1,) leaf values computed so far
@@ -63,6 +66,7 @@ def make_frontier_work(net):
         proposed=np.zeros(n_regions, np.int32),
         active=np.zeros(net.edge_count.size, np.int32),
         n_active=np.zeros(n_regions, np.int64),
+        largest=np.zeros(net.source.size),
         accepted=np.zeros(1, np.int64),
         proposals=np.zeros(1, np.int64),
         values=np.zeros(1, np.int64),
@@ -104,7 +108,8 @@ def frontier_sweep(rng, net, y, slots, first, frontier, work):
         work.evaluated[:] = -1
         start_from_old(net, row, frontier, work)
         for r in range(row.size):
-            if net.size[r] > frontier and not net.missing[r] and (r == 0 or work.current[net.parent[r]] != FRESH):
+            # below unoccupied edges there is no node whose subtree could move by itself
+            if net.size[r] > frontier and not net.missing[r] and (r == 0 or is_reached(net, r, work.current, True)):
                 move_subtree(rng, net, y[n], r, frontier, work)
         settle(rng, net, y[n], row, frontier, work)
         attach(net, y[n], row)
@@ -120,8 +125,16 @@ def start_from_old(net, row, frontier, work):
     """Current edges above the frontier; those that lost their last row count as unoccupied."""
     for r in range(row.size):
         if net.size[r] > frontier:
-            gone = row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0
-            work.current[r] = FRESH if gone else row[r]
+            i = net.begin[r] + row[r]
+            gone = row[r] >= 0 and net.edge_count[i] == 0
+            work.current[r] = FRESH - net.edge_split[i] if gone else row[r]
+
+
+@bare_kernel
+def is_reached(net, r, edges, occupied):
+    """Whether the edge of the parent region leads to ``r``, and is occupied if it must be."""
+    slot = edges[net.parent[r]]
+    return slot != MISSING and (slot >= 0 or not occupied) and reaches(net, r, slot)
 
 
 @bare_kernel
@@ -134,15 +147,17 @@ def move_subtree(rng, net, y, top_region, frontier, work):
         if net.missing[r]:
             work.proposed[r] = MISSING
         elif net.size[r] > frontier:
-            if above >= 0 and r > top_region:
-                node = work.proposed[above]
+            if r > top_region:
+                node = work.proposed[above] if is_reached(net, r, work.proposed, False) else MISSING
             else:
                 node = work.current[above] if above >= 0 else 0
-            work.proposed[r] = FRESH if node == FRESH else propose_edge(rng, net, r, node)
+            work.proposed[r] = propose_edge(rng, net, r, node) if node != MISSING else MISSING
             same &= work.proposed[r] == work.current[r]
         elif net.size[above] > frontier and work.proposed[above] != work.current[above]:
-            log_ratio += log_frontier_value(net, y, r, work.proposed[above], work)
-            log_ratio -= log_frontier_value(net, y, r, work.current[above], work)
+            if is_reached(net, r, work.proposed, False):
+                log_ratio += log_frontier_value(net, y, r, work.proposed[above], work)
+            if is_reached(net, r, work.current, False):
+                log_ratio -= log_frontier_value(net, y, r, work.current[above], work)
     if same:
         return
     work.proposals[0] += 1
@@ -155,7 +170,9 @@ def move_subtree(rng, net, y, top_region, frontier, work):
 
 @bare_kernel
 def propose_edge(rng, net, r, node):
-    """Child of a sum node over several columns by the other rows' counts; FRESH for an unoccupied one."""
+    """Child of a sum node over several columns by the other rows' counts; FRESH - s is unoccupied, of split s."""
+    if node <= FRESH:
+        return FRESH - draw_split(rng, net, r, -1, FRESH)
     k = net.node_begin[r] + node
     begin = net.begin[r]
     u = rng.random() * (net.node_count[k] + net.mass[r])
@@ -167,13 +184,13 @@ def propose_edge(rng, net, r, node):
         if u < 0.0:
             return slot
         slot = net.following[begin + slot]
-    return FRESH if free_mass(net, r, node) > 0.0 else last
+    return FRESH - draw_split(rng, net, r, node, FRESH) if free_mass(net, r, node) > 0.0 else last
 
 
 @bare_kernel
 def log_frontier_value(net, y, r, node, work):
-    """Log value of a frontier node for the current row; FRESH is an unoccupied node."""
-    if node == FRESH:
+    """Log value of a frontier node for the current row; FRESH or below is an unoccupied node."""
+    if node <= FRESH:
         if work.empty_stamp[r] != work.stamp[0]:
             work.empty_stamp[r] = work.stamp[0]
             work.empty_log[r] = log_empty(net, y, r)
@@ -187,9 +204,15 @@ def log_frontier_value(net, y, r, node, work):
 
 @bare_kernel
 def log_empty(net, y, r):
-    """Log product of the prior predictives of the observed columns of a region."""
+    """Log product of the prior predictives of the observed columns of a region, whatever the splits."""
     total = 0.0
+    following = r
     for q in range(r, net.subtree_end[r]):
+        if q < following:
+            continue
+        if q > r and net.split[q] > 0:
+            following = net.subtree_end[q]
+            continue
         d = net.column[q]
         if d < 0 or net.missing[q]:
             continue
@@ -217,6 +240,7 @@ def evaluate_below(net, y, top_region, top_node, work):
             continue
         n_nodes = 1 if r == top_region else work.n_active[net.parent[r]]
         above = net.begin[net.parent[r]] if r > 0 else 0
+        shared = r == top_region or net.n_splits[net.parent[r]] == 1
         begin = net.begin[r]
         d = net.column[r]
         largest = EMPTY_LEAF
@@ -226,6 +250,8 @@ def evaluate_below(net, y, top_region, top_node, work):
                 largest = max(largest, net.log_value[i])
         for j in range(n_nodes):
             node = top_node if r == top_region else work.active[above + j]
+            if not shared and not reaches(net, r, node):
+                continue
             slot = net.node_first[net.node_begin[r] + node]
             while slot >= 0:
                 i = begin + slot
@@ -237,12 +263,12 @@ def evaluate_below(net, y, top_region, top_node, work):
                 slot = net.following[i]
         if d >= 0:
             work.values[0] += work.n_active[r]
-            shift += largest
-            for i in range(begin, begin + n_prior_slots(net, d)):
-                net.value[i] = fast_exp(net.log_value[i] - largest)
-            for j in range(work.n_active[r]):
-                i = begin + work.active[begin + j]
-                net.value[i] = fast_exp(net.log_value[i] - largest)
+            work.largest[d] = largest
+            if not has_repeated_columns(net):
+                shift += largest
+                exponentiate_leaves(net, r, d, largest, work)
+    if has_repeated_columns(net):
+        shift = exponentiate_places(net, top_region, work)
     k = net.node_begin[top_region] + top_node
     combine_below(net, top_region, top_node, work, False)
     work.evaluated[top_region] = top_node
@@ -263,6 +289,40 @@ def evaluate_below(net, y, top_region, top_node, work):
 
 
 @bare_kernel
+def has_repeated_columns(net):
+    return net.source.size >= net.place_ptr.size
+
+
+@bare_kernel
+def exponentiate_leaves(net, r, d, largest, work):
+    """Values of the active and the prior slots at a place, relative to the largest."""
+    begin = net.begin[r]
+    for i in range(begin, begin + n_prior_slots(net, d)):
+        net.value[i] = fast_exp(net.log_value[i] - largest)
+    for j in range(work.n_active[r]):
+        i = begin + work.active[begin + j]
+        net.value[i] = fast_exp(net.log_value[i] - largest)
+
+
+@bare_kernel
+def exponentiate_places(net, top_region, work):
+    """Leaf values below a region, every column relative to the largest at all its places; returns the sum of these."""
+    shift = 0.0
+    for c in range(net.place_ptr.size - 1):
+        largest = EMPTY_LEAF
+        for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+            r = net.leaf_region[d]
+            if top_region <= r < net.subtree_end[top_region] and not net.missing[r]:
+                largest = max(largest, work.largest[d])
+        shift += largest if largest > EMPTY_LEAF else 0.0
+        for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+            r = net.leaf_region[d]
+            if top_region <= r < net.subtree_end[top_region] and not net.missing[r]:
+                exponentiate_leaves(net, r, d, largest, work)
+    return shift
+
+
+@bare_kernel
 def combine_below(net, top_region, top_node, work, logs):
     """Upward pass over the active edges below one sum node, in linear space or in logs."""
     for r in range(net.subtree_end[top_region] - 1, top_region - 1, -1):
@@ -279,12 +339,13 @@ def combine_below(net, top_region, top_node, work, logs):
                 if net.missing[q]:
                     continue
                 below = net.node_begin[q]
-                if logs:
-                    empty += net.empty_value[q]
-                else:
-                    empty *= net.empty_value[q]
+                if net.split[q] == 0:
+                    empty = empty + net.empty_value[q] if logs else empty * net.empty_value[q]
+                shared = net.n_splits[r] == 1
                 for a in range(work.n_active[r]):
                     slot = work.active[begin + a]
+                    if not shared and not reaches(net, q, slot):
+                        continue
                     if logs:
                         net.value[begin + slot] += net.node_value[below + slot]
                     else:
@@ -297,8 +358,11 @@ def combine_below(net, top_region, top_node, work, logs):
                 empty = log_add(empty, math.log(part) + v) if logs else empty + part * v
         net.empty_value[r] = empty
         n_nodes = 1 if r == top_region else work.n_active[net.parent[r]]
+        shared = r == top_region or net.n_splits[net.parent[r]] == 1
         for a in range(n_nodes):
             node = top_node if r == top_region else work.active[net.begin[net.parent[r]] + a]
+            if not shared and not reaches(net, r, node):
+                continue
             sum_node(net, r, node, logs)
 
 
@@ -338,11 +402,11 @@ def settle(rng, net, y, row, frontier, work):
     for r in range(row.size):
         if net.size[r] > frontier:
             slot = work.current[r]
-            if slot == FRESH:
-                slot = new_edge(net, r, row[net.parent[r]] if r > 0 else 0, 0)
+            if slot <= FRESH:
+                slot = new_edge(net, r, row[net.parent[r]] if r > 0 else 0, FRESH - slot)
             row[r] = slot
         elif net.size[net.parent[r]] > frontier:
-            if net.missing[r]:
+            if net.missing[r] or not is_reached(net, r, row, True):
                 row[r : net.subtree_end[r]] = MISSING
                 continue
             node = row[net.parent[r]]

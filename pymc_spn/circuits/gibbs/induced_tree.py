@@ -13,20 +13,22 @@ from pymc_spn.circuits.gibbs.occupancy import (
     MISSING,
     attach,
     detach,
+    draw_split,
     free_entry_mass,
     free_mass,
     mark_missing,
     n_prior_slots,
     new_edge,
+    reaches,
 )
 from pymc_spn.numerics.kernel_options import bare_kernel
 
 
 @bare_kernel
-def induced_tree_sweep(rng, net, y, slots, first, entries):
+def induced_tree_sweep(rng, net, y, slots, first):
     """One independence proposal for the whole induced tree of every row; arguments and result as `exact_sweep`.
 
-    ``moved`` counts accepted proposals that changed an edge; ``entries`` (D,) int64 is scratch space.
+    ``moved`` counts accepted proposals that changed an edge.
     """
     moved = 0
     for n in range(first, y.shape[0]):
@@ -36,42 +38,48 @@ def induced_tree_sweep(rng, net, y, slots, first, entries):
         if net.missing[0]:
             continue
         old = slots[n]
-        propose_tree(rng, net, old, net.new, entries)
+        propose_tree(rng, net, old, net.new)
         log_ratio = 0.0
         for d in range(y.shape[1]):
             r = net.leaf_region[d]
-            if net.missing[r] or net.new[r] == old[r]:
+            if net.new[r] == old[r]:
                 continue
             begin = net.begin[r]
-            slot = net.new[r] if net.new[r] != FRESH else entries[d] - net.entry_ptr[d]
-            log_ratio += log_predictive(net, d, begin + slot, y[n, d])
-            log_ratio -= log_predictive_without(net, d, begin + old[r], y[n, d])
+            if net.new[r] != MISSING:
+                slot = net.new[r] if net.new[r] >= 0 else FRESH - net.new[r]  # a fresh leaf is worth its prior slot
+                log_ratio += log_predictive(net, d, begin + slot, y[n, d])
+            if old[r] != MISSING:
+                log_ratio -= log_predictive_without(net, d, begin + old[r], y[n, d])
         if log_ratio < 0.0 and rng.random() >= math.exp(log_ratio):
             continue
-        moved += move_row(net, y[n], old, net.new, entries)
+        moved += move_row(net, y[n], old, net.new)
     return y.shape[0], moved
 
 
 @bare_kernel
-def propose_tree(rng, net, old, new, entries):
+def propose_tree(rng, net, old, new):
     """Draw an induced tree from the assignments of the other rows; the row's own counts are left out on the fly.
 
     An edge that only this row occupies counts as unoccupied.
     """
+    following = 0
     for r in range(old.size):
-        if net.missing[r]:
-            new[r] = MISSING
+        if r < following:
             continue
         above = net.parent[r]
+        following = r + 1
+        if net.missing[r] or (r > 0 and not reaches(net, r, new[above])):
+            following = net.subtree_end[r]
+            new[r:following] = MISSING
+            continue
         d = net.column[r]
         new[r] = FRESH
-        if above >= 0 and new[above] == FRESH:
-            if d >= 0:
-                entries[d] = propose_entry(rng, net, d, -1, FRESH)
+        if r > 0 and new[above] <= FRESH:
+            new[r] -= propose_entry(rng, net, d, -1, FRESH) if d >= 0 else draw_split(rng, net, r, -1, FRESH)
             continue
-        node = new[above] if above >= 0 else 0
+        node = new[above] if r > 0 else 0
         begin = net.begin[r]
-        own = old[r] if above < 0 or new[above] == old[above] else FRESH
+        own = old[r] if r == 0 or new[above] == old[above] else FRESH
         k = net.node_begin[r] + node
         u = rng.random() * (net.node_count[k] + net.mass[r] - (own != FRESH))
         slot = net.node_first[k]
@@ -92,16 +100,20 @@ def propose_tree(rng, net, old, new, entries):
             continue
         alone = own if own != FRESH and net.edge_count[begin + own] == 1 else FRESH
         if d >= 0:
-            entries[d] = propose_entry(rng, net, d, node, alone)
-            if entries[d] == FRESH:
-                new[r] = last
+            entry = propose_entry(rng, net, d, node, alone)
+            new[r] = FRESH - entry if entry != FRESH else last
         elif alone == FRESH and free_mass(net, r, node) == 0.0:
             new[r] = last
+        else:
+            new[r] = FRESH - draw_split(rng, net, r, node, alone)
 
 
 @bare_kernel
 def propose_entry(rng, net, d, node, alone):
-    """Palette entry of a fresh leaf by free mass; ``node`` -1 is a fresh sum node, ``alone`` an edge about to free."""
+    """Palette entry (within the place) of a fresh leaf by free mass, FRESH if none is free.
+
+    ``node`` -1 is a fresh sum node, ``alone`` an edge about to be freed.
+    """
     first = net.entry_ptr[d]
     begin = net.begin[net.leaf_region[d]]
     total = 0.0
@@ -110,13 +122,13 @@ def propose_entry(rng, net, d, node, alone):
     if total <= 0.0:
         return FRESH
     if n_prior_slots(net, d) == 1:
-        return first
+        return 0
     u = rng.random() * total
     chosen = FRESH
     for e in range(first, net.entry_ptr[d + 1]):
         free = proposed_entry_mass(net, d, e, node, begin, alone)
         if free > 0.0:
-            chosen = e
+            chosen = e - first
             u -= free
             if u < 0.0:
                 break
@@ -134,7 +146,7 @@ def proposed_entry_mass(net, d, e, node, begin, alone):
 
 
 @bare_kernel
-def move_row(net, y, slots, new, entries):
+def move_row(net, y, slots, new):
     """Carry out an accepted proposal; returns whether any edge changed."""
     changed = False
     for r in range(slots.size):
@@ -145,9 +157,8 @@ def move_row(net, y, slots, new, entries):
     detach(net, y, slots)
     for r in range(slots.size):
         slot = new[r]
-        if slot == FRESH:
-            node = slots[net.parent[r]] if r > 0 else 0
-            slot = new_edge(net, r, node, entries[net.column[r]] if net.column[r] >= 0 else 0)
+        if slot <= FRESH:
+            slot = new_edge(net, r, slots[net.parent[r]] if r > 0 else 0, FRESH - slot)
         slots[r] = slot
     attach(net, y, slots)
     return True

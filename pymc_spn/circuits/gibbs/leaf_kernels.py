@@ -33,7 +33,7 @@ def refresh_leaf(net, d, slot, n):
     if family == GAUSSIAN:
         mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
         width = 2.0 * b * (rho + 1.0) / rho
-        net.log_scale[slot] = net.half_step[d, n] - 0.5 * (LOG_PI + fast_log(width))
+        net.log_scale[slot] = net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width))
         net.power[slot] = a + 0.5
         net.centre[slot] = mean
         net.curvature[slot] = 1.0 / width
@@ -118,7 +118,9 @@ def log_predictive_without(net, d, slot, y):
         )
         width = 2.0 * b * (rho + 1.0) / rho
         t = y - mean
-        return net.half_step[d, n] - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
+        return (
+            net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
+        )
     x = y + net.offset[d]
     if family == EXPONENTIAL:
         a = prior[0] + n
@@ -134,13 +136,13 @@ def log_predictive_without(net, d, slot, y):
 def evaluate_leaves(net, y):
     """Leaf values of one row: ``value`` in linear space, ``log_value`` in logs, and the sum of the shifts.
 
-    Each column is shifted by its largest leaf value; every induced tree has exactly one leaf for each column, so the
-    shifts multiply the root by a known constant.
+    Each column is shifted by its largest leaf value, wherever it stands in the tree; every induced tree has exactly one
+    leaf for each column, so the shifts multiply the root by a known constant.
 
     Parameters
     ----------
     net : Network
-    y : (D,) float64
+    y : (P,) float64
         Coded row, NaN where missing.
 
     Returns
@@ -183,10 +185,27 @@ def evaluate_leaves(net, y):
         elif kind != VECTOR:
             for i in range(begin, end):
                 net.log_value[i] = log_predictive(net, d, i, y[d])
-        shift += subtract_largest(net.log_value[begin:end], net.scaled[begin:end])
         last = max(last, end)
+    for c in range(net.place_ptr.size - 1):
+        if not net.missing[net.leaf_region[net.place_ptr[c]]]:
+            shift += shift_column(net, c)
     exponentiate(net.scaled[:last], net.value[:last])
     return shift
+
+
+@bare_kernel
+def shift_column(net, c):
+    """Subtract the largest leaf value of a column from all of them, at all its places."""
+    largest = EMPTY_LEAF
+    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+        begin = net.begin[net.leaf_region[d]]
+        end = begin + net.top[net.leaf_region[d]]
+        largest = max(largest, largest_of(net.log_value[begin:end]))
+    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+        begin = net.begin[net.leaf_region[d]]
+        end = begin + net.top[net.leaf_region[d]]
+        subtract(net.log_value[begin:end], largest, net.scaled[begin:end])
+    return largest
 
 
 @bare_kernel
@@ -203,13 +222,17 @@ def log_density_of(log_scale, power, argument, out):
 
 
 @bare_kernel
-def subtract_largest(log_value, out):
+def largest_of(log_value):
     largest = EMPTY_LEAF
-    for i in range(out.size):
+    for i in range(log_value.size):
         largest = max(largest, log_value[i])
+    return largest
+
+
+@bare_kernel
+def subtract(log_value, largest, out):
     for i in range(out.size):
         out[i] = log_value[i] - largest
-    return largest
 
 
 @bare_kernel

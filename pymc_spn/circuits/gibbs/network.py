@@ -8,6 +8,10 @@ with the full tree.
 
 The first slots of a univariate region, one for each palette entry, are *prior slots*: leaves that never hold data and
 are worth the prior predictive, which is the value of every unoccupied leaf.
+
+Where products split differently, a column stands in several univariate regions. The kernels take each of these *places*
+for a column of its own: they see a table of P columns in which columns are repeated (`spread`), and a row reaches one
+place of each column it has. Regions that its tree does not reach are -1 in its state, as missing ones are.
 """
 
 from typing import NamedTuple
@@ -22,7 +26,8 @@ EMPTY_LEAF = -1e300  # log value of a slot that is not in use; finite, so that a
 class Network(NamedTuple):
     """Structure, hyperparameters, occupied edges, leaf statistics and scratch space of one network.
 
-    R regions, D columns, E palette entries in all, L slots of univariate regions, M slots in all.
+    R regions, D columns at P places (P = D unless products split differently), E palette entries of all places, L slots
+    of univariate regions, M slots in all.
     """
 
     # structure
@@ -30,17 +35,22 @@ class Network(NamedTuple):
     part_ptr: np.ndarray  # (R+1,)
     parts: np.ndarray  # child regions of region r: parts[part_ptr[r]:part_ptr[r+1]]
     subtree_end: np.ndarray  # (R,) regions below r are r+1 .. subtree_end[r]-1
-    column: np.ndarray  # (R,) column of a univariate region, else -1
-    leaf_region: np.ndarray  # (D,) region that holds the column alone
+    split: np.ndarray  # (R,) split of the parent region to which the region belongs
+    n_splits: np.ndarray  # (R,) splits of the region
+    column: np.ndarray  # (R,) place of a univariate region, else -1
+    leaf_region: np.ndarray  # (P,) region of the place
+    source: np.ndarray  # (P,) column at the place, ascending
+    place_ptr: np.ndarray  # (D+1,) places of column c: place_ptr[c]:place_ptr[c+1]
     size: np.ndarray  # (R,) number of columns
     width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
     # palette
-    entry_ptr: np.ndarray  # (D+1,) palette entries of column d: entry_ptr[d]:entry_ptr[d+1]
+    entry_ptr: np.ndarray  # (P+1,) palette entries of place d: entry_ptr[d]:entry_ptr[d+1]
+    entry_source: np.ndarray  # (E,) the entry's number in the palette of the columns
     entry_family: np.ndarray  # (E,) family code
     entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
-    column_kind: np.ndarray  # (D,) VECTOR, LEVELS or GENERAL
-    n_levels: np.ndarray  # (D,) levels of a discrete column, else 0
-    offset: np.ndarray  # (D,) centre / scale: coded value + offset = x / scale, what Exponential leaves see
+    column_kind: np.ndarray  # (P,) VECTOR, LEVELS or GENERAL
+    n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
+    offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what Exponential leaves see
     # hyperparameters
     mass: np.ndarray  # (R,) concentration: total mass of a sum node
     share: np.ndarray  # (R,) mass of one child of a finite inner node, 0 for an infinite one
@@ -57,6 +67,7 @@ class Network(NamedTuple):
     edge_count: np.ndarray  # (M,) data on the edge
     weight: np.ndarray  # (M,) count + share on occupied edges, 0 elsewhere
     label: np.ndarray  # (M,) what the edge was called in the assignments that `rebuild` read
+    edge_split: np.ndarray  # (M,) split of the edge's product
     node: np.ndarray  # (M,) the edge's sum node, local number
     following: np.ndarray  # (M,) next edge of the same sum node, local number, -1 at the end
     preceding: np.ndarray  # (M,)
@@ -67,7 +78,9 @@ class Network(NamedTuple):
     node_first: np.ndarray  # first edge of the node, -1 if it has none
     node_edges: np.ndarray  # number of occupied edges
     node_value: np.ndarray
-    occupied_begin: np.ndarray  # (D,) occupied copies of entry p in node k of column d: occupied[begin + k P + p]
+    occupied_begin: (
+        np.ndarray
+    )  # (P,) occupied copies of entry e in node k of a place: occupied[begin + k n_entries + e]
     occupied: np.ndarray
     # leaves
     entry: np.ndarray  # (L,) palette entry
@@ -78,21 +91,21 @@ class Network(NamedTuple):
     centre: np.ndarray  # (L,)
     curvature: np.ndarray  # (L,)
     slope: np.ndarray  # (L,)
-    level_begin: np.ndarray  # (D,) counts of level k in slot e: level_count[level_begin[d] + k capacity + e]
+    level_begin: np.ndarray  # (P,) counts of level k in slot e: level_count[level_begin[d] + k capacity + e]
     level_count: np.ndarray
     log_value: np.ndarray  # (L,) log predictive of the current datum
     scaled: np.ndarray  # (L,) the same minus the column's shift
     # per datum
     empty_value: np.ndarray  # (R,) value of an unoccupied sum node for the current datum
     missing: np.ndarray  # (R,) whether the region is wholly missing
-    saved: np.ndarray  # (D, 7) statistics of the datum's old leaf, to be restored bit by bit
+    saved: np.ndarray  # (P, 7) statistics of the datum's old leaf, to be restored bit by bit
     old: np.ndarray  # (R,) slots of the datum before the move
     new: np.ndarray  # (R,) and after
     full: np.ndarray  # (1,) a region has no free slot left: grow before the next datum
 
 
 _FLOAT_SLOTS = ("weight", "value")
-_INT_SLOTS = ("free", "edge_count", "label", "node", "following", "preceding")
+_INT_SLOTS = ("free", "edge_count", "label", "edge_split", "node", "following", "preceding")
 _LEAF_SLOTS = ("s1", "s2", "log_scale", "power", "centre", "curvature", "slope", "log_value", "scaled")
 
 
@@ -109,9 +122,10 @@ def build_network(structure, palette, n_rows, capacity=None):
     capacity : (R,) int64, optional
         Slots for each region, prior slots included.
     """
-    n_regions, n_columns = structure.parent.size, len(structure.columns)
+    n_regions, n_columns, n_places = structure.parent.size, len(structure.columns), structure.leaf_region.size
+    palette, entry_source = spread(palette, structure.leaf_column)
     column = np.full(n_regions, -1, np.int64)
-    column[structure.leaf_region] = np.arange(n_columns)
+    column[structure.leaf_region] = np.arange(n_places)
     n_entries = np.diff(palette.entry_ptr)
     width = structure.n_children.copy()
     finite_leaf = (column >= 0) & (width > 0)
@@ -124,11 +138,16 @@ def build_network(structure, palette, n_rows, capacity=None):
         part_ptr=structure.part_ptr,
         parts=structure.parts,
         subtree_end=structure.subtree_end,
+        split=structure.split,
+        n_splits=structure.n_splits,
         column=column,
         leaf_region=structure.leaf_region,
+        source=structure.leaf_column,
+        place_ptr=np.searchsorted(structure.leaf_column, np.arange(n_columns + 1)),
         size=structure.end - structure.begin,
         width=width,
         entry_ptr=palette.entry_ptr,
+        entry_source=entry_source,
         entry_family=palette.family,
         entry_copies=_copies(palette, width[structure.leaf_region]),
         column_kind=palette.column_kind,
@@ -142,12 +161,35 @@ def build_network(structure, palette, n_rows, capacity=None):
         half_step=np.zeros((n_columns, n_rows + 2)),
         empty_value=np.zeros(n_regions),
         missing=np.zeros(n_regions, np.bool_),
-        saved=np.zeros((n_columns, 7)),
+        saved=np.zeros((n_places, 7)),
         old=np.zeros(n_regions, np.int32),
         new=np.zeros(n_regions, np.int32),
         full=np.zeros(1, np.bool_),
         **_slot_arrays(structure, column, np.asarray(capacity, np.int64), palette),
     )
+
+
+def spread(palette, leaf_column):
+    """Palette with the entries of each column repeated at all its places, and (E,) which entry each came from.
+
+    Parameters
+    ----------
+    palette : CompiledPalette
+        Of the D columns.
+    leaf_column : (P,) int64
+        Column at each place, ascending.
+    """
+    if leaf_column.size == palette.n_levels.size:
+        return palette, np.arange(palette.family.size)
+    pieces = [np.arange(palette.entry_ptr[d], palette.entry_ptr[d + 1]) for d in leaf_column]
+    source = np.concatenate(pieces)
+    by_place = ("column_kind", "n_levels", "centre", "scale", "offset", "is_density")
+    return palette._replace(
+        entry_ptr=np.concatenate([[0], np.cumsum([p.size for p in pieces])]).astype(np.int64),
+        family=palette.family[source],
+        constants=palette.constants[source],
+        **{name: getattr(palette, name)[leaf_column] for name in by_place},
+    ), source
 
 
 def resized(network, structure, palette, capacity):

@@ -7,8 +7,8 @@ from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN
 from pymc_spn.numerics.elementary import half_step_log_gamma
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
-FRESH = -2  # in a proposal: an edge that is not occupied yet
-MISSING = -1  # in a state: the region is wholly missing for this row
+FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
+MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
 
 
 @bare_kernel
@@ -21,22 +21,25 @@ def set_hyperparameters(net, inner_mass, leaf_mass, prior):
     inner_mass, leaf_mass : float
         Total mass of a sum node over several columns and over one column.
     prior : (E, 4) float64
-        Prior parameters of every palette entry, in coded units.
+        Prior parameters of every palette entry of the columns, in coded units.
     """
     same = True
-    for e in range(prior.shape[0]):
-        same &= net.prior[e, 2] == prior[e, 2]
+    for e in range(net.prior.shape[0]):
+        own = prior[net.entry_source[e]]
+        same &= net.prior[e, 2] == own[2]
         for k in range(4):
-            net.prior[e, k] = prior[e, k]
+            net.prior[e, k] = own[k]
+    for c in range(net.place_ptr.size - 1):
+        d = net.place_ptr[c]
+        if not same or net.half_step[c, 0] == 0.0:
+            for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+                if net.entry_family[e] == GAUSSIAN:
+                    for n in range(net.half_step.shape[1]):
+                        net.half_step[c, n] = half_step_log_gamma(net.prior[e, 2] + 0.5 * n)
+                    break
     for d in range(net.entry_ptr.size - 1):
         first = net.entry_ptr[d]
         last = net.entry_ptr[d + 1]
-        if not same or net.half_step[d, 0] == 0.0:
-            for e in range(first, last):
-                if net.entry_family[e] == GAUSSIAN:
-                    for n in range(net.half_step.shape[1]):
-                        net.half_step[d, n] = half_step_log_gamma(prior[e, 2] + 0.5 * n)
-                    break
         for e in range(first, last):
             net.entry_mass[e] = leaf_mass / (last - first)
             copies = net.entry_copies[e]
@@ -67,6 +70,15 @@ def n_prior_slots(net, d):
 
 
 @bare_kernel
+def reaches(net, r, slot):
+    """Whether an edge of the parent region, occupied or fresh, leads to region ``r``."""
+    above = net.parent[r]
+    if net.n_splits[above] == 1:
+        return True
+    return (net.edge_split[net.begin[above] + slot] if slot >= 0 else FRESH - slot) == net.split[r]
+
+
+@bare_kernel
 def free_mass(net, r, node):
     """Mass of the unoccupied children of a sum node over several columns; ``node`` is local."""
     if net.width[r] == 0:
@@ -86,8 +98,42 @@ def free_entry_mass(net, d, e, node):
 
 
 @bare_kernel
-def new_edge(net, r, node, entry):
-    """Occupy a fresh edge of a sum node; returns its slot, local to the region. The caller counts the datum."""
+def draw_split(rng, net, r, node, alone):
+    """Split of a fresh product: uniform over the unoccupied children of the node, or over splits at infinite width.
+
+    ``node`` is local, below zero for an unoccupied node; ``alone`` is an edge that counts as unoccupied, else FRESH.
+    """
+    n_splits = net.n_splits[r]
+    if n_splits == 1:
+        return 0
+    if net.width[r] == 0:
+        return int(rng.random() * n_splits)
+    k = net.node_begin[r] + node
+    free = net.width[r]
+    if node >= 0:
+        free += (alone != FRESH) - net.node_edges[k]
+    u = rng.random() * free
+    chosen = 0
+    for s in range(n_splits):
+        free = (net.width[r] - s - 1) // n_splits + 1
+        slot = net.node_first[k] if node >= 0 else -1
+        while slot >= 0:
+            free -= net.edge_split[net.begin[r] + slot] == s and slot != alone
+            slot = net.following[net.begin[r] + slot]
+        if free > 0:
+            chosen = s
+            u -= free
+            if u < 0.0:
+                break
+    return chosen
+
+
+@bare_kernel
+def new_edge(net, r, node, option):
+    """Occupy a fresh edge of a sum node; returns its slot, local to the region. The caller counts the datum.
+
+    ``option`` is the number of the edge's split, or of its palette entry within the place.
+    """
     begin = net.begin[r]
     if net.n_free[r] > 0:
         net.n_free[r] -= 1
@@ -109,12 +155,14 @@ def new_edge(net, r, node, entry):
     net.node_edges[k] += 1
     d = net.column[r]
     if d >= 0:
+        entry = net.entry_ptr[d] + option
         net.entry[i] = entry
         net.s1[i] = 0.0
         net.s2[i] = 0.0
         net.weight[i] = net.entry_share[entry]
-        net.occupied[net.occupied_begin[d] + node * n_prior_slots(net, d) + entry - net.entry_ptr[d]] += 1
+        net.occupied[net.occupied_begin[d] + node * n_prior_slots(net, d) + option] += 1
     else:
+        net.edge_split[i] = option
         net.weight[i] = net.share[r]
     return slot
 
@@ -251,21 +299,21 @@ def clear(net):
 
 
 @bare_kernel
-def rebuild(net, y, labels, entries, slots):
+def rebuild(net, y, labels, options, slots):
     """Rebuild every list and statistic from assignments; removes holes and rounding.
 
     Parameters
     ----------
     net : Network
         Emptied and filled again; hyperparameters are kept.
-    y : (N, D) float64
+    y : (N, P) float64
         Coded table.
     labels : (N, R) int32
         Any labels such that two rows at one sum node share a child if and only if they share the label.
-    entries : (N, D) int32
-        Palette entry of each row's leaf, local to the column; ignored where missing.
+    options : (N, R) int32
+        Split of each row's product, palette entry of its leaf; ignored where missing or not reached.
     slots : (N, R) int32
-        Out: the slots, numbered by first appearance; -1 where a region is wholly missing.
+        Out: the slots, numbered by first appearance; -1 where a region is wholly missing or not reached.
 
     Returns
     -------
@@ -276,16 +324,16 @@ def rebuild(net, y, labels, entries, slots):
     for n in range(y.shape[0]):
         mark_missing(net, y[n])
         for r in range(slots.shape[1]):
-            if net.missing[r]:
+            node = slots[n, net.parent[r]] if r > 0 else 0
+            if net.missing[r] or node < 0 or (r > 0 and not reaches(net, r, node)):
                 slots[n, r] = MISSING
                 continue
-            node = slots[n, net.parent[r]] if net.parent[r] >= 0 else 0
             d = net.column[r]
             slot = find_edge(net, r, node, labels[n, r])
             if slot < 0:
                 if net.top[r] == net.capacity[r]:
                     return False
-                slot = new_edge(net, r, node, net.entry_ptr[d] + entries[n, d] if d >= 0 else 0)
+                slot = new_edge(net, r, node, options[n, r])
                 net.label[net.begin[r] + slot] = labels[n, r]
             slots[n, r] = slot
             i = net.begin[r] + slot
@@ -309,17 +357,19 @@ def find_edge(net, r, node, label):
 
 @kernel
 def write_digits(net, slots, digits):
-    """Digits of every row: children of a sum node numbered by first appearance, leaves as copy * P + palette entry.
+    """Digits of every row: children of a sum node numbered by first appearance.
+
+    The digit modulo the number of splits is the split; of leaves, modulo the size of the palette, the palette entry.
 
     Parameters
     ----------
     net : Network
     slots : (N, R) int32
     digits : (N, R) integer
-        Out; -1 where a region is wholly missing.
+        Out; -1 where a region is wholly missing or not reached.
     """
     number = np.full(net.edge_count.size, -1, np.int32)
-    used = np.zeros(net.node_count.size, np.int32)
+    used = np.zeros((net.node_count.size, net.n_splits.max()), np.int32)
     copies = np.zeros(net.occupied.size, np.int32)
     for n in range(slots.shape[0]):
         for r in range(slots.shape[1]):
@@ -332,8 +382,9 @@ def write_digits(net, slots, digits):
                 d = net.column[r]
                 if d < 0:
                     k = net.node_begin[r] + net.node[i]
-                    number[i] = used[k]
-                    used[k] += 1
+                    s = net.edge_split[i]
+                    number[i] = used[k, s] * net.n_splits[r] + s
+                    used[k, s] += 1
                 else:
                     n_entries = n_prior_slots(net, d)
                     e = net.entry[i] - net.entry_ptr[d]
@@ -344,10 +395,12 @@ def write_digits(net, slots, digits):
 
 
 @bare_kernel
-def write_entries(net, slots, entries):
-    """Palette entry of every row's leaf, local to the column; 0 where missing."""
+def write_options(net, slots, options):
+    """Split of every row's product and palette entry of its leaf, within the region; 0 where there is none."""
     for n in range(slots.shape[0]):
-        for d in range(entries.shape[1]):
-            r = net.leaf_region[d]
-            slot = slots[n, r]
-            entries[n, d] = net.entry[net.begin[r] + slot] - net.entry_ptr[d] if slot >= 0 else 0
+        for r in range(slots.shape[1]):
+            options[n, r] = 0
+            if slots[n, r] >= 0:
+                i = net.begin[r] + slots[n, r]
+                d = net.column[r]
+                options[n, r] = net.entry[i] - net.entry_ptr[d] if d >= 0 else net.edge_split[i]

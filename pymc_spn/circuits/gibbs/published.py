@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout
+from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
 from pymc_spn.circuits.gibbs.leaf_kernels import log_predictive, log_predictive_without
 from pymc_spn.circuits.gibbs.network import GAUSSIAN
 from pymc_spn.circuits.gibbs.published_leaves import (
@@ -23,6 +23,7 @@ from pymc_spn.circuits.gibbs.published_leaves import (
     rebuild_leaves,
     student_without,
 )
+from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.elementary import float_bits
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
@@ -72,7 +73,7 @@ class PublishedSampler:
     """
 
     def __init__(self, structure, compiled, coded, memory_limit=2**31):
-        self.compiled, self.coded = compiled, coded
+        self.compiled, self.coded = compiled, place_columns(structure, coded)
         self.layout = explicit_layout(structure, compiled, coded, "published")
         self.dtype = np.int8 if self.layout.width.max() <= 127 else np.int16
         n_nodes = int(self.layout.n_nodes.sum())
@@ -112,16 +113,16 @@ class PublishedSampler:
         return np.rint(self.states.bound - self.states.prior_bound)
 
     def set_digits(self, digits):
-        """Start from the trees of digits (N, R); what they hold in wholly missing regions is ignored.
+        """Start from the trees of digits (N, R); what they hold off the trees is ignored.
 
         States off the trees are drawn when the next sweep begins, from their conditional given the trees.
         (Uniform ones would hold the weights that they imply near uniform for a long time.)
         """
-        self.trees[:] = np.where(self.layout.missing, -1, digits)
+        self.trees[:] = reached_digits(self.layout, digits)
         self.is_started = False
 
     def digits(self):
-        """Digits (N, R) of the current trees, -1 where a region is wholly missing."""
+        """Digits (N, R) of the current trees, -1 where a region is wholly missing or not reached."""
         if self.is_started:
             read_trees(self.states.digit, self.layout, self.states.place, self.trees)
         return self.trees.copy()
@@ -184,10 +185,13 @@ def read_trees(states, layout, place, trees):
     child = np.empty(trees.shape[1], np.int64)
     for n in range(trees.shape[0]):
         for r in range(trees.shape[1]):
-            node = child[layout.parent[r]] if r > 0 else 0
-            digit = states[n, place[r] + node]
-            child[r] = node * layout.width[r] + digit
-            trees[n, r] = -1 if layout.missing[n, r] else digit
+            node = follow(layout, r, child)
+            trees[n, r] = -1
+            child[r] = -1
+            if node >= 0:
+                digit = states[n, place[r] + node]
+                child[r] = node * layout.width[r] + digit
+                trees[n, r] = -1 if layout.missing[n, r] else digit
 
 
 @kernel
@@ -197,8 +201,11 @@ def start_states(rng, states, layout, trees):
     node = np.empty(trees.shape, np.int64)
     for n in range(n_rows):
         for r in range(trees.shape[1]):
-            above = layout.parent[r]
-            node[n, r] = node[n, above] * layout.width[above] + max(trees[n, above], 0) if r > 0 else 0
+            node[n, r] = 0
+            if r > 0:
+                above = layout.parent[r]
+                edge = node[n, above] * layout.width[above] + max(trees[n, above], 0)
+                node[n, r] = node_below(layout, r, edge) if node[n, above] >= 0 else -1
     states.bound[:] = states.prior_bound
     for r in range(trees.shape[1]):
         g = np.searchsorted(states.group_ptr, states.place[r], side="right") - 1
@@ -251,7 +258,7 @@ def published_sweep(rng, states, leaves, layout, y):
     states : States
     leaves : Leaves
     layout : ExplicitLayout
-    y : (N, D) float64
+    y : (N, P) float64
     """
     child = np.empty(layout.parent.size, np.int64)
     old = np.empty(y.shape[1], np.int64)
@@ -266,11 +273,14 @@ def published_sweep(rng, states, leaves, layout, y):
         log_ratio = 0.0
         for d in range(y.shape[1]):
             if old[d] != new[d] and not layout.missing[n, leaves.leaf_region[d]]:
-                log_ratio += log_predictive(leaves, d, new[d], y[n, d])
+                if new[d] >= 0:
+                    log_ratio += log_predictive(leaves, d, new[d], y[n, d])
                 i = old[d]
+                if i < 0:
+                    continue
                 others = leaves.edge_count[i] - 1
                 if others > 0 and leaves.entry_family[leaves.entry[i]] == GAUSSIAN:
-                    step = leaves.half_step[d, others]
+                    step = leaves.half_step[leaves.source[d], others]
                     log_ratio -= student_without(
                         y[n, d], others, leaves.s1[i], leaves.s2[i], step, leaves.prior, leaves.entry[i]
                     )
@@ -281,8 +291,10 @@ def published_sweep(rng, states, leaves, layout, y):
         accepted += 1
         for d in range(y.shape[1]):
             if old[d] != new[d] and not layout.missing[n, leaves.leaf_region[d]]:
-                move_value(leaves, d, old[d], y[n, d], -1)
-                move_value(leaves, d, new[d], y[n, d], 1)
+                if old[d] >= 0:
+                    move_value(leaves, d, old[d], y[n, d], -1)
+                if new[d] >= 0:
+                    move_value(leaves, d, new[d], y[n, d], 1)
         for g in range(states.group_width.size):
             first = states.group_ptr[g]
             last = states.group_ptr[g + 1]

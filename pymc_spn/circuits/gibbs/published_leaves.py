@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.explicit_layout import follow
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI, add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.gibbs.network import GAUSSIAN
+from pymc_spn.circuits.gibbs.network import GAUSSIAN, spread
 from pymc_spn.numerics.elementary import fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -17,9 +18,11 @@ class Leaves(NamedTuple):
     """
 
     leaf_region: np.ndarray
+    source: np.ndarray
     begin: np.ndarray
     capacity: np.ndarray
     entry_ptr: np.ndarray
+    entry_source: np.ndarray
     entry_family: np.ndarray
     offset: np.ndarray
     prior: np.ndarray
@@ -39,6 +42,8 @@ class Leaves(NamedTuple):
 
 def make_leaves(layout, palette, n_rows):
     """Leaves with room for all edges of univariate regions, behind the prior slots of each region."""
+    n_columns = palette.n_levels.size
+    palette, entry_source = spread(palette, layout.source)
     n_entries = np.diff(palette.entry_ptr)
     size = n_entries + (layout.n_nodes * layout.width)[layout.leaf_region]
     begin = np.cumsum(size) - size
@@ -54,13 +59,15 @@ def make_leaves(layout, palette, n_rows):
     numbers = ("s1", "s2", "log_scale", "power", "centre", "curvature", "slope")
     return Leaves(
         leaf_region=layout.leaf_region,
+        source=layout.source,
         begin=region_begin,
         capacity=capacity,
         entry_ptr=palette.entry_ptr,
+        entry_source=entry_source,
         entry_family=palette.family,
         offset=palette.offset,
         prior=np.zeros((palette.family.size, 4)),
-        half_step=np.zeros((n_entries.size, n_rows + 2)),
+        half_step=np.zeros((n_columns, n_rows + 2)),
         entry=entry,
         edge_count=np.zeros(entry.size, np.int32),
         level_begin=np.cumsum(cells) - cells,
@@ -71,13 +78,17 @@ def make_leaves(layout, palette, n_rows):
 
 @kernel
 def install_leaf_priors(leaves, prior):
-    """Copy the priors and refresh the predictives of all leaves, empty ones included."""
-    leaves.prior[:] = prior
+    """Copy the priors of the columns' entries and refresh the predictives of all leaves, empty ones included."""
+    for e in range(leaves.entry_source.size):
+        leaves.prior[e] = prior[leaves.entry_source[e]]
     for d in range(leaves.leaf_region.size):
+        c = leaves.source[d]
         for e in range(leaves.entry_ptr[d], leaves.entry_ptr[d + 1]):
+            if d > 0 and leaves.source[d - 1] == c:
+                break
             if leaves.entry_family[e] == GAUSSIAN:
                 for n in range(leaves.half_step.shape[1]):
-                    leaves.half_step[d, n] = half_step_log_gamma(prior[e, 2] + 0.5 * n)
+                    leaves.half_step[c, n] = half_step_log_gamma(leaves.prior[e, 2] + 0.5 * n)
                 break
         begin = leaves.begin[leaves.leaf_region[d]]
         for i in range(begin, begin + leaves.capacity[leaves.leaf_region[d]]):
@@ -96,7 +107,7 @@ def rebuild_leaves(leaves, layout, y, states, place):
     for n in range(y.shape[0]):
         read_leaves(states[n], layout, place, leaves, child, slots)
         for d in range(y.shape[1]):
-            if not layout.missing[n, leaves.leaf_region[d]]:
+            if slots[d] >= 0 and not layout.missing[n, leaves.leaf_region[d]]:
                 leaves.edge_count[slots[d]] += 1
                 add_value(leaves, d, slots[d], leaves.edge_count[slots[d]], y[n, d], 1.0)
     for d in range(y.shape[1]):
@@ -107,12 +118,14 @@ def rebuild_leaves(leaves, layout, y, states, place):
 
 @kernel
 def read_leaves(states, layout, place, leaves, child, slots):
-    """Leaf slots (D,) at the end of the tree of one row's states (S,)."""
+    """Leaf slots (P,) at the end of the tree of one row's states (S,), -1 at places that it does not reach."""
     for r in range(child.size):
-        node = child[layout.parent[r]] if r > 0 else 0
-        child[r] = node * layout.width[r] + states[place[r] + node]
+        node = follow(layout, r, child)
+        child[r] = node * layout.width[r] + states[place[r] + node] if node >= 0 else -1
         d = layout.column[r]
-        if d >= 0:
+        if d >= 0 and node < 0:
+            slots[d] = -1
+        elif d >= 0:
             slots[d] = leaves.begin[r] + leaves.entry_ptr[d + 1] - leaves.entry_ptr[d] + child[r]
 
 

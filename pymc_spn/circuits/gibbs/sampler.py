@@ -12,12 +12,19 @@ from pymc_spn.circuits.gibbs.occupancy import (
     refresh_region,
     set_hyperparameters,
     write_digits,
-    write_entries,
+    write_options,
 )
 from pymc_spn.circuits.gibbs.starts import prior_sweep
 from pymc_spn.circuits.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
 COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
+
+
+def place_columns(structure, coded):
+    """The table (M, D) with a column for each place (M, P): columns repeat where products split differently."""
+    if structure.leaf_column.size == coded.shape[1]:
+        return coded
+    return np.ascontiguousarray(coded[:, structure.leaf_column])
 
 
 class Sampler:
@@ -28,18 +35,17 @@ class Sampler:
     structure : RegionTree
     compiled : CompiledPalette
     coded : (N, D) float64
-        Table in the units of the palette, NaN where missing.
+        Table in the units of the palette, NaN where missing; kept with a column for each place (`network`).
     jacobian : float
         Log density of the coded table relative to the original one (`palette.log_jacobian`), in nats.
     """
 
     def __init__(self, structure, compiled, coded, jacobian=0.0):
-        self.structure, self.compiled, self.coded, self.jacobian = structure, compiled, coded, jacobian
-        n_rows, n_columns = coded.shape
+        self.structure, self.compiled, self.jacobian = structure, compiled, jacobian
+        self.coded = place_columns(structure, coded)
         self.reset()
-        self.slots = np.full((n_rows, structure.n_regions), -1, np.int32)
-        self.entries = np.zeros((n_rows, n_columns), np.int32)
-        self.proposed_entries = np.zeros(n_columns, np.int64)
+        self.slots = np.full((len(coded), structure.n_regions), -1, np.int32)
+        self.options = np.zeros_like(self.slots)
         self.hyperparameters = None
 
     def reset(self):
@@ -58,9 +64,10 @@ class Sampler:
         set_hyperparameters(self.net, concentration[0], concentration[1], prior)
 
     def set_digits(self, digits):
-        """Start from digits (N, R): leaf digits modulo the palette size are palette entries."""
-        regions = self.structure.leaf_region
-        self.entries[:] = np.maximum(digits[:, regions], 0) % np.diff(self.compiled.entry_ptr)
+        """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
+        n_options = self.structure.n_splits.copy()
+        n_options[self.structure.leaf_region] = np.diff(self.net.entry_ptr)
+        self.options[:] = np.maximum(digits, 0) % n_options
         self._rebuild(np.ascontiguousarray(digits, np.int32))
 
     def draw_prior(self, rng):
@@ -70,27 +77,27 @@ class Sampler:
         for r in range(self.net.parent.size):
             refresh_region(self.net, r)
         while True:
-            row = prior_sweep(rng, self.net, self.coded, self.slots, len(seated), self.proposed_entries)
+            row = prior_sweep(rng, self.net, self.coded, self.slots, len(seated))
             if row == len(self.coded):
                 return
             seated = self.slots[:row]
-            write_entries(self.net, seated, self.entries[:row])
+            write_options(self.net, seated, self.options[:row])
             labels = seated.copy()
-            while not rebuild(self.net, self.coded[:row], labels, self.entries[:row], seated) or self.net.full[0]:
+            while not rebuild(self.net, self.coded[:row], labels, self.options[:row], seated) or self.net.full[0]:
                 self._resize(enlarged_capacity(self.net))
 
     def compact(self):
         """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""
-        write_entries(self.net, self.slots, self.entries)
+        write_options(self.net, self.slots, self.options)
         self._rebuild(self.slots.copy())
 
     def _rebuild(self, labels):
-        while not rebuild(self.net, self.coded, labels, self.entries, self.slots) or self.net.full[0]:
+        while not rebuild(self.net, self.coded, labels, self.options, self.slots) or self.net.full[0]:
             self._resize(enlarged_capacity(self.net))
         tight = tight_capacity(self.net)
         if self.net.capacity.sum() > 2 * tight.sum():
             self._resize(tight)
-            rebuild(self.net, self.coded, labels, self.entries, self.slots)
+            rebuild(self.net, self.coded, labels, self.options, self.slots)
 
     def _resize(self, capacity):
         self.net = resized(self.net, self.structure, self.compiled, capacity)
@@ -120,7 +127,7 @@ class Sampler:
             if kernel == "exact":
                 row, changed = exact_sweep(*arguments)
             elif kernel == "induced_tree":
-                row, changed = induced_tree_sweep(*arguments, self.proposed_entries)
+                row, changed = induced_tree_sweep(*arguments)
             else:
                 row, changed = frontier_sweep(*arguments, frontier, self.work)
             moved += changed
@@ -131,7 +138,7 @@ class Sampler:
     def n_occupied_leaves(self):
         """Leaves that hold data."""
         used = (self.net.top - self.net.n_free)[self.structure.leaf_region]
-        return int((used - np.diff(self.compiled.entry_ptr)).sum())
+        return int((used - np.diff(self.net.entry_ptr)).sum())
 
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""

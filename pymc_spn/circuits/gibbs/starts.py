@@ -9,27 +9,29 @@ from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
+MAX_DEPTH = 1  # deeper sum nodes start with one child: finer starts occupy ten times the nodes, and sweeps must undo it
 
 
 def kmeans_digits(structure, compiled, coded, rng):
-    """Digits (N, R) from recursive k-means: rows of each sum node are clustered on the node's columns.
+    """Digits (N, R) from recursive k-means: rows of the upper sum nodes are clustered on the node's columns.
 
-    Coded columns are put on unit scale, levels become indicators, missing cells stand at the mean.
+    Coded columns are put on unit scale, levels become indicators, missing cells stand at the mean. Where products
+    split differently, the clusters of a node go through the splits in turn.
     """
     features, feature_ptr = _features(structure, compiled, coded)
-    n_entries = np.diff(compiled.entry_ptr)
-    univariate = structure.size == 1
-    column = np.zeros(structure.n_regions, np.int64)
-    column[structure.leaf_region] = np.arange(len(structure.columns))
-    entries = np.where(univariate, n_entries[column], 1)
+    entries = np.ones(structure.n_regions, np.int64)
+    entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
     # a palette of P entries starts on its first entry: children of a cluster are labels 0, P, 2P, ...
     finite = structure.n_children > 0
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
+    copies[structure.depth > MAX_DEPTH] = 1
     digits = np.full((len(coded), structure.n_regions), -1, np.int32)
     missing = np.isnan(coded)
     cluster_regions(
         rng,
         structure.parent,
+        structure.split,
+        structure.n_splits,
         feature_ptr[structure.begin],
         feature_ptr[structure.end],
         np.array(
@@ -63,13 +65,18 @@ def _features(structure, compiled, coded):
 
 
 @kernel
-def cluster_regions(rng, parent, first, last, missing, n_clusters, stride, features, digits):
+def cluster_regions(rng, parent, split, n_splits, first, last, missing, n_clusters, stride, features, digits):
     """Split the rows of every sum node by k-means, from the root down."""
     n_rows, n_regions = digits.shape
     edge = np.zeros((n_regions, n_rows), np.int64)
     for r in range(n_regions):
         group = edge[parent[r]] if r > 0 else np.zeros(n_rows, np.int64)
-        rows = np.flatnonzero(~missing[r])
+        is_reached = ~missing[r]
+        if r > 0 and n_splits[parent[r]] > 1:
+            is_reached &= digits[:, parent[r]] % n_splits[parent[r]] == split[r]
+        if r > 0:
+            is_reached &= digits[:, parent[r]] >= 0
+        rows = np.flatnonzero(is_reached)
         rows = rows[np.argsort(group[rows], kind="mergesort")]
         begin = 0
         fresh = 0  # first unused edge number of the region
@@ -152,7 +159,7 @@ def kmeans(rng, features, rows, first, last, k):
 
 
 @bare_kernel
-def prior_sweep(rng, net, y, slots, first, entries):
+def prior_sweep(rng, net, y, slots, first):
     """Seat the rows one after another by the prior alone; returns the row at which a region ran full, or N."""
     for n in range(first, y.shape[0]):
         if net.full[0]:
@@ -160,12 +167,11 @@ def prior_sweep(rng, net, y, slots, first, entries):
         mark_missing(net, y[n])
         for r in range(slots.shape[1]):
             net.old[r] = FRESH
-        propose_tree(rng, net, net.old, net.new, entries)
+        propose_tree(rng, net, net.old, net.new)
         for r in range(slots.shape[1]):
             slot = net.new[r]
-            if slot == FRESH:
-                node = slots[n, net.parent[r]] if r > 0 else 0
-                slot = new_edge(net, r, node, entries[net.column[r]] if net.column[r] >= 0 else 0)
+            if slot <= FRESH:
+                slot = new_edge(net, r, slots[n, net.parent[r]] if r > 0 else 0, FRESH - slot)
             slots[n, r] = slot
         attach(net, y[n], slots[n])
     return y.shape[0]

@@ -8,7 +8,7 @@ offset         content
 0              ticket: the log joint as the sampler left it
 1 .. 4         numbers of sum nodes V, edges G, leaves L, level cells K
 5              log Jacobian of the coding, in nats: added to the log joint
-HEAD ..        leaves of column d: leaf_ptr[d] .. leaf_ptr[d+1], D + 1 numbers
+HEAD ..        leaves of column d, at all its places: leaf_ptr[d] .. leaf_ptr[d+1], D + 1 numbers
 then           V x (class, count): class 0 for several columns, 1 for one
 then           G x (class, factor, count): mass of the edge = factor * concentration; factor < 0 marks a child of an
                infinite node, whose prior weight is concentration * (-factor)
@@ -70,7 +70,7 @@ def pack_statistics(net, log_jacobian):
     -------
     (n,) float64
     """
-    n_columns = net.leaf_region.size
+    n_columns = net.place_ptr.size - 1
     n_nodes = 0
     n_edges = 0
     n_leaves = 0
@@ -97,15 +97,17 @@ def pack_statistics(net, log_jacobian):
     leaf_at = edge_at + EDGE * n_edges
     cell_at = leaf_at + LEAF * n_leaves
     leaf = 0
-    for d in range(n_columns):
-        out[HEAD + d] = leaf
+    for d in range(net.leaf_region.size):
+        c = net.source[d]
+        if d == net.place_ptr[c]:
+            out[HEAD + c] = leaf
         r = net.leaf_region[d]
         for slot in range(net.top[r]):
             i = net.begin[r] + slot
             if net.edge_count[i] == 0:
                 continue
             at = leaf_at + LEAF * leaf
-            out[at] = net.entry[i]
+            out[at] = net.entry_source[net.entry[i]]
             out[at + 1] = net.edge_count[i]
             out[at + 2] = net.s1[i]
             out[at + 3] = net.s2[i]
@@ -127,7 +129,7 @@ def pack_statistics(net, log_jacobian):
             if net.edge_count[i] == 0:
                 continue
             if d < 0:
-                factor = 1.0 / net.width[r] if net.width[r] > 0 else -1.0
+                factor = 1.0 / net.width[r] if net.width[r] > 0 else -1.0 / net.n_splits[r]
             else:
                 copies = net.entry_copies[net.entry[i]]
                 factor = (1.0 / copies if copies > 0 else -1.0) / n_prior_slots(net, d)

@@ -12,8 +12,8 @@ from pymc_spn.circuits.queries.column_laws import (
     QUANTILE_TOLERANCE,
     ColumnLaw,
     law_of_column,
-    path_to,
     raw_moments,
+    regions_of,
 )
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
@@ -238,8 +238,9 @@ class ColumnAnswers(ConditionedDraws):
         d = self._column_number("column", column)
         entries = self._schema.palette[d]
         families = list(dict.fromkeys(e.family for e in entries))
-        region = self._states.structure.leaf_region[d]
-        entry = self._states.digits[:, :, region].astype(np.int64)  # (S, N), -1 where missing
+        tree = self._states.structure
+        places = tree.leaf_region[tree.leaf_column == d]  # a row reaches one of them
+        entry = self._states.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
         observed = entry >= 0
         if not observed.any():
             raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
@@ -304,7 +305,7 @@ class ColumnAnswers(ConditionedDraws):
         values, index = self._rows_without(df, d)
         states = self._states
         events = spread_of(self._evidence)
-        path = path_to(states.structure, d)
+        path = regions_of(states.structure, d)
         per = None
         answer, ess, errors = [], [], []
         laws = []
@@ -315,7 +316,7 @@ class ColumnAnswers(ConditionedDraws):
         step = max(1, BLOCK_VALUES // (states.n_draws * width))
         for start in range(0, len(values), step):
             block = values[start : start + step]
-            coded, jacobian = states.schema.code(block), states.log_jacobian(block)
+            coded, jacobian = states.coded_rows(block), states.log_jacobian(block)
             logs = np.empty((states.n_draws, len(block)))
             part = np.empty((states.n_draws, len(block), *laws[0].shape[1:]))
             for s in range(states.n_draws):

@@ -31,7 +31,7 @@ def complete_rows(
     n, n_rows = chosen.shape
     if chosen.size == 0:
         return np.empty((n, n_rows, values.shape[1]))
-    coded = states.schema.code(values)
+    coded = states.coded_rows(values)
     which_row = np.broadcast_to(np.arange(n_rows), chosen.shape).ravel()
     order = np.lexsort((which_row, chosen.ravel()))
     draw, row = chosen.ravel()[order], np.ascontiguousarray(which_row[order])
@@ -49,7 +49,7 @@ def complete_rows(
         family[part] = net.entry_family[net.entry[leaves[part]]]
         for d in events:
             local = leaves_of_column(net, compiled, d)
-            at = leaves[part, d] - states.slots(net, d).start
+            at = np.searchsorted(states.slots(net, d), leaves[part, d])
             by_event[d].append(Leaves(local.family[at], local.parameters[at]))
     counts = (family == POISSON) & ~np.isnan(out)
     drawn = rng.poisson(out[counts])

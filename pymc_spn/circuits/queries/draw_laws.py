@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL
-from pymc_spn.circuits.queries.column_laws import ColumnLaw, path_to
+from pymc_spn.circuits.queries.column_laws import ColumnLaw
 from pymc_spn.circuits.queries.events import Events
 from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
@@ -43,50 +43,89 @@ class DrawLaws:
     def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
         self.states, self.tree, self.events = states, states.structure, events
         self.net = net = states.network(s)
-        coded = states.schema.code(row[None])[0]
+        coded = states.coded_rows(row[None])[0]
         self.share = shares_of(net, coded, *states.event_logs(net, events))
-        self._reach: dict[int, np.ndarray] = {}
+        self._leaves: dict[int, ColumnLaw] = {}
+        self._below: dict[tuple[int, int], np.ndarray] = {}
 
-    def reach(self, r: int) -> np.ndarray:
-        """Probability (children + 1,) of each child of a region, over all its nodes."""
-        if r not in self._reach:
-            above = np.ones(1) if r == 0 else self.reach(int(self.tree.parent[r]))
-            self._reach[r] = above @ self.share[r][: above.size]
-        return self._reach[r]
+    def parts_of(self, r: int) -> list[tuple[np.ndarray, list[int]]]:
+        """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
+        net = self.net
+        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
+        if net.n_splits[r] == 1:
+            return [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+        own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
+        return [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+
+    def holds(self, r: int, d: int) -> bool:
+        """Whether a region has the column."""
+        return bool(np.isin(d, self.tree.order[self.tree.begin[r] : self.tree.end[r]]))
 
     def below(self, r: int, d: int) -> np.ndarray:
-        """Probability (children of r + 1, leaves of column d + 1) of each leaf given the child of region r."""
-        path = path_to(self.tree, d).tolist()
-        regions = path[path.index(r) + 1 :]
-        out = self.share[regions[0]]
-        for q in regions[1:]:
-            out = out @ self.share[q]
+        """Probability (children of r + 1, leaves of column d) of each leaf given the child of region r."""
+        if (r, d) in self._below:
+            return self._below[r, d]
+        net = self.net
+        out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
+        if net.column[r] >= 0:
+            regions = net.leaf_region[net.source == d]
+            start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
+            at = np.arange(int(net.top[r]))
+            out[at, start + at] = 1.0
+        else:
+            for which, parts in self.parts_of(r):
+                q = next(q for q in parts if self.holds(q, d))
+                out[which] = self.share[q][which] @ self.below(q, d)
+        self._below[r, d] = out
         return out
 
     def leaves(self, d: int) -> ColumnLaw:
-        """The leaves of a column with their probabilities."""
-        leaves = leaves_of_column(self.net, self.states.compiled, d)
-        share = self.reach(int(self.tree.leaf_region[d]))[: leaves.family.size]
-        return ColumnLaw(leaves, share, np.zeros(1, np.int64), self.events.get(d))
+        """The leaves of a column at all its places, with their probabilities left at 1."""
+        if d not in self._leaves:
+            leaves = leaves_of_column(self.net, self.states.compiled, d)
+            one = np.ones(leaves.family.size)
+            self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
+        return self._leaves[d]
+
+    def place(self, d: int) -> tuple[int, np.ndarray]:
+        """Column at a place, and which of the column's leaves stand there."""
+        net = self.net
+        c = int(net.source[d])
+        regions = net.leaf_region[net.source == c]
+        start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == net.leaf_region[d])[0])]]))
+        return c, start + np.arange(int(net.top[net.leaf_region[d]]))
 
     def on_grid(self, d: int, grid: Grid) -> np.ndarray:
-        """Density or mass (leaves + 1, X) of each leaf of a column; the last row is no leaf."""
+        """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
         law = self.leaves(d)
-        out = np.zeros((law.share.size + 1, grid.x.size))
-        used = law.share > 0.0
-        small = ColumnLaw(type(law.leaves)(*(v[used] for v in law.leaves)), law.share[used], law.begin, law.event)
-        out[:-1][used] = np.exp(small.leaf_log_density(grid.x))
+        out = np.zeros((law.share.size, grid.x.size))
+        reached = (self.share[0][0] @ self.below(0, d)) > 0.0
+        some = type(law.leaves)(*(v[reached] for v in law.leaves))
+        out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
         return out
 
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
         """Joint density (X, Y) of two columns on their grids, from `on_grid`."""
-        r = meeting_region(self.tree, a, b)
-        first, second = self.below(r, a) @ on_a, self.below(r, b) @ on_b
-        return (first * self.reach(r)[:, None]).T @ second
+        total = np.zeros((on_a.shape[1], on_b.shape[1]))
+        waiting = [(0, self.share[0][0])]
+        while waiting:
+            r, reach = waiting.pop()
+            for which, parts in self.parts_of(r):
+                weight = reach[which]
+                if not weight.any():
+                    continue
+                p, q = (next(part for part in parts if self.holds(part, d)) for d in (a, b))
+                if p == q:
+                    waiting.append((p, weight @ self.share[p][which]))
+                    continue
+                first = (self.share[p][which] @ self.below(p, a)) @ on_a
+                second = (self.share[q][which] @ self.below(q, b)) @ on_b
+                total += (first * weight[:, None]).T @ second
+        return total
 
     def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
         """Density (X,) of a column on its grid."""
-        return self.reach(int(self.tree.leaf_region[d])) @ on_d
+        return (self.share[0][0] @ self.below(0, d)) @ on_d
 
 
 def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
@@ -96,12 +135,6 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
     shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
     ends = np.cumsum([n * m for n, m in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
-
-
-def meeting_region(tree: Any, a: int, b: int) -> int:
-    """Smallest region that holds both columns."""
-    first, second = path_to(tree, a).tolist(), set(path_to(tree, b).tolist())
-    return max(r for r in first if r in second)
 
 
 def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int) -> Grid:

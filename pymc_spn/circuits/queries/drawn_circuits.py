@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.leaves.families import FAMILIES
-from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column, posterior_of
+from pymc_spn.circuits.queries.leaf_predictives import leaves_at, posterior_of
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.tables import Table
@@ -71,10 +71,10 @@ class _Drawing:
         sizes = {c.name: len(p) for c, p in zip(schema.columns, self.palettes, strict=True)}
         finite = bool(np.all(tree.n_children > 0))
         self.every_copy = finite and tree.n_nodes(sizes) <= MAX_NODES
-        self.leaves = [leaves_of_column(self.net, states.compiled, d) for d in range(len(schema.columns))]
+        self.leaves = [leaves_at(self.net, states.compiled, d) for d in range(tree.leaf_column.size)]
         self.kind: list[int] = []
         self.below: list[list[int]] = []
-        self.leaf: list[tuple[int, int, int]] = []  # column, entry, slot
+        self.leaf: list[tuple[int, int, int]] = []  # place, entry, slot
         self.mass: list[list[float]] = []  # Dirichlet masses of a sum's children
         self.fresh: list[list[bool]] = []
         self.add_sum(0, 0)
@@ -113,16 +113,19 @@ class _Drawing:
                 mass += net.entry_share[entry]
                 yield self.leaf_builder(d, entry - net.entry_ptr[d], slot), mass, False
             else:
-                yield self.product_builder(r, slot), mass + net.share[r], False
+                yield self.product_builder(r, slot, int(net.edge_split[begin + slot])), mass + net.share[r], False
         if d < 0:
-            unoccupied = net.width[r] - len(slots)
+            # of several splits, one stands for all in a fresh child that stands for many: their densities agree
+            n_splits, unoccupied = int(net.n_splits[r]), int(net.width[r]) - len(slots)
+            used = [int(net.edge_split[begin + slot]) for slot in slots]
             if net.width[r] == 0:
-                yield self.product_builder(r, -1), float(net.mass[r]), True
+                yield self.product_builder(r, -1, 0), float(net.mass[r]), True
             elif unoccupied > 0 and self.every_copy:
-                for _ in range(unoccupied):
-                    yield self.product_builder(r, -1), float(net.share[r]), True
+                for s in range(n_splits):
+                    for _ in range(len(range(s, int(net.width[r]), n_splits)) - used.count(s)):
+                        yield self.product_builder(r, -1, s), float(net.share[r]), True
             elif unoccupied > 0:
-                yield self.product_builder(r, -1), float(unoccupied * net.share[r]), True
+                yield self.product_builder(r, -1, 0), float(unoccupied * net.share[r]), True
             return
         used = [int(net.entry[begin + slot]) for slot in slots]
         for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
@@ -139,18 +142,20 @@ class _Drawing:
     def leaf_builder(self, d: int, entry: int, slot: int) -> Any:
         return lambda: self.new(LEAF, (d, entry, slot))
 
-    def product_builder(self, r: int, slot: int) -> Any:
+    def product_builder(self, r: int, slot: int, split: int) -> Any:
         def build() -> int:
             at = self.new(PRODUCT)
             for q in self.net.parts[self.net.part_ptr[r] : self.net.part_ptr[r + 1]]:
-                self.below[at].append(self.add_sum(int(q), slot))
+                if self.net.split[q] == split:
+                    self.below[at].append(self.add_sum(int(q), slot))
             return at
 
         return build
 
     def finish(self, rng: np.random.Generator) -> DrawnCircuit:
         """Draw all weights and parameters and check the circuit."""
-        column, entry, slot = np.array(self.leaf, np.int64).T
+        place, entry, slot = np.array(self.leaf, np.int64).T
+        column = np.where(place >= 0, self.states.structure.leaf_column[place], -1)
         family = np.full(column.size, -1, np.int64)
         for i in np.flatnonzero(column >= 0):
             family[i] = self.families.index(self.palettes[column[i]][entry[i]])
@@ -167,7 +172,7 @@ class _Drawing:
         parameters = {}
         for name in self.families:
             nodes = circuit.leaves_of(name)
-            parameters[name] = self.draw_parameters(name, column[nodes], slot[nodes], rng)
+            parameters[name] = self.draw_parameters(name, place[nodes], slot[nodes], rng)
         record = self.states.record
         chain, draw = divmod(self.s, len(record.draws))
         return DrawnCircuit(
@@ -179,9 +184,9 @@ class _Drawing:
             record.draws[draw],
         )
 
-    def draw_parameters(self, name: str, column: Any, slot: Any, rng: np.random.Generator) -> np.ndarray:
+    def draw_parameters(self, name: str, place: Any, slot: Any, rng: np.random.Generator) -> np.ndarray:
         """Parameters (n, p) of the leaves of one family, levels padded with 0."""
-        rows = [self.leaves[d].parameters[i] for d, i in zip(column, slot, strict=True)]
+        rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
         if name == "categorical":
             out = np.zeros((len(rows), max(map(len, rows), default=0)))
             for i, alpha in enumerate(rows):
@@ -189,7 +194,7 @@ class _Drawing:
             return out
         if not rows:
             return np.zeros((0, 2 if name == "gaussian" else 1))
-        code = self.leaves[column[0]].family[slot[0]]
+        code = self.leaves[place[0]].family[slot[0]]
         return FAMILIES[name].draw_parameters(posterior_of(int(code), np.array(rows)), rng)
 
     def unoccupied_mass(self, circuit: Circuit, log_weights: np.ndarray) -> float:

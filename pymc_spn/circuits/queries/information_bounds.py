@@ -33,10 +33,12 @@ def entropy_bounds(laws: DrawLaws, grids: dict[int, Grid]) -> tuple[float, float
     for r in range(tree.n_regions - 1, -1, -1):
         share = laws.share[r]
         d = int(laws.net.column[r])
+        c, slots = laws.place(d) if d >= 0 else (-1, np.zeros(0, np.int64))
         if d < 0:
-            children = _product([nodes[int(q)] for q in tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]])
-        elif d in grids:
-            children = _leaves(laws.on_grid(d, grids[d]), grids[d].weight)
+            children = _by_split([(which, _product([nodes[q] for q in parts])) for which, parts in laws.parts_of(r)])
+        elif c in grids:
+            density = laws.on_grid(c, grids[c])[slots]
+            children = _leaves(np.concatenate([density, np.zeros((1, density.shape[1]))]), grids[c].weight)
         else:
             width = share.shape[1]
             zero, one = np.zeros(width), np.ones((width, width))
@@ -66,6 +68,19 @@ def _product(parts: list[Spread]) -> Spread:
         coefficient = coefficient * p.coefficient
         divergence = np.minimum(divergence + p.divergence, LARGE)
     return Spread(np.asarray(low), np.asarray(high), coefficient, divergence)
+
+
+def _by_split(groups: list[tuple[np.ndarray, Spread]]) -> Spread:
+    """Children with different splits: of two such nothing is known but the trivial bounds."""
+    if len(groups) == 1:
+        return groups[0][1]
+    n = groups[0][0].size
+    low, high, coefficient, divergence = np.zeros(n), np.zeros(n), np.ones((n, n)), np.full((n, n), LARGE)
+    for which, spread in groups:
+        low[which], high[which] = spread.low[which], spread.high[which]
+        pairs = np.ix_(which, which)
+        coefficient[pairs], divergence[pairs] = spread.coefficient[pairs], spread.divergence[pairs]
+    return Spread(low, high, coefficient, divergence)
 
 
 def _mixture(children: Spread, share: np.ndarray) -> Spread:
@@ -101,11 +116,15 @@ def divergence_bound(one: DrawLaws, other: DrawLaws, asked: set[int]) -> float:
         p, q = one.share[r], other.share[r]
         d = int(one.net.column[r])
         if d < 0:
-            children = sum((nodes[int(k)] for k in tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]), np.zeros(1))
+            children = np.zeros(p.shape[1])
+            for which, parts in one.parts_of(r):
+                children[which] = sum(nodes[k] for k in parts)[which]
         else:
             children = np.zeros(p.shape[1])
+            d, slots = one.place(d)
             if d in asked:
-                leaves = one.leaves(d).leaves
+                every = one.leaves(d).leaves
+                leaves = type(every)(*(v[slots] for v in every))
                 first = log_event(leaves, one.events[d]) if d in one.events else np.zeros(leaves.family.size)
                 second = log_event(leaves, other.events[d]) if d in other.events else np.zeros(leaves.family.size)
                 inside = d not in other.events or (d in one.events and _within(one.events[d], other.events[d]))

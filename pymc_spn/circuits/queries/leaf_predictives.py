@@ -54,18 +54,26 @@ class Leaves(NamedTuple):
     parameters: np.ndarray
 
 
-def leaves_of_column(net: Any, compiled: Any, d: int) -> Leaves:
-    """All leaf slots of a column, the prior slots first."""
-    r = net.leaf_region[d]
+def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
+    """All leaf slots of a column, place by place."""
+    places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
+    if len(places) == 1:
+        return places[0]
+    return Leaves(np.concatenate([p.family for p in places]), np.concatenate([p.parameters for p in places]))
+
+
+def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
+    """All leaf slots at place d of a column, the prior slots first."""
+    r, c = net.leaf_region[d], net.source[d]
     slots = slice(net.begin[r], net.begin[r] + net.top[r])
     entry = net.entry[slots]
     family, prior, n = net.entry_family[entry], net.prior[entry], net.edge_count[slots].astype(np.float64)
-    if compiled.n_levels[d] > 0:
+    if compiled.n_levels[c] > 0:
         at = net.level_begin[d]
         counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
         return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
     s1, s2 = net.s1[slots], net.s2[slots]
-    centre, scale = compiled.centre[d], compiled.scale[d]
+    centre, scale = compiled.centre[c], compiled.scale[c]
     out = np.zeros((entry.size, 4))
     g, x, p = family == GAUSSIAN, family == EXPONENTIAL, family == POISSON
     mu0, rho0, a0, b0 = prior[g].T

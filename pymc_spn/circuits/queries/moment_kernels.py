@@ -4,21 +4,35 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.occupancy import FRESH, free_entry_mass, free_mass
+from pymc_spn.circuits.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
 from pymc_spn.circuits.queries.predictive_kernels import prior_slot_mass, relative_value
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
 
+def positions_in_parent(structure):
+    """Where each column of each region stands among those of its parent region, all regions one after another."""
+    held = [structure.order[a:b] for a, b in zip(structure.begin, structure.end, strict=True)]
+    place = np.zeros(len(structure.columns), np.int64)
+    positions = [place[held[0]]]
+    for r in range(1, len(held)):
+        above = held[structure.parent[r]]
+        place[above] = np.arange(above.size)
+        positions.append(place[held[r]])
+    return np.concatenate(positions)
+
+
 @kernel
-def moments(net, begin, end, order, logs, leaf_mean, leaf_variance, with_covariance):
+def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, with_covariance):
     """Mean and covariance of a row given what `evaluate_row` has seen of it.
 
     Parameters
     ----------
     net : Network
         As `evaluate_row` left it.
-    begin, end, order
+    begin, size, order
         Of the region tree.
+    position : int64
+        From `positions_in_parent`.
     logs : bool
         What `evaluate_row` returned.
     leaf_mean, leaf_variance : (L,) float64
@@ -32,7 +46,8 @@ def moments(net, begin, end, order, logs, leaf_mean, leaf_variance, with_covaria
         Empty if not wanted. By the law of total covariance at every sum node: nothing cancels.
     """
     n_regions = net.parent.size
-    size = end - begin
+    n_columns = size[0]
+    position_at = np.cumsum(size) - size
     n_nodes = np.ones(n_regions, np.int64)
     for r in range(1, n_regions):
         n_nodes[r] = net.top[net.parent[r]]
@@ -41,16 +56,16 @@ def moments(net, begin, end, order, logs, leaf_mean, leaf_variance, with_covaria
     second = n_nodes * size * size if with_covariance else np.zeros(n_regions, np.int64)
     cov_at = np.cumsum(second) - second
     node_cov = np.zeros(second.sum())
-    empty_mean = np.zeros(order.size)  # by position in `order`, like all moments until the end
-    empty_variance = np.zeros(order.size)
-    edge_mean = np.zeros(order.size)
+    empty_mean = np.zeros(n_columns)
+    empty_variance = np.zeros(n_columns)
+    edge_mean = np.zeros(n_columns)  # by position in the region, like all moments of nodes
     for r in range(n_regions - 1, -1, -1):
         d = net.column[r]
         m = size[r]
         first = begin[r]
         slots = net.begin[r]
         if d >= 0:
-            empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, first)
+            empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, order[first])
         for node in range(n_nodes[r]):
             k = net.node_begin[r] + node
             total = net.node_count[k] + net.mass[r]
@@ -72,13 +87,15 @@ def moments(net, begin, end, order, logs, leaf_mean, leaf_variance, with_covaria
                         for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
                             q = net.parts[j]
                             mq = size[q]
-                            at = begin[q] - first
+                            if not reaches(net, q, slot):
+                                continue
+                            at = position[position_at[q] : position_at[q] + mq]
                             for a in range(mq):
-                                edge_mean[at + a] = node_mean[mean_at[q] + slot * mq + a]
+                                edge_mean[at[a]] = node_mean[mean_at[q] + slot * mq + a]
                                 if sweep == 1 and share > 0.0:
                                     for b in range(mq):
                                         below = node_cov[cov_at[q] + (slot * mq + a) * mq + b]
-                                        cov[(at + a) * m + at + b] += share * below
+                                        cov[at[a] * m + at[b]] += share * below
                         add_share(sweep, share, edge_mean, mean, cov)
                     slot = net.following[i]
                 if d >= 0:
@@ -95,14 +112,14 @@ def moments(net, begin, end, order, logs, leaf_mean, leaf_variance, with_covaria
                         value = net.empty_value[r]
                         share *= math.exp(value - net.node_value[k]) if logs else value
                     for a in range(m):
-                        edge_mean[a] = empty_mean[first + a]
+                        edge_mean[a] = empty_mean[order[first + a]]
                         if sweep == 1 and share > 0.0:
-                            cov[a * m + a] += share * empty_variance[first + a]
+                            cov[a * m + a] += share * empty_variance[order[first + a]]
                     add_share(sweep, share, edge_mean, mean, cov)
-    mean = np.empty(order.size)
-    for a in range(order.size):
+    mean = np.empty(n_columns)
+    for a in range(n_columns):
         mean[order[a]] = node_mean[mean_at[0] + a]
-    side = order.size if with_covariance else 0
+    side = n_columns if with_covariance else 0
     covariance = np.empty((side, side))
     for a in range(side):
         for b in range(side):

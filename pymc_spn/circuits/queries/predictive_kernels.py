@@ -16,17 +16,20 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
     exponentiate,
     gaussian_posterior,
     log_predictive,
-    subtract_largest,
+    shift_column,
 )
 from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, VECTOR
 from pymc_spn.circuits.gibbs.occupancy import (
     FRESH,
+    MISSING,
     attach,
     detach,
+    draw_split,
     free_entry_mass,
     free_mass,
     mark_missing,
     new_edge,
+    reaches,
 )
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -40,10 +43,10 @@ def evaluate_row(net, y, event, event_log):
     Parameters
     ----------
     net : Network
-    y : (D,) float64
-        Coded row; NaN where there is no point.
-    event : (D,) bool
-        Columns with an event; it is used where ``y`` is NaN.
+    y : (P,) float64
+        Coded row, a value for each place of its column (`network`); NaN where there is no point.
+    event : (P,) bool
+        Places of columns with an event; it is used where ``y`` is NaN.
     event_log : (L,) float64
         Log probability of the event in each leaf slot.
 
@@ -65,18 +68,21 @@ def evaluate_row(net, y, event, event_log):
             by_hand = True
     shift = evaluate_leaves(net, y)
     if by_hand:
-        for d in range(y.size):
-            r = net.leaf_region[d]
-            is_event = event[d] and np.isnan(y[d])
-            if not net.missing[r] or not (is_event or y[d] == y[d]):
+        for c in range(net.place_ptr.size - 1):
+            first = net.place_ptr[c]
+            is_event = event[first] and np.isnan(y[first])
+            if not net.missing[net.leaf_region[first]] or not (is_event or y[first] == y[first]):
                 continue
-            net.missing[r] = False
-            begin = net.begin[r]
-            end = begin + net.top[r]
-            for i in range(begin, end):
-                net.log_value[i] = event_log[i] if is_event else log_predictive(net, d, i, y[d])
-            shift += subtract_largest(net.log_value[begin:end], net.scaled[begin:end])
-            exponentiate(net.scaled[begin:end], net.value[begin:end])
+            for d in range(first, net.place_ptr[c + 1]):
+                r = net.leaf_region[d]
+                net.missing[r] = False
+                for i in range(net.begin[r], net.begin[r] + net.top[r]):
+                    net.log_value[i] = event_log[i] if is_event else log_predictive(net, d, i, y[d])
+            shift += shift_column(net, c)
+            for d in range(first, net.place_ptr[c + 1]):
+                begin = net.begin[net.leaf_region[d]]
+                end = begin + net.top[net.leaf_region[d]]
+                exponentiate(net.scaled[begin:end], net.value[begin:end])
         for r in range(net.parent.size - 1, -1, -1):
             if net.column[r] < 0:
                 every = True
@@ -109,23 +115,23 @@ def is_outside(net, d, y):
 
 @bare_kernel
 def log_density_of_rows(net, y, event, event_log, out):
-    """Log predictive (M,) of coded rows (M, D), each by itself; see `evaluate_row`."""
+    """Log predictive (M,) of coded rows (M, P), each by itself; see `evaluate_row`."""
     for n in range(y.shape[0]):
         out[n] = evaluate_row(net, y[n], event, event_log)[0]
 
 
 @bare_kernel
-def leave_one_out(net, y, slots, entries, event, event_log, out):
+def leave_one_out(net, y, slots, options, event, event_log, out):
     """Log predictive of each training row given the others: it is taken out, evaluated and put back.
 
     Parameters
     ----------
     net : Network
         Holds the rows; the same afterwards.
-    y : (N, D) float64
+    y : (N, P) float64
     slots : (N, R) int32
-    entries : (N, D) int32
-        Palette entry of each row's leaf, local to the column.
+    options : (N, R) int32
+        Split of each row's product, palette entry of its leaf.
     event, event_log
         No event: False and anything.
     out : (N,) float64
@@ -138,10 +144,9 @@ def leave_one_out(net, y, slots, entries, event, event_log, out):
         out[n] = evaluate_row(net, y[n], event, event_log)[0]
         for r in range(row.size):
             if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
-                d = net.column[r]
                 node = row[net.parent[r]] if r > 0 else 0
                 # the slot was freed last in its region, so it is the one that comes back
-                row[r] = new_edge(net, r, node, net.entry_ptr[d] + entries[n, d] if d >= 0 else 0)
+                row[r] = new_edge(net, r, node, options[n, r])
         attach(net, y[n], row)
 
 
@@ -153,7 +158,7 @@ def draw_rows(rng, net, y, which, event, event_log, values, leaves):
     ----------
     rng : numpy.random.Generator
     net : Network
-    y : (M, D) float64
+    y : (M, P) float64
         Coded rows, NaN in the cells to be drawn.
     which : (K,) int64
         Row that each draw completes; equal ones stand together.
@@ -169,22 +174,38 @@ def draw_rows(rng, net, y, which, event, event_log, values, leaves):
         row = y[which[k]]
         if k == 0 or which[k] != which[k - 1]:
             logs = evaluate_row(net, row, event, event_log)[1]
-        draw_tree(rng, net, logs, leaves[k])
+        draw_tree(rng, net, logs)
         for d in range(row.size):
+            r = net.leaf_region[d]
+            if net.new[r] == MISSING:
+                continue
+            c = net.source[d]
+            leaves[k, c] = net.begin[r] + net.new[r]
             if np.isnan(row[d]) and not event[d]:
-                values[k, d] = draw_value(rng, net, d, leaves[k, d])
+                values[k, c] = draw_value(rng, net, d, leaves[k, c])
 
 
 @bare_kernel
-def draw_tree(rng, net, logs, leaves):
-    """Draw an induced tree top-down from the current values; an unoccupied leaf is its prior slot."""
+def draw_tree(rng, net, logs):
+    """Draw an induced tree into ``net.new`` from the current values, columns without a point included.
+
+    Of an unoccupied leaf it is the prior slot, of an unoccupied product of split s FRESH - s; MISSING off the tree.
+    """
+    following = 0
     for r in range(net.parent.size):
+        if r < following:
+            continue
         d = net.column[r]
         begin = net.begin[r]
         node = net.new[net.parent[r]] if r > 0 else 0
+        following = r + 1
+        if r > 0 and not reaches(net, r, node):
+            following = net.subtree_end[r]
+            net.new[r:following] = MISSING
+            continue
         chosen = FRESH
         last = FRESH
-        if node != FRESH:
+        if node >= 0:
             k = net.node_begin[r] + node
             u = rng.random() * (net.node_count[k] + net.mass[r])
             if not net.missing[r] and not logs:
@@ -198,19 +219,15 @@ def draw_tree(rng, net, logs, leaves):
                     break
                 slot = net.following[begin + slot]
         if chosen == FRESH:
-            if d < 0:
-                # with every child occupied, a rest of u is rounding and belongs to the last child
-                chosen = last if node != FRESH and free_mass(net, r, node) == 0.0 else FRESH
-            else:
+            # with every child occupied, a rest of u is rounding and belongs to the last child
+            if d >= 0:
                 chosen = draw_prior_slot(rng, net, d, node, logs)
-                if chosen == FRESH:
-                    chosen = last
-                net.new[r] = chosen
-                leaves[d] = begin + chosen
-                continue
+                chosen = last if chosen == FRESH else chosen
+            elif node >= 0 and free_mass(net, r, node) == 0.0:
+                chosen = last
+            else:
+                chosen -= draw_split(rng, net, r, max(node, -1), FRESH)
         net.new[r] = chosen
-        if d >= 0:
-            leaves[d] = begin + chosen
 
 
 @bare_kernel
@@ -244,7 +261,7 @@ def draw_prior_slot(rng, net, d, node, logs):
 
 @bare_kernel
 def prior_slot_mass(net, r, d, e, node, logs):
-    mass = net.entry_mass[e] if node == FRESH else free_entry_mass(net, d, e, node)
+    mass = net.entry_mass[e] if node <= FRESH else free_entry_mass(net, d, e, node)
     if net.missing[r]:
         return mass
     v = net.value[net.begin[r] + e - net.entry_ptr[d]]

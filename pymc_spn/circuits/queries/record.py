@@ -41,7 +41,7 @@ def digits_dtype(structure: Any, palette: Any, n_rows: int) -> np.dtype:
         Sets the largest label of an infinite node.
     """
     n_entries = np.ones(structure.n_regions, np.int64)
-    n_entries[structure.leaf_region] = np.diff(palette.entry_ptr)
+    n_entries[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
     width = np.where(structure.n_children > 0, np.maximum(structure.n_children, n_entries), n_rows * n_entries)
     largest = int(width.max()) - 1
     return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(t).max)

@@ -6,17 +6,18 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import tight_capacity
 from pymc_spn.circuits.gibbs.occupancy import rebuild
-from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.queries import predictive_kernels
 from pymc_spn.circuits.queries.leaf_predictives import leaf_moments, leaves_of_column, log_event
-from pymc_spn.circuits.queries.moment_kernels import moments
+from pymc_spn.circuits.queries.moment_kernels import moments, positions_in_parent
 from pymc_spn.circuits.queries.record import Record
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 SHARED = (
-    "parent", "part_ptr", "parts", "subtree_end", "column", "leaf_region", "size", "width", "entry_ptr",
-    "entry_family", "entry_copies", "column_kind", "n_levels", "offset", "half_step",
+    "parent", "part_ptr", "parts", "subtree_end", "split", "n_splits", "column", "leaf_region", "source", "place_ptr",
+    "size", "width", "entry_ptr", "entry_source", "entry_family", "entry_copies", "column_kind", "n_levels", "offset",
+    "half_step",
 )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ class RecordedStates:
         # capacities depend on earlier draws, and with them which leaves share a vector instruction
         sampler._resize(tight_capacity(sampler.net))
         labels = np.ascontiguousarray(self.digits[s], np.int32)
-        rebuild(sampler.net, self.coded, labels, sampler.entries, sampler.slots)
+        rebuild(sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
         return sampler
 
     def network(self, s: int) -> Any:
@@ -71,17 +72,21 @@ class RecordedStates:
         return net
 
     def event_logs(self, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Which columns have an event, and its log probability in every leaf slot."""
-        flags, logs = np.zeros(len(self.structure.columns), np.bool_), np.zeros(net.entry.size)
+        """Which places have a column with an event, and its log probability in every leaf slot."""
+        flags, logs = np.zeros(net.source.size, np.bool_), np.zeros(net.entry.size)
         for d, event in events.items():
-            flags[d] = True
+            flags[net.source == d] = True
             logs[self.slots(net, d)] = log_event(leaves_of_column(net, self.compiled, d), event)
         return flags, logs
 
-    def slots(self, net: Any, d: int) -> slice:
-        """Leaf slots of a column."""
-        r = net.leaf_region[d]
-        return slice(int(net.begin[r]), int(net.begin[r] + net.top[r]))
+    def slots(self, net: Any, d: int) -> np.ndarray:
+        """Leaf slots of a column at all its places, ascending, as in `leaves_of_column`."""
+        regions = net.leaf_region[net.source == d]
+        return np.concatenate([np.arange(net.begin[r], net.begin[r] + net.top[r]) for r in regions])
+
+    def coded_rows(self, values: np.ndarray) -> np.ndarray:
+        """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
+        return place_columns(self.structure, self.schema.code(values))
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
         """Log density (M,) of the coding of each row's points."""
@@ -89,7 +94,7 @@ class RecordedStates:
 
     def log_densities(self, values: np.ndarray, events: dict[int, Any]) -> np.ndarray:
         """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events."""
-        coded = self.schema.code(values)
+        coded = self.coded_rows(values)
         out = np.empty((self.n_draws, len(values)))
         for s in range(self.n_draws):
             net = self.network(s)
@@ -99,10 +104,11 @@ class RecordedStates:
     def leave_one_out(self) -> np.ndarray:
         """Log predictive (S, N) of each training row given the others."""
         out = np.empty((self.n_draws, len(self.coded)))
-        no_event = np.zeros(len(self.structure.columns), np.bool_), np.zeros(1)
+        no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
         for s in range(self.n_draws):
             sampler = self.load(s)
-            predictive_kernels.leave_one_out(sampler.net, self.coded, sampler.slots, sampler.entries, *no_event, out[s])
+            rows = (sampler.coded, sampler.slots, sampler.options)
+            predictive_kernels.leave_one_out(sampler.net, *rows, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
 
     def moments(
@@ -110,10 +116,11 @@ class RecordedStates:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Means (S, D) and, if asked, covariances (S, D, D) given points (D,) and events; 0 if not wanted."""
         n_columns = len(self.structure.columns)
-        coded = self.schema.code(row[None])[0]
+        coded = self.coded_rows(row[None])[0]
         means = np.empty((self.n_draws, n_columns))
         covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
         tree = self.structure
+        position = positions_in_parent(tree)
         for s in range(self.n_draws):
             net = self.network(s)
             logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(net, events))[1]
@@ -126,6 +133,6 @@ class RecordedStates:
                     leaves = leaves_of_column(net, self.compiled, d)
                     leaf_mean[at], leaf_variance[at] = leaf_moments(leaves, events.get(d))
             means[s], covariances[s] = moments(
-                net, tree.begin, tree.end, tree.order, logs, leaf_mean, leaf_variance, covariance
+                net, tree.begin, tree.size, tree.order, position, logs, leaf_mean, leaf_variance, covariance
             )
         return means, covariances

@@ -201,7 +201,7 @@ class RowAnswers(InformationAnswers):
             index, n_rows = table.index, len(values)
             together = np.zeros((n_rows, n_rows))
             each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
-            coded = states.schema.code(values)
+            coded = states.coded_rows(values)
             events = spread_of(self._evidence)
             for s in range(states.n_draws):
                 net = states.network(s)

@@ -10,8 +10,8 @@ from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
 
 @bare_kernel
-def node_shares(net, r, node, logs, out):
-    """Add to ``out`` the probability of each child of a sum node given what `evaluate_row` has seen.
+def node_shares(net, r, node, logs, out, weight):
+    """Add to ``out`` a weight times the probability of each child of a sum node given what `evaluate_row` has seen.
 
     Parameters
     ----------
@@ -24,20 +24,21 @@ def node_shares(net, r, node, logs, out):
     out : (top + 1,) float64
         Children by slot; the last entry stands for all unoccupied children of an inner region and is not used
         in a univariate one, where an unoccupied leaf is its prior slot.
+    weight : float
     """
     d = net.column[r]
     begin = net.begin[r]
     last = out.size - 1
-    if node == FRESH or net.node_first[net.node_begin[r] + node] < 0:
+    if node <= FRESH or net.node_first[net.node_begin[r] + node] < 0:
         # also a node whose rows are all missing below: it has no children yet
         if d < 0:
-            out[last] = 1.0
+            out[last] += weight
             return
         total = 0.0
         for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
             total += prior_slot_mass(net, r, d, e, FRESH, logs)
         for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-            out[e - net.entry_ptr[d]] += prior_slot_mass(net, r, d, e, FRESH, logs) / total
+            out[e - net.entry_ptr[d]] += weight * prior_slot_mass(net, r, d, e, FRESH, logs) / total
         return
     k = net.node_begin[r] + node
     total = net.node_count[k] + net.mass[r]
@@ -46,10 +47,10 @@ def node_shares(net, r, node, logs, out):
     slot = net.node_first[k]
     while slot >= 0:
         i = begin + slot
-        out[slot] += net.weight[i] * relative_value(net, r, i, k, logs) / total
+        out[slot] += weight * net.weight[i] * relative_value(net, r, i, k, logs) / total
         slot = net.following[i]
     if d < 0:
-        share = free_mass(net, r, node) / total
+        share = weight * free_mass(net, r, node) / total
         if not net.missing[r]:
             value = net.empty_value[r]
             share *= math.exp(value - net.node_value[k]) if logs else value
@@ -57,7 +58,7 @@ def node_shares(net, r, node, logs, out):
         return
     for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
         local = e - net.entry_ptr[d]
-        out[local] += free_entry_mass(net, d, e, node) * relative_value(net, r, begin + local, k, logs) / total
+        out[local] += weight * free_entry_mass(net, d, e, node) * relative_value(net, r, begin + local, k, logs) / total
 
 
 @kernel
@@ -67,7 +68,7 @@ def all_shares(net, y, event, event_log):
     Parameters
     ----------
     net : Network
-    y : (D,) float64
+    y : (P,) float64
         Coded row, NaN where there is no point.
     event, event_log
         As in `evaluate_row`.
@@ -89,52 +90,69 @@ def all_shares(net, y, event, event_log):
         n_nodes = net.top[net.parent[r]] if r > 0 else 1
         width = net.top[r] + 1
         for node in range(n_nodes + 1):
-            node_shares(net, r, node if node < n_nodes else FRESH, logs, flat[at : at + width])
+            node_shares(net, r, node if node < n_nodes else FRESH, logs, flat[at : at + width], 1.0)
             at += width
     return flat
 
 
 @kernel
-def column_shares(net, y, event, event_log, path, log_density, out):
+def column_shares(net, y, event, event_log, regions, log_density, out):
     """Probability of each leaf of one column for rows, given what is known of each.
 
     Parameters
     ----------
     net : Network
-    y : (M, D) float64
+    y : (M, P) float64
         Coded rows, NaN where there is no point.
     event, event_log
         As in `evaluate_row`.
-    path : (k,) int64
-        Regions from the root down to the one that holds the column alone.
+    regions : (k,) int64
+        All regions that hold the column, in preorder; or the root alone.
     log_density : (M,) float64
         Out: log predictive of each row in coded units.
-    out : (M, top) float64
-        Out: probabilities of the leaf slots.
+    out : (M, L) float64
+        Out: probabilities of the leaf slots of the column, place by place. With the root alone, those of its
+        children, unoccupied ones last.
     """
-    widest = 0
-    for r in path:
-        widest = max(widest, net.top[r] + 1)
-    above = np.zeros(widest)
-    below = np.zeros(widest)
-    child = np.zeros(widest)
+    n_regions = net.parent.size
+    start = np.full(n_regions, -1, np.int64)
+    size = 0
+    for r in regions:
+        start[r] = size
+        size += net.top[r] + 1
+    share = np.zeros(size)
     for n in range(y.shape[0]):
         log_density[n], logs = evaluate_row(net, y[n], event, event_log)
-        above[:] = 0.0
-        above[0] = 1.0
-        n_nodes = 1
-        for r in path:
+        share[:] = 0.0
+        at = 0
+        for r in regions:
             m = net.top[r] + 1
-            below[:m] = 0.0
-            for node in range(n_nodes + 1 if r > 0 else 1):
-                if above[node] == 0.0:
-                    continue
-                child[:m] = 0.0
-                node_shares(net, r, FRESH if node == n_nodes else node, logs, child[:m])
-                for i in range(m):
-                    below[i] += above[node] * child[i]
-            above[:m] = below[:m]
-            above[m:] = 0.0
-            n_nodes = net.top[r]
-        for i in range(out.shape[1]):
-            out[n, i] = above[i]
+            own = share[start[r] : start[r] + m]
+            if r == 0:
+                node_shares(net, r, 0, logs, own, 1.0)
+            else:
+                above = net.parent[r]
+                n_nodes = net.top[above]
+                for node in range(n_nodes + 1):
+                    weight = share[start[above] + node]
+                    if weight == 0.0 or not leads_to(net, r, node):
+                        continue
+                    node_shares(net, r, node if node < n_nodes else FRESH, logs, own, weight)
+            if net.column[r] >= 0 or regions.size == 1:
+                width = m if net.column[r] < 0 else m - 1
+                for i in range(width):
+                    out[n, at + i] = own[i]
+                at += width
+
+
+@bare_kernel
+def leads_to(net, r, edge):
+    """Whether an edge of the parent region, the unoccupied ones last, leads to region ``r``.
+
+    An unoccupied product has the same value whatever its split, so that one split stands for all.
+    """
+    above = net.parent[r]
+    if net.n_splits[above] == 1:
+        return True
+    split = net.edge_split[net.begin[above] + edge] if edge < net.top[above] else 0
+    return split == net.split[r]

@@ -25,7 +25,7 @@ from pymc_spn.circuits.queries.box_kernels import (
     Tape,
 )
 from pymc_spn.circuits.queries.draw_laws import shares_of
-from pymc_spn.circuits.queries.leaf_predictives import by_family, leaves_of_column
+from pymc_spn.circuits.queries.leaf_predictives import by_family, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
@@ -173,7 +173,7 @@ def tape_of_draws(
 def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any, unasked: Any) -> int:
     """Root of one draw's network, all its occupied nodes, and one unoccupied node for each region."""
     net, tree = states.network(s), states.structure
-    nothing = np.full(len(tree.columns), np.nan)
+    nothing = np.full(net.source.size, np.nan)
     flags = np.zeros(nothing.size, np.bool_)
     shares = shares_of(net, nothing, flags, np.zeros(1))
     nodes: dict[int, list[int]] = {}  # of each region, by number, the unoccupied one last
@@ -184,12 +184,13 @@ def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any,
         if d >= 0:
             children = _leaves_of_draw(builder, states, net, d, reached, points, unasked)
         else:
-            parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]
-            width = share.shape[1]
-            at = [*range(width - 1), -1]
-            children = [
-                builder.product([nodes[int(q)][at[i]] for q in parts]) if reached[i] else -1 for i in range(width)
-            ]
+            parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]].tolist()
+            last = share.shape[1] - 1  # unoccupied children, for which the first split stands
+            children = []
+            for i in range(last + 1):
+                split = net.edge_split[net.begin[r] + i] if i < last and net.n_splits[r] > 1 else 0
+                below = [nodes[q][i] for q in parts if net.split[q] == split]
+                children.append(builder.product(below) if reached[i] else -1)
         nodes[r] = []
         for row in share if r > 0 else share[:1]:
             used = np.flatnonzero(row)
@@ -201,10 +202,11 @@ def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any,
 def _leaves_of_draw(
     builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: Any, points: Any, unasked: Any
 ) -> list[int]:
-    """A tape node for each leaf slot that is reached."""
+    """A tape node for each leaf slot at place d that is reached."""
     from pymc_spn.circuits.queries.leaf_predictives import FAMILY, log_event
 
-    leaves = leaves_of_column(net, states.compiled, d)
+    leaves = leaves_at(net, states.compiled, d)
+    d = int(net.source[d])
     out = [-1] * reached.size
     if d in points or d in unasked:
         logs = np.zeros(leaves.family.size)

@@ -40,9 +40,13 @@ def explicit_circuit(tree: RegionTree, leaves: Mapping[str, Sequence[Any]], max_
         children.append(np.arange(below.start, below.stop))
         parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]
         if parts.size:
-            kind[below], n_edges[below] = PRODUCT, parts.size
-            # (n_products, n_parts): product j holds copy j of every part
-            children.append((np.arange(copies[r] * width[r])[:, None] + first[parts]).ravel())
+            copy, c = np.divmod(np.arange(copies[r] * width[r]), width[r])
+            split = tree.split[parts]
+            taken = split == (c % tree.n_splits[r])[:, None]  # (n_products, n_parts)
+            uses = np.array([tree.edges_to(int(q), width) for q in parts])
+            below_part = copy[:, None] * uses + (c // tree.n_splits[r])[:, None] + first[parts]
+            kind[below], n_edges[below] = PRODUCT, taken.sum(axis=1)
+            children.append(below_part[taken])
         else:
             column = int(tree.order[tree.begin[r]])
             cycle = np.resize([families.index(f) for f in palettes[column]], width[r])

@@ -1,31 +1,36 @@
 """Region trees: which columns are split where, and how many children each sum node has."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
-from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order, is_int
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit
 
 JSON_FORMAT = "region_tree/1"
+ARRAYS = ("order", "begin", "end", "parent", "n_children", "split")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegionTree:
-    """A recursive split of the columns, shared by all products of a region.
+    """A recursive split of the columns, shared by all products of a region or by some of them.
 
-    A region is a set of columns. Every sum node of a region with several columns has products as
-    children, and every such product splits the region alike, into its parts; a sum node of a region
-    with one column (a univariate region) has leaves as children. The sum nodes of one region are thus
-    exchangeable copies, and the tree of regions, small and independent of the width, is all there is
-    to say. Build one with `complete_tree` or `skewed_tree`.
+    A region is a set of columns at one place of the tree. The sum nodes of a region with several columns
+    have products as children, and each product splits the region into parts, which are regions again; a
+    sum node of a region with one column (a univariate region) has leaves as children. The sum nodes of
+    one region are exchangeable copies, and the tree of regions, which does not grow with the width, is
+    all there is to say.
+
+    Mostly, all products of a region split alike. A region may also have A *splits*, each with parts of
+    its own: then child c of a sum node uses split ``c % A``, and a new child of an infinite node draws
+    its split uniformly. With as many splits as children every product has its own split; a split may
+    also have a single part, which is another tree over the same columns. Build a tree with
+    `complete_tree` or `skewed_tree`.
 
     Regions are numbered in depth-first preorder: a part has a larger number than its region, and the
     subtree of region ``r`` is the contiguous range ``r .. subtree_end[r] - 1``.
@@ -34,23 +39,29 @@ class RegionTree:
     ----------
     columns : sequence of str or Column
         The D columns, with distinct names.
-    order : (D,) int64
-        The columns in the order in which regions slice them, a permutation of 0..D-1.
+    order : (M,) int64
+        The columns as regions slice them: a permutation of 0..D-1, and behind it the columns as other splits
+        order them.
     begin, end : (R,) int64
         Region ``r`` holds the columns ``order[begin[r]:end[r]]``.
     parent : (R,) int64
         Region of which this one is a part, -1 at the root (region 0).
     n_children : (R,) int64
         Children of each sum node of the region, 0 for infinitely many.
+    split : (R,) int64, optional
+        Split of its parent to which the region belongs, 0, 1, ...; by default 0: all products split alike.
 
     Attributes
     ----------
     part_ptr, parts : (R + 1,) and (R - 1,) int64
-        The parts of region ``r`` are ``parts[part_ptr[r]:part_ptr[r + 1]]``, in column order.
+        The parts of region ``r`` are ``parts[part_ptr[r]:part_ptr[r + 1]]``, those of its first split first.
+    n_splits : (R,) int64
+        Splits of the region; 1 where all products split alike, and in univariate regions.
     depth : (R,) int64
         Splits above the region, 0 at the root.
-    leaf_region : (D,) int64
-        The univariate region of each column.
+    leaf_region, leaf_column : (P,) int64
+        The univariate regions and their columns, sorted by column. Without alternative splits each column has
+        one, P = D, and ``leaf_region[d]`` is the univariate region of column d.
     subtree_end : (R,) int64
         One past the last region of the subtree.
 
@@ -66,25 +77,33 @@ class RegionTree:
     end: np.ndarray
     parent: np.ndarray
     n_children: np.ndarray
+    split: Any = None
     part_ptr: np.ndarray = field(init=False)
     parts: np.ndarray = field(init=False)
+    n_splits: np.ndarray = field(init=False)
     depth: np.ndarray = field(init=False)
     leaf_region: np.ndarray = field(init=False)
+    leaf_column: np.ndarray = field(init=False)
     subtree_end: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
         put("columns", checked_columns(self.columns))
-        for name in ("order", "begin", "end", "parent", "n_children"):
+        if self.split is None:
+            put("split", np.zeros(np.size(self.parent), np.int64))
+        for name in ARRAYS:
             put(name, read_only(name, getattr(self, name)))
         n_columns, n_regions = len(self.columns), self.parent.size
-        for name in ("begin", "end", "n_children"):
+        for name in ("begin", "end", "n_children", "split"):
             if getattr(self, name).size != n_regions:
                 raise ValueError(
                     f"{name} must have one entry per region ({n_regions}, from parent), got {getattr(self, name).size}"
                 )
-        if not np.array_equal(np.sort(self.order), np.arange(n_columns)):
-            raise ValueError(f"order must be a permutation of 0..{n_columns - 1}, got {self.order.tolist()}")
+        if not np.array_equal(np.sort(self.order[:n_columns]), np.arange(n_columns)):
+            start = "" if self.order.size <= n_columns else f"start with {n_columns} columns that "
+            raise ValueError(f"order must {start}be a permutation of 0..{n_columns - 1}, got {self.order.tolist()}")
+        if self.order.min() < 0 or self.order.max() >= n_columns:
+            raise ValueError(f"order must hold columns 0..{n_columns - 1}, got {self.order.tolist()}")
         if n_regions == 0 or self.parent[0] != -1:
             raise ValueError("parent must start with the root, parent[0] = -1")
         if self.begin[0] != 0 or self.end[0] != n_columns:
@@ -102,7 +121,7 @@ class RegionTree:
         counts = np.bincount(self.parent[1:], minlength=n_regions)
         put("part_ptr", read_only("part_ptr", np.concatenate([[0], np.cumsum(counts)])))
         put("parts", read_only("parts", 1 + np.argsort(self.parent[1:], kind="stable")))
-        self._check_splits()
+        put("n_splits", read_only("n_splits", self._checked_splits()))
         depth = np.zeros(n_regions, dtype=np.int64)
         subtree_end = region_ids + 1
         for r in range(1, n_regions):
@@ -110,45 +129,66 @@ class RegionTree:
         for r in range(n_regions - 1, 0, -1):
             above = self.parent[r]
             subtree_end[above] = max(subtree_end[above], subtree_end[r])
-        leaf_region = np.empty(n_columns, dtype=np.int64)
-        univariate = np.flatnonzero(self.size == 1)
-        leaf_region[self.order[self.begin[univariate]]] = univariate
+        univariate = np.flatnonzero(counts == 0)
+        leaf_column = self.order[self.begin[univariate]]
+        by_column = np.argsort(leaf_column, kind="stable")
         put("depth", read_only("depth", depth))
         put("subtree_end", read_only("subtree_end", subtree_end))
-        put("leaf_region", read_only("leaf_region", leaf_region))
+        put("leaf_region", read_only("leaf_region", univariate[by_column]))
+        put("leaf_column", read_only("leaf_column", leaf_column[by_column]))
 
-    def _check_splits(self) -> None:
-        """Parts must partition their region, left to right, and regions be numbered in preorder."""
+    def _checked_splits(self) -> np.ndarray:
+        """Splits (R,) of each region. The parts of each must partition it, and regions be numbered in preorder."""
         expected, stack = 0, [0]
+        n_splits = np.ones(self.parent.size, np.int64)
         while stack:
             r = stack.pop()
             if r != expected:
                 raise ValueError(f"regions must be in depth-first preorder, got region {r} where {expected} was due")
             expected += 1
-            parts = self.parts[self.part_ptr[r] : self.part_ptr[r + 1]]
             size = self.end[r] - self.begin[r]
-            if size < 1:
+            if size < 1 or self.begin[r] < 0 or self.end[r] > self.order.size:
                 raise ValueError(f"region {r} must hold at least one column, got {self.begin[r]}:{self.end[r]}")
-            if parts.size != 0 if size == 1 else parts.size < 2:
-                rule = "no parts" if size == 1 else "two parts or more"
-                raise ValueError(f"region {r} holds {size} columns and must have {rule}, got {parts.size}")
+            parts = self.parts[self.part_ptr[r] : self.part_ptr[r + 1]]
             if parts.size:
-                edges = np.append(self.begin[parts], self.end[r])
-                if edges[0] != self.begin[r] or not np.array_equal(edges[1:], self.end[parts]):
-                    raise ValueError(
-                        f"parts {parts.tolist()} of region {r} must partition its columns from left to right"
-                    )
+                n_splits[r] = self._checked_parts(r, parts)
+            elif size > 1:
+                raise ValueError(f"region {r} holds {size} columns and must have two parts or more, got 0")
             stack.extend(parts[::-1].tolist())
+        return n_splits
+
+    def _checked_parts(self, r: int, parts: np.ndarray) -> int:
+        """Number of splits of a region, each of which partitions its columns."""
+        numbers = self.split[parts]
+        n_splits = int(numbers.max()) + 1
+        if np.any(np.diff(numbers) < 0) or not np.array_equal(np.unique(numbers), np.arange(n_splits)):
+            raise ValueError(
+                f"parts {parts.tolist()} of region {r} must be numbered by splits 0, 1, ... in ascending order, "
+                f"got split {numbers.tolist()}"
+            )
+        if 0 < self.n_children[r] < n_splits:
+            raise ValueError(
+                f"n_children of region {r} must be at least its {n_splits} splits, or 0, got {self.n_children[r]}"
+            )
+        own = np.sort(self.order[self.begin[r] : self.end[r]])
+        for s in range(n_splits):
+            group = parts[numbers == s]
+            if own.size == 1 or group.size < (2 if n_splits == 1 else 1):
+                rule = "no parts" if own.size == 1 else "two parts or more"
+                raise ValueError(f"region {r} holds {own.size} columns and must have {rule}, got {group.size}")
+            held = [self.order[self.begin[q] : self.end[q]] for q in group]
+            if not np.array_equal(np.sort(np.concatenate(held)), own):
+                raise ValueError(f"parts {group.tolist()} of region {r} must partition its columns")
+        return n_splits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RegionTree, (self.columns, self.order, self.begin, self.end, self.parent, self.n_children)
+        return RegionTree, (self.columns, *(getattr(self, a) for a in ARRAYS))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RegionTree):
             return NotImplemented
         return self.columns == other.columns and all(
-            np.array_equal(getattr(self, a), getattr(other, a))
-            for a in ("order", "begin", "end", "parent", "n_children")
+            np.array_equal(getattr(self, a), getattr(other, a)) for a in ARRAYS
         )
 
     def __hash__(self) -> int:
@@ -157,7 +197,8 @@ class RegionTree:
     def __repr__(self) -> str:
         width = sorted({int(c) for c in self.n_children})
         shown = ", ".join("infinite" if c == 0 else str(c) for c in width)
-        return f"RegionTree({len(self.columns)} columns, {self.n_regions} regions, n_children {shown})"
+        splits = f", up to {self.n_splits.max()} splits a region" if self.n_splits.max() > 1 else ""
+        return f"RegionTree({len(self.columns)} columns, {self.n_regions} regions, n_children {shown}{splits})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,7 +207,7 @@ class RegionTree:
 
     @property
     def n_regions(self) -> int:
-        """Number of regions, which is the number of sum nodes of one induced tree (2D-1 for halves)."""
+        """Number of regions; without alternative splits the sum nodes of one induced tree (2D-1 for halves)."""
         return self.parent.size
 
     @property
@@ -198,9 +239,8 @@ class RegionTree:
         width = [int(c) for c in self.n_children]
         if palette_sizes is not None:
             self.check_names("palette_sizes", palette_sizes)
-            for d, name in enumerate(self.names):
-                r = int(self.leaf_region[d])
-                width[r] = max(width[r], int(palette_sizes[name]))
+            for r, d in zip(self.leaf_region.tolist(), self.leaf_column.tolist(), strict=True):
+                width[r] = max(width[r], int(palette_sizes[self.names[d]]))
         return width
 
     def check_names(self, argument: str, mapping: Mapping[str, Any]) -> None:
@@ -213,12 +253,16 @@ class RegionTree:
             raise ValueError(f"{argument} has an entry for {unknown[0]!r}, which is not a column")
 
     def copies(self, width: Sequence[int]) -> list[int]:
-        """Sum nodes of each region: the width of all ancestors multiplied."""
+        """Sum nodes of each region: one below each edge of the parent region that uses the region's split."""
         copies = [1] * self.n_regions
         for r in range(1, self.n_regions):
-            above = int(self.parent[r])
-            copies[r] = copies[above] * width[above]
+            copies[r] = copies[self.parent[r]] * self.edges_to(r, width)
         return copies
+
+    def edges_to(self, region: int, width: Sequence[int]) -> int:
+        """Children of a sum node of the parent region that use the region's split."""
+        above = int(self.parent[region])
+        return len(range(int(self.split[region]), width[above], int(self.n_splits[above])))
 
     def n_sum_nodes(self) -> int:
         """Sum nodes of the explicit tree (the paper's S)."""
@@ -227,7 +271,7 @@ class RegionTree:
     def n_product_nodes(self) -> int:
         """Product nodes of the explicit tree (the paper's P)."""
         width = self.width(None)
-        return sum(n * c for n, c, m in zip(self.copies(width), width, self.size, strict=True) if m > 1)
+        return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if p)
 
     def n_leaves(self, palette_sizes: Mapping[str, int] | None = None) -> int:
         """Leaves of the explicit tree (the paper's L).
@@ -238,7 +282,7 @@ class RegionTree:
             Palette entries of each column: a univariate sum node has at least that many children.
         """
         width = self.width(palette_sizes)
-        return sum(n * c for n, c, m in zip(self.copies(width), width, self.size, strict=True) if m == 1)
+        return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if not p)
 
     def n_nodes(self, palette_sizes: Mapping[str, int] | None = None) -> int:
         """All nodes of the explicit tree (the paper's V = S + P + L); `palette_sizes` as in `n_leaves`."""
@@ -246,10 +290,18 @@ class RegionTree:
 
     def n_induced_trees(self, palette_sizes: Mapping[str, int] | None = None) -> int:
         """Ways to choose one child at every sum node reached; `palette_sizes` as in `n_leaves`."""
-        result = 1
-        for c in self.width(palette_sizes):
-            result *= c
-        return result
+        width = self.width(palette_sizes)
+        below = [1] * self.n_regions
+        for r in range(self.n_regions - 1, -1, -1):
+            parts = self.parts[self.part_ptr[r] : self.part_ptr[r + 1]].tolist()
+            if not parts:
+                below[r] = width[r]
+                continue
+            products = [1] * int(self.n_splits[r])
+            for q in parts:
+                products[self.split[q]] *= below[q]
+            below[r] = sum(n * len(range(s, width[r], len(products))) for s, n in enumerate(products))
+        return below[0]
 
     # -- other forms --------------------------------------------------------------------------------
 
@@ -257,7 +309,8 @@ class RegionTree:
         """The explicit tree with every copy of every node.
 
         Nodes are numbered region by region: the sum nodes of a region, then their children. Child
-        ``c`` of copy ``i`` of a sum node leads to copy ``i * C + c`` of each part.
+        ``c`` of copy ``i`` of a sum node leads to copy ``i * C + c`` of each part; among A splits, to copy
+        ``i * m + c // A`` of the parts of split ``c % A``, which m children use.
 
         Parameters
         ----------
@@ -281,7 +334,7 @@ class RegionTree:
         return {
             "format": JSON_FORMAT,
             "columns": [c if isinstance(c, str) else c.to_json() for c in self.columns],
-            **{a: getattr(self, a).tolist() for a in ("order", "begin", "end", "parent", "n_children")},
+            **{a: getattr(self, a).tolist() for a in ARRAYS},
         }
 
     @classmethod
@@ -300,112 +353,5 @@ class RegionTree:
             from pymc_spn.tables import Column
 
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
-        arrays = {a: np.array(data[a], dtype=np.int64) for a in ("order", "begin", "end", "parent", "n_children")}
+        arrays = {a: np.array(data[a], dtype=np.int64) for a in ARRAYS if a in data}
         return cls(columns=tuple(columns), **arrays)
-
-
-def complete_tree(
-    columns: Iterable[Any],
-    n_children: int | str | Sequence[int | str] = "infinite",
-    n_parts: int = 2,
-    split: str | Sequence[str] = "order",
-    repetitions: int = 1,
-    random_seed: int | np.random.Generator | None = None,
-) -> RegionTree:
-    """Split the columns recursively into parts as equal as possible.
-
-    Parameters
-    ----------
-    columns : sequence of str or Column
-        The columns, for instance ``table.columns``.
-    n_children : int, sequence or "infinite"
-        Children of a sum node (the paper's C_s): one number, one per depth of the region tree (root
-        first), or ``"infinite"``, where sum nodes are Chinese restaurants and the width is learned.
-    n_parts : int
-        Children of a product (the paper's C_p). A region of m columns has ``min(n_parts, m)`` parts,
-        larger ones first.
-    split : "order", "random" or sequence of str
-        The order of columns that is cut into parts: as given, a random permutation, or these names.
-    repetitions : int
-        Only 1 is available in this version.
-    random_seed : int, Generator or None
-        Seed of ``split="random"``.
-
-    Returns
-    -------
-    RegionTree
-
-    References
-    ----------
-    Yokoi and Sato (2024), Table 2 (complete tree) and Table 9.
-    """
-    return _build_tree(_even_sizes, columns, n_children, n_parts, split, repetitions, random_seed)
-
-
-def skewed_tree(
-    columns: Iterable[Any],
-    n_children: int | str | Sequence[int | str] = "infinite",
-    n_parts: int = 2,
-    split: str | Sequence[str] = "order",
-    repetitions: int = 1,
-    random_seed: int | np.random.Generator | None = None,
-) -> RegionTree:
-    """Split ``n_parts - 1`` single columns off at every product and leave the rest for the next one.
-
-    The other extreme of the paper's Table 2: the deepest tree. Parameters as in `complete_tree`.
-
-    Returns
-    -------
-    RegionTree
-    """
-    return _build_tree(_peeled_sizes, columns, n_children, n_parts, split, repetitions, random_seed)
-
-
-def _even_sizes(m: int, n_parts: int) -> list[int]:
-    k = min(n_parts, m)
-    return [m // k + (i < m % k) for i in range(k)]
-
-
-def _peeled_sizes(m: int, n_parts: int) -> list[int]:
-    k = min(n_parts, m)
-    return [1] * (k - 1) + [m - k + 1]
-
-
-def _build_tree(
-    part_sizes: Callable[[int, int], list[int]],
-    columns: Iterable[Any],
-    n_children: Any,
-    n_parts: Any,
-    split: Any,
-    repetitions: Any,
-    random_seed: Any,
-) -> RegionTree:
-    columns = checked_columns(columns)
-    if not is_int(n_parts) or n_parts < 2:
-        raise ValueError(f"n_parts must be an integer of at least 2, got {n_parts!r}")
-    if not is_int(repetitions) or repetitions != 1:
-        raise ValueError(f"only repetitions=1 is available in this version, got {repetitions!r}")
-    order = column_order(tuple(column_name(c) for c in columns), split, random_seed)
-    begin: list[int] = []
-    end: list[int] = []
-    parent: list[int] = []
-    depth: list[int] = []
-    stack = [(0, len(columns), -1, 0)]
-    while stack:  # a loop, since a skewed tree is as deep as it has columns
-        low, high, above, level = stack.pop()
-        region = len(begin)
-        for listed, value in ((begin, low), (end, high), (parent, above), (depth, level)):
-            listed.append(value)
-        if high - low > 1:
-            cuts = low + np.concatenate([[0], np.cumsum(part_sizes(high - low, n_parts))])
-            parts = [(int(a), int(b), region, level + 1) for a, b in pairwise(cuts)]
-            stack.extend(reversed(parts))
-    by_depth = children_by_depth(n_children, 1 + max(depth))
-    return RegionTree(
-        columns=columns,
-        order=order,
-        begin=np.array(begin),
-        end=np.array(end),
-        parent=np.array(parent),
-        n_children=by_depth[np.array(depth)],
-    )

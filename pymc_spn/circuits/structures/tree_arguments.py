@@ -18,7 +18,7 @@ def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.nda
             return np.arange(len(names))
         if split == "random":
             return np.random.default_rng(random_seed).permutation(len(names))
-        raise ValueError(f"split must be 'order', 'random' or a sequence of column names, got {split!r}")
+        raise ValueError(f"split must be 'order', 'random', 'per_product' or a sequence of column names, got {split!r}")
     listed = list(split)
     position = {name: d for d, name in enumerate(names)}
     for i, name in enumerate(listed):
@@ -39,16 +39,17 @@ def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.nda
 def children_by_depth(n_children: Any, n_depths: int) -> np.ndarray:
     """(n_depths,) int64 widths that `n_children` stands for, 0 for infinite."""
     if isinstance(n_children, str) or is_int(n_children):
-        return np.full(n_depths, _one_width(n_children, ""))
+        return np.full(n_depths, one_width(n_children, ""))
     if not isinstance(n_children, Sequence | np.ndarray):
-        _one_width(n_children, "")
+        one_width(n_children, "")
     widths = list(n_children)
     if len(widths) != n_depths:
         raise ValueError(f"n_children must have one entry per depth of the region tree ({n_depths}), got {len(widths)}")
-    return np.array([_one_width(c, f" at depth {i}") for i, c in enumerate(widths)])
+    return np.array([one_width(c, f" at depth {i}") for i, c in enumerate(widths)])
 
 
-def _one_width(value: Any, place: str) -> int:
+def one_width(value: Any, place: str) -> int:
+    """Width that a number or "infinite" stands for, 0 for infinite; ``place`` ends the message of a refusal."""
     if isinstance(value, str) and value == "infinite":
         return 0
     if not is_int(value) or not 1 <= value < 2**31:

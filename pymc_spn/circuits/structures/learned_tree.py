@@ -1,0 +1,180 @@
+"""Region trees from data: columns are set apart where they depend least, rows are clustered between."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.dependence import MEASURES
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
+from pymc_spn.tables import Table
+from pymc_spn.tables.column import LEVEL_KINDS
+
+MAX_ROWS = 1_000  # of which pairwise dependence is estimated
+Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
+
+
+def learn_tree(
+    data: Any,
+    n_children: int | str = "infinite",
+    *,
+    n_clusters: int = 2,
+    dependence: str = "mutual_information",
+    min_rows: int = 100,
+    max_depth: int = 3,
+    kinds: Mapping[str, str] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> RegionTree:
+    """A region tree whose splits follow the dependence in the data, as LearnSPN's do.
+
+    At each region the rows are clustered (k-means), and in every cluster the columns are divided in two where they
+    depend least (average linkage on the pairwise dependence); the parts go on with the rows of their cluster.
+    Clusters in which everything below is divided alike share one split, the others get splits of their own. Only the
+    splits are kept: which rows use which is for the sampler to find.
+
+    The splits are chosen from the data that the network will then be fitted to. They carry no probability, so the
+    posterior is one given the structure and does not know of this choice.
+
+    Parameters
+    ----------
+    data : DataFrame, Table, dict or array
+        What ``ps.SPN(observed=)`` takes.
+    n_children : int or "infinite"
+        Children of every sum node; at least `n_clusters` if finite.
+    n_clusters : int
+        Splits of a region at most; 1 gives one split everywhere.
+    dependence : {"mutual_information", "rdc"}
+        Binned mutual information, or the randomised dependence coefficient.
+    min_rows : int
+        A cluster of fewer rows is not looked at by itself. Of more than `MAX_ROWS` a random part is looked at.
+    max_depth : int
+        Regions at this depth and below have one split.
+    kinds : dict, optional
+        As in `Table.from_frame`.
+    random_seed : int, Generator or None
+        Of the clustering and of the random features.
+
+    Returns
+    -------
+    RegionTree
+        Over columns with their schema, so that it can be given to ``ps.SPN``.
+
+    Raises
+    ------
+    ValueError
+        For an argument out of range, and data that `Table.from_frame` refuses.
+
+    References
+    ----------
+    Gens and Domingos (2013), Learning the structure of sum-product networks, ICML, Algorithm 1.
+    """
+    width = one_width(n_children, "")
+    for name, value, least in (("n_clusters", n_clusters, 1), ("min_rows", min_rows, 2), ("max_depth", max_depth, 0)):
+        if not is_int(value) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if 0 < width < n_clusters:
+        raise ValueError(f"n_children must be at least n_clusters={n_clusters}, or 'infinite', got {n_children!r}")
+    if dependence not in MEASURES:
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+    table = data if isinstance(data, Table) else Table.from_frame(data, kinds)
+    rng = np.random.default_rng(random_seed)
+    is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
+    learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)
+    arrays, order = learner.learn()
+    return RegionTree(columns=table.columns, order=order, n_children=np.full(len(arrays["begin"]), width), **arrays)
+
+
+class _Learner:
+    """Rows, columns and the rules by which they are divided."""
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        is_level: np.ndarray,
+        measure: Any,
+        n_clusters: int,
+        min_rows: int,
+        max_depth: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.values, self.is_level, self.measure = values, is_level, measure
+        self.n_clusters, self.min_rows, self.max_depth, self.rng = n_clusters, min_rows, max_depth, rng
+
+    def learn(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Arrays of the region tree, and the columns as its regions slice them."""
+        n_rows, n_columns = self.values.shape
+        root = self.arranged(tuple(range(n_columns)), np.arange(n_rows), 0)
+        regions: dict[str, list[int]] = {"begin": [], "end": [], "parent": [], "split": []}
+        order = list(root[0])
+        stack = [(root, 0, -1, 0)]
+        while stack:
+            (columns, splits), begin, parent, number = stack.pop()
+            region = len(regions["begin"])
+            for listed, value in zip(regions.values(), (begin, begin + len(columns), parent, number), strict=True):
+                listed.append(value)
+            below = []
+            for s, parts in enumerate(splits):
+                at = begin if s == 0 else len(order)
+                if s > 0:
+                    order += [d for part in parts for d in part[0]]
+                for part in parts:
+                    below.append((part, at, region, s))
+                    at += len(part[0])
+            stack.extend(reversed(below))
+        return {name: np.array(listed) for name, listed in regions.items()}, np.array(order)
+
+    def arranged(self, columns: tuple[int, ...], rows: np.ndarray, depth: int) -> Region:
+        """The region of these columns with all its splits."""
+        if len(columns) == 1:
+            return columns, ()
+        clusters = [rows]
+        if len(columns) > 2 and depth < self.max_depth and self.n_clusters > 1 and rows.size >= 2 * self.min_rows:
+            clusters = [c for c in self.clusters(columns, rows) if c.size >= self.min_rows] or [rows]
+        splits = [
+            tuple(self.arranged(part, members, depth + 1) for part in self.divided(columns, members))
+            for members in clusters
+        ]
+        distinct = tuple(dict.fromkeys(splits))
+        return tuple(d for part in distinct[0] for d in part[0]), distinct
+
+    def clusters(self, columns: tuple[int, ...], rows: np.ndarray) -> list[np.ndarray]:
+        """Rows by k-means on their columns: numbers at unit scale, levels as indicators, gaps at the mean."""
+        from scipy.cluster.vq import kmeans2
+
+        blocks = []
+        for d in columns:
+            x = self.values[rows, d]
+            seen = ~np.isnan(x)
+            block = (x[:, None] == np.unique(x[seen])).astype(np.float64) if self.is_level[d] else x[:, None].copy()
+            if seen.any():
+                block -= block[seen].mean(axis=0)
+                block /= block[seen].std() or 1.0
+            block[~seen] = 0.0
+            blocks.append(block)
+        points = np.hstack(blocks)
+        distinct = np.unique(points, axis=0).shape[0]
+        if distinct < self.n_clusters:
+            return [rows]
+        _, label = kmeans2(points, self.n_clusters, minit="++", rng=self.rng, missing="warn", iter=20)
+        return [rows[label == k] for k in range(self.n_clusters)]
+
+    def divided(self, columns: tuple[int, ...], rows: np.ndarray) -> list[tuple[int, ...]]:
+        """Two parts between which the columns depend least, the larger first, else the one with the first column."""
+        from scipy.cluster.hierarchy import fcluster, linkage
+        from scipy.spatial.distance import squareform
+
+        held = np.sort(columns)
+        if held.size == 2:
+            return [(int(held[0]),), (int(held[1]),)]
+        if rows.size > MAX_ROWS:
+            rows = self.rng.choice(rows, MAX_ROWS, replace=False)
+        strength = self.measure(self.values[np.ix_(rows, held)], self.is_level[held], self.rng)
+        distance = strength.max() - strength
+        np.fill_diagonal(distance, 0.0)
+        label = fcluster(linkage(squareform(distance, checks=False), "average"), 2, "maxclust")
+        if label.max() == 1:  # all pairs alike: nothing to go by
+            label = 1 + (np.arange(held.size) >= math.ceil(held.size / 2))
+        parts = [tuple(held[label == k].tolist()) for k in (1, 2)]
+        return sorted(parts, key=lambda part: (-len(part), part))

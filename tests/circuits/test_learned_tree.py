@@ -1,0 +1,115 @@
+"""Trees that follow dependence: measures against known values, splits against data with known ones."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_spn as ps
+from pymc_spn.circuits.structures.dependence import MEASURES, mutual_information, randomized_dependence
+
+N = 4000
+
+
+def contexts(seed=0, n=1500):
+    """Two contexts far apart: in one a goes with b and c with d, in the other a with c and b with d."""
+    rng = np.random.default_rng(seed)
+    group, z = rng.integers(0, 2, n), rng.normal(size=(n, 2))
+    columns = [z[:, 0], np.where(group == 0, z[:, 0], z[:, 1]), np.where(group == 0, z[:, 1], z[:, 0]), z[:, 1]]
+    frame = pd.DataFrame(np.stack(columns, 1) + 0.2 * rng.normal(size=(n, 4)) + 12.0 * group[:, None])
+    return frame.set_axis(list("abcd"), axis=1)
+
+
+def scopes(tree, size):
+    return {frozenset(tree.scope(r)) for r in np.flatnonzero(tree.size == size)}
+
+
+# ---- measures
+def test_mutual_information_of_levels_is_exact():
+    """A fair coin copied with errors: log 2 minus the entropy of the error rate; six decimals by design."""
+    a = np.repeat([0.0, 0.0, 1.0, 1.0], [900, 100, 100, 900])
+    b = np.repeat([0.0, 1.0, 0.0, 1.0], [900, 100, 100, 900])
+    found = mutual_information(np.stack([a, b], 1), np.array([True, True]), None)
+    exact = np.log(2) + 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
+    assert found[0, 1] == found[1, 0] == pytest.approx(exact - 1 / (2 * a.size), abs=1e-12)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_mutual_information_of_numbers_orders_pairs(gaps):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=N)
+    values = np.stack([x, 0.9 * x + np.sqrt(0.19) * rng.normal(size=N), rng.normal(size=N), rng.integers(0, 3, N)], 1)
+    if gaps:
+        values[rng.random(values.shape) < 0.2] = np.nan
+    found = mutual_information(values, np.array([False, False, False, True]), rng)
+    full = -0.5 * np.log(1 - 0.81)  # of the normal pair; eight bins keep most of it
+    assert 0.8 * full < found[0, 1] < full
+    assert found[[0, 0, 1, 1, 2], [2, 3, 2, 3, 3]].max() < 0.005  # three standard errors of the bias term
+
+
+def test_randomised_dependence_sees_what_correlation_does_not():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=1000)
+    values = np.stack([x, x**2, rng.normal(size=1000), (x > 0) + 0.0, np.ones(1000)], 1)
+    found = randomized_dependence(values, np.array([False, False, False, True, False]), rng)
+    assert abs(np.corrcoef(values[:, 0], values[:, 1])[0, 1]) < 0.2
+    assert found[0, 1] > 0.95 and found[0, 3] > 0.8
+    assert found[0, 2] < 0.25  # twenty random directions on 1000 independent rows: sqrt(20 / 1000) and its spread
+    np.testing.assert_allclose(found[4], 0.0, atol=1e-8)  # a constant depends on nothing
+    values[::5, 0] = np.nan
+    with_gaps = randomized_dependence(values, np.array([False, False, False, True, False]), rng)
+    assert with_gaps[0, 1] > 0.95 and with_gaps[0, 2] < 0.3
+
+
+# ---- trees
+@pytest.mark.parametrize("dependence", MEASURES)
+def test_each_context_gets_its_own_split(dependence):
+    tree = ps.learn_tree(contexts(), dependence=dependence, random_seed=1)
+    assert tree.n_splits[0] == 2
+    assert scopes(tree, 2) == {frozenset("ab"), frozenset("cd"), frozenset("ac"), frozenset("bd")}
+    one = ps.learn_tree(contexts(), n_clusters=1, random_seed=1)
+    assert one.n_splits.max() == 1 and one.n_regions == 7
+    shallow = ps.learn_tree(contexts(), max_depth=0, random_seed=1)
+    assert shallow == one
+    few = ps.learn_tree(contexts(n=150), min_rows=100, random_seed=1)
+    assert few.n_splits.max() == 1
+
+
+def test_contexts_that_agree_share_their_split():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(1000, 2)) + 10.0 * rng.integers(0, 2, 1000)[:, None]
+    frame = pd.DataFrame(np.repeat(z, 2, axis=1) + 0.1 * rng.normal(size=(1000, 4)), columns=list("abcd"))
+    tree = ps.learn_tree(frame, random_seed=1)
+    assert tree.n_splits.max() == 1 and scopes(tree, 2) == {frozenset("ab"), frozenset("cd")}
+
+
+def test_a_mixed_table_with_gaps_and_a_constant():
+    frame = contexts()
+    frame["kind"] = np.where(frame["a"] > 6, "v", "u")
+    frame["one"] = 1.0
+    frame.loc[::7, "a"] = np.nan
+    frame.loc[:, "calls"] = pd.array(np.arange(len(frame)) % 5, dtype="Int64")
+    tree = ps.learn_tree(frame, 4, n_clusters=3, min_rows=50, random_seed=1)
+    assert tree.names == tuple(frame) and set(tree.n_children.tolist()) == {4}
+    assert [c.kind for c in tree.columns] == ["real"] * 4 + ["categorical", "real", "count"]
+    again = ps.learn_tree(ps.Table.from_frame(frame), 4, n_clusters=3, min_rows=50, random_seed=1)
+    assert again == tree
+    for columns in (["a"], ["a", "one"]):
+        assert ps.learn_tree(frame[columns]).n_regions == 2 * len(columns) - 1
+    assert ps.learn_tree(pd.DataFrame(np.ones((300, 3)), columns=list("xyz"))).n_regions == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be an integer of at least 1, got 0"),
+        ({"min_rows": 1}, "min_rows must be an integer of at least 2, got 1"),
+        ({"max_depth": -1}, "max_depth must be an integer of at least 0, got -1"),
+        ({"n_children": 0}, "n_children must be an integer of at least 1"),
+        ({"n_children": 2, "n_clusters": 3}, "n_children must be at least n_clusters=3, or 'infinite', got 2"),
+        ({"dependence": "pearson"}, r"dependence must be one of \['mutual_information', 'rdc'\], got 'pearson'"),
+        ({"kinds": {"z": "real"}}, "'z'"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises((ValueError, KeyError), match=message):
+        ps.learn_tree(contexts(n=60), **arguments)
