@@ -62,6 +62,8 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
 
     def __getattr__(name):
         """Import a public name from its module and keep it."""
+        if name == "plots":  # a package, which brings matplotlib
+            return import_module(f"{__name__}.plots")
         if name not in _PUBLIC:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)

@@ -21,7 +21,7 @@ from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.reference import POISSON as POISSON_ENTRY
 from tests.reference import Problem
 
-PROBLEMS = ["missing", "depths", "infinite_missing"]
+PROBLEMS = ["missing", "depths", "infinite_missing", "infinite_splits"]
 NEAR = [0.0, 0.4, 1.0, 2.5]
 
 
@@ -84,7 +84,7 @@ def test_mixed_densities_and_masses_on_a_unit_grid():
 
 
 # ---- moments
-@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
+@pytest.mark.parametrize("name", ["missing", "infinite_splits"])
 @pytest.mark.parametrize("known", [None, (0.2, 1.5)])
 def test_moments_are_those_of_all_states(name, known):
     post, problem = posterior_of(name), problem_of(name)
@@ -157,7 +157,7 @@ def test_total_expectation_and_variance(low, width):
 
 
 # ---- predictions
-@pytest.mark.parametrize("name", ["palette", "missing", "infinite_missing"])
+@pytest.mark.parametrize("name", ["palette", "splits", "infinite_missing"])
 def test_predictions_are_conditional_probabilities_and_means(name):
     post = posterior_of(name)
     df = pd.DataFrame({"x0": [1, 2, np.nan], "x1": None, "x2": [0, np.nan, 3]}, index=["a", "b", "c"])

@@ -122,8 +122,9 @@ def _panels(cuts):
     return (cuts[:-1, None] + half[:, None] * (t + 1)).ravel(), (half[:, None] * w).ravel()
 
 
-def test_simulation_agrees_with_quadrature():
-    post = posterior_of("missing")
+@pytest.mark.parametrize("name", ["missing", "infinite_splits"])
+def test_simulation_agrees_with_quadrature(name):
+    post = posterior_of(name)
     for ask in (
         lambda **o: post.mutual_information("x0", "x2", {"x1": 1}, **o),
         lambda **o: post.entropy("x2", **o),
@@ -138,6 +139,13 @@ def test_simulation_agrees_with_quadrature():
         assert float(ask(method="monte-carlo", n=50, random_seed=1)) != float(
             ask(method="monte-carlo", n=50, random_seed=2)
         )
+    low, high = post.entropy().values
+    drawn = post.entropy(method="monte-carlo", n=3_000, random_seed=1)
+    assert low - SIGMAS * drawn.attrs["mcse"] <= float(drawn) <= high + SIGMAS * drawn.attrs["mcse"]
+    given = post.condition({"x1": 1})
+    low, high = given.kl(post, ["x0", "x2"]).values
+    drawn = given.kl(post, ["x0", "x2"], method="monte-carlo", n=3_000, random_seed=1)
+    assert low - SIGMAS * drawn.attrs["mcse"] <= float(drawn) <= high + SIGMAS * drawn.attrs["mcse"]
     groups = post.mutual_information(["x0", "x2"], ["x1"], n=500, random_seed=1)
     assert groups.attrs["exactness"] == "monte-carlo"
 

@@ -153,7 +153,7 @@ def test_counts_and_levels_by_enumeration():
 
 
 # ---- posteriors
-@pytest.mark.parametrize("name", ["palette", "missing", "depths", "infinite_missing"])
+@pytest.mark.parametrize("name", ["palette", "missing", "depths", "infinite_splits"])
 @pytest.mark.parametrize("known", [None, {"x0": (0.4, 2)}, {"x1": 1}])
 def test_mpe_of_a_posterior(name, known):
     post = posterior_of(name)

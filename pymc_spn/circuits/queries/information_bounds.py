@@ -118,7 +118,7 @@ def divergence_bound(one: DrawLaws, other: DrawLaws, asked: set[int]) -> float:
         if d < 0:
             children = np.zeros(p.shape[1])
             for which, parts in one.parts_of(r):
-                children[which] = sum(nodes[k] for k in parts)[which]
+                children[which] = np.sum([nodes[k][which] for k in parts], axis=0)
         else:
             children = np.zeros(p.shape[1])
             d, slots = one.place(d)
