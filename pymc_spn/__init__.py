@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
     from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
+    from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
+    from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
@@ -40,6 +42,7 @@ _PUBLIC = {
     "Column": "tables",
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
+    "MostProbable": "circuits.queries.most_probable",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
@@ -48,6 +51,7 @@ _PUBLIC = {
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.builders",
     "learn_tree": "circuits.structures.learned_tree",
+    "most_probable": "circuits.queries.most_probable",
     "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }

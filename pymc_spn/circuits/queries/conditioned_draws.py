@@ -155,3 +155,9 @@ class ConditionedDraws:
             name,
             attrs,
         )
+
+    @staticmethod
+    def _joined_errors(errors: list[dict[str, Any]]) -> dict[str, Any]:
+        if all("mcse_chain" in e for e in errors):
+            return {"mcse_chain": np.concatenate([np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)])}
+        return next(e for e in errors if "mcse_chain" not in e)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
-from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
     Events,
@@ -20,8 +19,10 @@ from pymc_spn.circuits.queries.events import (
     spread_of,
 )
 from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.queries.row_answers import RowAnswers
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Table, decode
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
-class SPNPosterior(ConditionedDraws):
+class SPNPosterior(RowAnswers, ModeAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
@@ -325,11 +326,6 @@ class SPNPosterior(ConditionedDraws):
         if any(isinstance(known.get(d), Interval) for d in numbers):
             attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
         return known, numbers, attrs
-
-    def _joined_errors(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
-        if all("mcse_chain" in e for e in errors):
-            return {"mcse_chain": np.concatenate([np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)])}
-        return next(e for e in errors if "mcse_chain" not in e)
 
 
 def _count(argument: str, n: Any) -> int:

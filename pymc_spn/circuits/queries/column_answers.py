@@ -1,0 +1,377 @@
+"""What a posterior answers about single columns: distribution functions, quantiles, moments, predictions, families."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
+from pymc_spn.circuits.queries import share_kernels
+from pymc_spn.circuits.queries.column_laws import (
+    QUANTILE_TOLERANCE,
+    ColumnLaw,
+    law_of_column,
+    raw_moments,
+    regions_of,
+)
+from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
+from pymc_spn.circuits.queries.events import Events, points_of, spread_of
+from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments, leaves_of_column
+from pymc_spn.tables import Table, decode
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BLOCK_VALUES = 20_000_000  # values of leaves of all draws held at a time (160 MB)
+LARGEST_ORDER = 8
+
+
+class ColumnAnswers(ConditionedDraws):
+    """Queries about one column given what is known of a row."""
+
+    def cdf(
+        self, column: str, x: Any, given: Mapping[str, Any] | None = None, per_draw: bool = False
+    ) -> "xr.DataArray":
+        """P(column <= x given what is known) at one or several values.
+
+        Parameters
+        ----------
+        column : str
+            A numeric column; binary ones count as 0 and 1.
+        x : float or sequence of float
+        given : mapping, optional
+        per_draw : bool
+            Whether each draw's own conditional is wanted, unweighted.
+
+        Returns
+        -------
+        DataArray
+            Over ``x``, with (chain, draw) in front where `per_draw`; exact.
+        """
+        d = self._column_number("column", column, numeric=True)
+        points = np.asarray(x, dtype=np.float64)
+        if points.ndim > 1 or np.isnan(points).any():
+            raise ValueError(f"x must be a number or a sequence of numbers without NaN, got {x!r}")
+        law, known = self._law(d, given)
+        values = law.cdf(np.atleast_1d(points))
+        coords = {"x": np.atleast_1d(points)}
+        return self._averaged("cdf", values, coords, known, per_draw, scalar=points.ndim == 0, column=column)
+
+    def quantile(
+        self, q: Any, column: str, given: Mapping[str, Any] | None = None, per_draw: bool = False
+    ) -> "xr.DataArray":
+        """Quantiles of a column given what is known: the smallest x with P(column <= x) >= q.
+
+        Parameters
+        ----------
+        q : float or sequence of float
+            Between 0 and 1.
+        column : str
+        given, per_draw
+            As in `cdf`.
+
+        Returns
+        -------
+        DataArray
+            Over ``quantile``; found by halving: numerical for densities, exact for counts.
+        """
+        d = self._column_number("column", column, numeric=True)
+        level = np.asarray(q, dtype=np.float64)
+        if level.ndim > 1 or not np.all((level >= 0.0) & (level <= 1.0)):
+            raise ValueError(f"q must be a number or a sequence of numbers within 0 and 1, got {q!r}")
+        levels = np.atleast_1d(level)
+        law, known = self._law(d, given)
+        is_count = law.is_discrete
+        exactness = {} if is_count else {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
+        attrs: dict[str, Any] = {"column": column, **exactness}
+        coords = {"quantile": levels if level.ndim else level}
+        if per_draw:
+            each = [law.of_draws(np.array([s])).quantile(levels) for s in range(self._states.n_draws)]
+            return self._shaped("quantile", np.array(each), coords, True, level.ndim == 0, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        mixed = law.mixed(weight)
+        answer = mixed.quantile(levels)
+        inside = np.isfinite(answer)
+        attrs |= self._draw_weights(known)
+        if not is_count and inside.all():  # delta method: the error of the cdf over the density
+            influence = weight[:, None] * (law.cdf(answer) - levels)
+            error = chain_error(influence, self._n_chains)
+            if "mcse_chain" in error:
+                error["mcse_chain"] = error["mcse_chain"] / mixed.density(answer)[0]
+                if level.ndim == 0:
+                    error["mcse_chain"] = float(error["mcse_chain"][0])
+            attrs |= error
+        return self._shaped("quantile", answer, coords, False, level.ndim == 0, **attrs)
+
+    def moment(
+        self,
+        order: int,
+        given: Mapping[str, Any] | None = None,
+        central: bool = False,
+        per_draw: bool = False,
+    ) -> "xr.DataArray":
+        """E[X^order] of the numeric columns, or about the mean of the same law.
+
+        Infinite or NaN where the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
+        shape); the columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.
+        """
+        if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
+            raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {order!r}")
+        numbers = self._numeric_columns("moments")
+        known = self._given(given)
+        names = [self._schema.columns[d].name for d in numbers]
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        per = np.empty((self._states.n_draws, len(numbers)))
+        answer, influence = np.empty(len(numbers)), np.empty(per.shape)
+        for i, d in enumerate(numbers):
+            per[:, i], answer[i], influence[:, i] = self._moment_of(d, known, int(order), central, weight)
+        attrs: dict[str, Any] = {"order": int(order), "central": int(central)}
+        if any(isinstance(known.get(d), Interval) for d in numbers):
+            attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
+        if per_draw:
+            return self._labelled("moment", per, {"column": names}, True, **attrs)
+        heavy = [n for n, v in zip(names, answer, strict=True) if not np.isfinite(v)]
+        if heavy:
+            attrs["no_moment"] = heavy
+        with np.errstate(invalid="ignore"):
+            error = chain_error(influence, self._n_chains)
+        return self._labelled("moment", answer, {"column": names}, False, **attrs, **self._draw_weights(known), **error)
+
+    def _moment_of(
+        self, d: int, known: Events, order: int, central: bool, weight: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """Each draw's moment (S,), that of the mixture, and each draw's weighted contribution to it."""
+        if d in points_of(known):
+            x = known[d]
+            assert isinstance(x, float)
+            value = np.full(weight.size, 0.0 if central else x**order)
+            return value, float(value[0]), np.zeros(weight.size)
+        law = law_of_column(self._states, d, self._row(known), spread_of(known))
+        about = law.bracket()[0] if central else 0.0
+        moments = law.per_draw(raw_moments(law.leaves, about, order, law.event))
+        with np.errstate(invalid="ignore"):
+            mixed = np.average(moments, axis=0, weights=weight)
+            if not central:
+                per, answer = moments[:, order], mixed[order]
+                return per, float(answer), weight * (per - answer)
+            shifted = raw_moments(law.leaves, about + float(mixed[1]), order, law.event)
+            at_mean = law.per_draw(shifted)
+            answer = float(np.average(at_mean[:, order], weights=weight))
+            # the mean moves with the draws, too
+            slope = order * np.average(at_mean[:, order - 1], weights=weight) if order > 1 else 1.0
+            influence = weight * (at_mean[:, order] - answer - slope * at_mean[:, 1])
+            per = np.array([_about_mean(m, order) for m in moments])
+        return per, answer, influence
+
+    def predict_proba(self, df: Any, target: str, per_draw: bool = False) -> "xr.DataArray":
+        """Probability of each level of a binary or categorical column, given the other columns of each row.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping or array
+            Rows; missing cells are summed out, and the target's own cells are not looked at.
+        target : str
+        per_draw : bool
+
+        Returns
+        -------
+        DataArray
+            (row, level), each row adding up to 1; exact.
+        """
+        d = self._column_number("target", target)
+        column = self._schema.columns[d]
+        if column.levels is None:
+            raise ValueError(f"target must be binary or categorical, {target!r} is {column.kind}; use predict")
+
+        def level_probabilities(leaves: Any) -> np.ndarray:
+            p = Categorical.predictive_probabilities(DirichletLevels(leaves.parameters))
+            event = self._evidence.get(d)
+            if isinstance(event, frozenset):
+                p = p * np.isin(np.arange(p.shape[1]), list(event))
+                p = p / p.sum(axis=1, keepdims=True)
+            return p
+
+        return self._predicted("predict_proba", df, d, level_probabilities, {"level": list(column.levels)}, per_draw)
+
+    def predict(self, df: Any, target: str) -> "xr.DataArray":
+        """The most probable level, or the mean of a numeric column, given the other columns of each row.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping or array
+            As in `predict_proba`.
+        target : str
+
+        Returns
+        -------
+        DataArray
+            (row,) of levels or numbers. A mean does not exist where the leaf shape is 1/2 or less; the centre
+            of such leaves stands for it (see `mean`).
+        """
+        import xarray as xr
+
+        d = self._column_number("target", target)
+        column = self._schema.columns[d]
+        if column.levels is not None:
+            proba = self.predict_proba(df, target)
+            labels = np.array(column.levels)[proba.values.argmax(axis=1)]
+            attrs = {"exactness": "exact", "ess_draws": proba.attrs["ess_draws"]}
+            return xr.DataArray(labels, {"row": proba["row"].values}, ["row"], "predict", attrs)
+
+        event = self._evidence.get(d)
+        attrs = {"exactness": "numerical", "tolerance": TOLERANCE} if isinstance(event, Interval) else {}
+        return self._predicted("predict", df, d, lambda leaves: leaf_moments(leaves, event)[0], {}, False, **attrs)
+
+    def leaf_types(self, column: str) -> "xr.DataArray":
+        """Share of the training rows whose leaf has each family, for every draw.
+
+        Rows in which the column is missing do not count. The families are those of the column's palette;
+        where they are several entries of one family, their shares add up.
+
+        Returns
+        -------
+        DataArray
+            (chain, draw, family); exact, its spread over draws is the posterior.
+        """
+        d = self._column_number("column", column)
+        entries = self._schema.palette[d]
+        families = list(dict.fromkeys(e.family for e in entries))
+        tree = self._states.structure
+        places = tree.leaf_region[tree.leaf_column == d]  # a row reaches one of them
+        entry = self._states.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
+        observed = entry >= 0
+        if not observed.any():
+            raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
+        code = np.array([families.index(e.family) for e in entries])[entry % len(entries)]
+        count = np.stack([((code == f) & observed).sum(axis=1) for f in range(len(families))], axis=1)
+        share = count / observed.sum(axis=1, keepdims=True)
+        return self._labelled("leaf_types", share, {"family": families}, True, column=column)
+
+    # ---- below the surface
+
+    def _column_number(self, argument: str, name: Any, numeric: bool = False) -> int:
+        """Number of a column that the answers are about."""
+        by_name = {self._schema.columns[d].name: d for d in self._kept}
+        if not isinstance(name, str) or name not in by_name:
+            raise ValueError(f"{argument} must name one of the columns {list(by_name)}, got {name!r}")
+        d = by_name[name]
+        if numeric and self._schema.columns[d].kind == "categorical":
+            raise ValueError(f"{argument} must be numeric, {name!r} is categorical: its levels have no order")
+        return d
+
+    def _numeric_columns(self, what: str) -> list[int]:
+        numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
+        if not numbers:
+            raise ValueError(
+                f"{what} need a numeric column; all columns are categorical: {[c.name for c in self.columns]}"
+            )
+        return numbers
+
+    def _law(self, d: int, given: Mapping[str, Any] | None) -> tuple[ColumnLaw, Events]:
+        known = self._given(given)
+        if d in points_of(known):
+            name = self._schema.columns[d].name
+            raise ValueError(f"column {name!r} is given at a value: it has no distribution left")
+        self._log_of(known)
+        return law_of_column(self._states, d, self._row(known), spread_of(known)), known
+
+    def _averaged(
+        self, name: str, values: Any, coords: Any, known: Events, per_draw: bool, scalar: bool, **attrs: Any
+    ) -> "xr.DataArray":
+        """Per-draw values (S, n) or their weighted average with its error."""
+        if per_draw:
+            return self._shaped(name, values, coords, True, scalar, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        answer = np.average(values, axis=0, weights=weight)
+        influence = weight[:, None] * (values - answer)
+        error = chain_error(influence[:, 0] if scalar else influence, self._n_chains)
+        return self._shaped(name, answer, coords, False, scalar, **attrs, **self._draw_weights(known), **error)
+
+    def _shaped(
+        self, name: str, values: Any, coords: Any, per_draw: bool, scalar: bool, **attrs: Any
+    ) -> "xr.DataArray":
+        """As `_labelled`, the only coordinate dropped where one value was asked for."""
+        if not scalar:
+            return self._labelled(name, values, coords, per_draw, **attrs)
+        answer = self._labelled(name, np.asarray(values)[..., 0], {}, per_draw, **attrs)
+        return answer.assign_coords({k: np.ravel(v)[0] for k, v in coords.items()})
+
+    def _predicted(
+        self, name: str, df: Any, d: int, of_leaves: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any
+    ) -> "xr.DataArray":
+        """Average over leaves and draws of a number (or of several) that each leaf of a column has."""
+        values, index = self._rows_without(df, d)
+        states = self._states
+        events = spread_of(self._evidence)
+        path = regions_of(states.structure, d)
+        per = None
+        answer, ess, errors = [], [], []
+        laws = []
+        for s in range(states.n_draws):
+            leaves = leaves_of_column(states.network(s), states.compiled, d)
+            laws.append(of_leaves(leaves))
+        width = laws[0].shape[1] if laws[0].ndim > 1 else 1
+        step = max(1, BLOCK_VALUES // (states.n_draws * width))
+        for start in range(0, len(values), step):
+            block = values[start : start + step]
+            coded, jacobian = states.coded_rows(block), states.log_jacobian(block)
+            logs = np.empty((states.n_draws, len(block)))
+            part = np.empty((states.n_draws, len(block), *laws[0].shape[1:]))
+            for s in range(states.n_draws):
+                net = states.network(s)
+                share = np.zeros((len(block), laws[s].shape[0]))
+                share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, logs[s], share)
+                part[s] = share @ laws[s]
+            logs = logs + jacobian + self._log_weights[:, None]
+            impossible = ~np.isfinite(logs.max(axis=0))
+            if impossible.any():
+                m = int(np.argmax(impossible))
+                self._refuse_row(f"row {index[start + m : start + m + 1].tolist()[0]!r}", block[m])
+            if per_draw:
+                per = part if per is None else np.concatenate([per, part], axis=1)
+                continue
+            weight = relative_weights(logs)
+            shaped = weight.reshape(weight.shape + (1,) * (part.ndim - 2))
+            mean = (shaped * part).mean(axis=0)
+            answer.append(mean)
+            ess.append(effective_draws(logs))
+            with np.errstate(invalid="ignore"):
+                errors.append(chain_error(shaped * (part - mean), self._n_chains))
+        coords = {"row": index, **coords}
+        if per_draw:
+            return self._labelled(name, per, coords, True, **attrs)
+        if all("mcse_chain" in e for e in errors):
+            attrs["mcse_chain"] = np.concatenate([e["mcse_chain"] for e in errors] or [np.zeros(0)])
+        else:
+            attrs |= next(e for e in errors if "mcse_chain" not in e)
+        attrs["ess_draws"] = np.concatenate(ess or [np.zeros(0)])
+        return self._labelled(name, np.concatenate(answer or [np.zeros((0, width))]), coords, False, **attrs)
+
+    def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, Any]:
+        """Rows (M, D) in which one column is not known, and their labels; its cells are not looked at."""
+        name = self._schema.columns[d].name
+        if isinstance(df, Table):
+            df = decode(df.values, df.columns, df.index)
+        others = [c for c in self.columns if c.name != name]
+        if isinstance(df, pd.DataFrame):
+            df = df.drop(columns=name, errors="ignore")
+        elif isinstance(df, Mapping):
+            df = {k: v for k, v in df.items() if k != name}
+        elif np.ndim(df) == 2 and np.shape(df)[1] == len(self.columns):
+            df = np.delete(np.asarray(df), [c.name for c in self.columns].index(name), axis=1)
+        if not others:
+            raise ValueError(f"target {name!r} is the only column: there is nothing to predict it from")
+        table = Table.from_frame(df, schema=tuple(others))
+        values = np.tile(self._row(self._evidence), (len(table.values), 1))
+        values[:, [k for k in self._kept if k != d]] = table.values
+        return values, table.index
+
+
+def _about_mean(raw: np.ndarray, order: int) -> float:
+    """Central moment from moments (order + 1,) about any point."""
+    from math import comb
+
+    with np.errstate(invalid="ignore"):
+        return float(sum(comb(order, j) * raw[j] * (-raw[1]) ** (order - j) for j in range(order + 1)))

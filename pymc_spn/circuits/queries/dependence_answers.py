@@ -1,0 +1,363 @@
+"""How columns depend on each other: mutual information of two columns or of groups, and the table of all pairs."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.circuits.queries.column_answers import ColumnAnswers
+from pymc_spn.circuits.queries.column_laws import law_of_column
+from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
+from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.queries.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
+from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FEW_PANELS = 12
+MOST_PANELS = 96
+CONVERGED = 1e-6  # nats by which halving the panels may change a mutual information
+MOST_STATES = 20_000  # combinations of levels that are enumerated
+SIMULATED = 10_000
+BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
+
+
+class DependenceAnswers(ColumnAnswers):
+    """Queries about several columns at once."""
+
+    def mutual_information(
+        self,
+        first: str | Sequence[str],
+        second: str | Sequence[str],
+        given: Mapping[str, Any] | None = None,
+        per_draw: bool = False,
+        method: str = "auto",
+        n: int = SIMULATED,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.DataArray":
+        """Mutual information of two columns, or of two groups of columns, in nats.
+
+        Parameters
+        ----------
+        first, second : str or list of str
+            Without a common column.
+        given : mapping, optional
+        per_draw : bool
+            Whether each draw's own is wanted; of single columns only.
+        method : {"auto", "enumeration", "quadrature", "monte-carlo"}
+            Enumeration where all columns have levels, quadrature (or sums over counts) for two single columns,
+            else Monte Carlo with `n` simulated rows.
+
+        Returns
+        -------
+        DataArray
+            Marked exact, numerical (``tolerance`` is the change when the panels are halved) or monte-carlo
+            (``mcse``). The default is that of the mixture over draws, in which what the draws disagree about
+            adds dependence.
+        """
+        groups = self._groups(first, second)
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+        known = self._given(given)
+        self._refuse_given("mutual_information", [*groups[0], *groups[1]], known)
+        single = len(groups[0]) == len(groups[1]) == 1
+        n_states = self._n_states([*groups[0], *groups[1]])
+        if method == "auto":
+            method = "quadrature" if single else "enumeration" if n_states <= MOST_STATES else "monte-carlo"
+            if single and n_states <= MOST_STATES:
+                method = "enumeration"
+        if method == "enumeration" and n_states > MOST_STATES:
+            raise ValueError(
+                f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
+            )
+        if method == "quadrature" and not single:
+            raise ValueError('method="quadrature" is for two single columns; give one name each')
+        if per_draw and (not single or method == "monte-carlo"):
+            raise ValueError("per_draw=True is for two single columns without Monte Carlo")
+        if method == "monte-carlo":
+            return self._simulated_information(groups, known, n, random_seed)
+        if method == "enumeration" and not per_draw:
+            return self._enumerated_information(groups, known)
+        a, b = groups[0][0], groups[1][0]
+        if per_draw:
+            each, tolerance = self._information_of_draws(a, b, known)
+            return self._labelled("mutual_information", each, {}, True, **self._mark([a, b], tolerance))
+        (value, error), tolerance = self._information_of_mixture(a, b, known)
+        attrs = self._mark([a, b], tolerance) | self._draw_weights(known) | error
+        return self._labelled("mutual_information", value, {}, False, **attrs)
+
+    def dependence(
+        self,
+        given: Mapping[str, Any] | None = None,
+        prob: float = 0.94,
+        threshold: float = 0.01,
+        per_draw: bool = False,
+        max_draws: int | None = 200,
+    ) -> "xr.Dataset | xr.DataArray":
+        """Mutual information of every pair of columns, with its uncertainty over draws.
+
+        Parameters
+        ----------
+        given : mapping, optional
+        prob : float
+            Mass of the highest density interval.
+        threshold : float
+            In nats, of ``p_dependent``.
+        per_draw : bool
+            Whether each draw's table is wanted; all draws are then used.
+        max_draws : int or None
+            Draws that are used, evenly spaced; None for all.
+
+        Returns
+        -------
+        Dataset
+            ``mutual_information`` (column, other), the mean of the draws' own; ``hdi`` (column, other, bound);
+            ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
+            a continuous column has infinite information about itself.
+        """
+        import xarray as xr
+
+        if not 0.0 < prob < 1.0:
+            raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
+        if not threshold >= 0.0:
+            raise ValueError(f"threshold must be at least 0, got {threshold!r}")
+        known = self._given(given)
+        log_weights = self._log_of(known) + self._log_weights
+        asked = [d for d in self._kept if d not in points_of(known)]
+        if len(asked) < 2:
+            raise ValueError("dependence needs at least two columns that are not known")
+        n_draws = self._states.n_draws
+        used = np.arange(n_draws)
+        if max_draws is not None and not per_draw:
+            if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
+                raise ValueError(f"max_draws must be an integer of at least 1 or None, got {max_draws!r}")
+            length = n_draws // self._n_chains  # alike in every chain
+            each = min(max(1, max_draws // self._n_chains), length)
+            within = np.linspace(0, length - 1, each).round().astype(np.int64)
+            used = (np.arange(self._n_chains)[:, None] * length + within).ravel()
+        grids = self._grids(asked, known, FEW_PANELS)
+        fine = self._grids(asked, known, 2 * FEW_PANELS)
+        tables = self._tables(asked, known, used, grids)
+        some = used[:: max(1, used.size // 2)][:2]
+        checked = self._tables(asked, known, some, fine)
+        tolerance = float(np.nanmax(np.abs(checked - tables[np.searchsorted(used, some)])))
+        names = [self._schema.columns[d].name for d in asked]
+        coords = {"column": names, "other": names}
+        attrs = self._mark(asked, tolerance)
+        if per_draw:
+            return self._labelled("mutual_information", tables, coords, True, **attrs)
+        weight = relative_weights(log_weights[used])
+        weight = weight / weight.sum()
+        mean = np.einsum("s,sab->ab", weight, tables)
+        bounds = np.array(
+            [[shortest_interval(tables[:, i, j], weight, prob) for j in range(len(asked))] for i in range(len(asked))]
+        )
+        above = np.where(np.isnan(mean), np.nan, np.einsum("s,sab->ab", weight, (tables > threshold).astype(float)))
+        labels = {**coords, "bound": ["lower", "upper"]}
+        influence = used.size * weight[:, None, None] * np.nan_to_num(tables - mean)
+        attrs |= self._draw_weights(known) | {"n_draws": int(used.size)} | chain_error(influence, self._n_chains)
+        return xr.Dataset(
+            {
+                "mutual_information": (("column", "other"), mean, attrs),
+                "hdi": (("column", "other", "bound"), bounds, {**attrs, "prob": prob}),
+                "p_dependent": (("column", "other"), above, {**attrs, "threshold": threshold}),
+            },
+            labels,
+            {"exactness": attrs["exactness"]},
+        )
+
+    # ---- below the surface
+
+    def _groups(self, first: Any, second: Any) -> list[list[int]]:
+        groups = []
+        for argument, names in (("first", first), ("second", second)):
+            names = [names] if isinstance(names, str) else list(names)
+            if not names:
+                raise ValueError(f"{argument} must name at least one column, got none")
+            groups.append(list(dict.fromkeys(self._column_number(argument, name) for name in names)))
+        both = set(groups[0]) & set(groups[1])
+        if both:
+            raise ValueError(f"first and second must differ, both name {self._schema.columns[min(both)].name!r}")
+        return groups
+
+    def _refuse_given(self, query: str, asked: Sequence[int], known: Events) -> None:
+        for d in asked:
+            if d in points_of(known):
+                raise ValueError(f"{query}: column {self._schema.columns[d].name!r} is given at a value")
+
+    def _n_states(self, asked: Sequence[int]) -> int:
+        """Combinations of levels, or more than are enumerated where a column is a number."""
+        n = 1
+        for d in asked:
+            levels = self._schema.columns[d].levels
+            n *= MOST_STATES + 1 if levels is None else len(levels)
+        return n
+
+    def _mark(self, asked: Sequence[int], tolerance: float) -> dict[str, Any]:
+        if all(self._schema.columns[d].levels is not None for d in asked):
+            return {"exactness": "exact"}
+        return {"exactness": "numerical", "tolerance": tolerance}
+
+    def _grids(self, asked: Sequence[int], known: Events, n_panels: int) -> dict[int, Grid]:
+        """A grid for each column, placed by the mixture of a few draws."""
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        ranked = np.argsort(-weight, kind="stable")[: max(GRID_DRAWS, weight.size // 2)]
+        few = np.sort(ranked[np.unique(np.linspace(0, ranked.size - 1, GRID_DRAWS).astype(np.int64))])
+        grids = {}
+        for d in asked:
+            law = law_of_column(self._states, d, self._row(known), spread_of(known)).of_draws(few).mixed(weight[few])
+            column = self._schema.columns[d]
+            grids[d] = grid_of(
+                law, column.name, len(column.levels or ()), bool(self._states.compiled.is_density[d]), n_panels
+            )
+        return grids
+
+    def _laws(self, s: int, known: Events) -> DrawLaws:
+        return DrawLaws(self._states, s, self._row(known), spread_of(known))
+
+    def _tables(self, asked: Sequence[int], known: Events, used: np.ndarray, grids: dict[int, Grid]) -> np.ndarray:
+        """Mutual information (S, D, D) of all pairs under each draw, NaN on the diagonal."""
+        out = np.full((used.size, len(asked), len(asked)), np.nan)
+        for k, s in enumerate(used):
+            laws = self._laws(int(s), known)
+            on = [laws.on_grid(d, grids[d]) for d in asked]
+            for i, j in combinations(range(len(asked)), 2):
+                joint = laws.pair(asked[i], asked[j], on[i], on[j])
+                out[k, i, j] = out[k, j, i] = information(joint, grids[asked[i]], grids[asked[j]])
+        return out
+
+    def _joint(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> np.ndarray:
+        """Joint density (X, Y) of two columns under the mixture over draws."""
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        total = np.zeros((grids[a].x.size, grids[b].x.size))
+        for s in np.flatnonzero(weight > 0.0):
+            laws = self._laws(int(s), known)
+            total += weight[s] * laws.pair(a, b, laws.on_grid(a, grids[a]), laws.on_grid(b, grids[b]))
+        return total / weight.sum()
+
+    def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[Any, float]:
+        """Value with its error over draws, and the last change on finer grids."""
+        last: dict[int, Grid] = {}
+
+        def ask(grids: dict[int, Grid]) -> float:
+            last.update(grids)
+            return information(self._joint(a, b, known, grids), grids[a], grids[b])
+
+        value, tolerance = self._refined([a, b], known, ask)
+        mass = self._joint(a, b, known, last) * last[a].weight[:, None] * last[b].weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(mass / (mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)))
+        ratio = np.where(mass > 0.0, ratio, 0.0) * last[a].weight[:, None] * last[b].weight
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        own = np.zeros(weight.size)  # first order: each draw's mean of the mixture's log ratio
+        for s in np.flatnonzero(weight > 0.0):
+            laws = self._laws(int(s), known)
+            own[s] = np.sum(ratio * laws.pair(a, b, laws.on_grid(a, last[a]), laws.on_grid(b, last[b])))
+        return (value, chain_error(weight * (own - value), self._n_chains)), tolerance
+
+    def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:
+        every = np.arange(self._states.n_draws)
+        return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0, 1])
+
+    def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
+        """An answer on finer and finer grids until it stays, and its last change."""
+        if all(self._schema.columns[d].levels is not None for d in asked):
+            return ask(self._grids(asked, known, FEW_PANELS)), 0.0
+        n_panels = FEW_PANELS
+        value = ask(self._grids(asked, known, n_panels))
+        while True:
+            n_panels *= 2
+            finer = ask(self._grids(asked, known, n_panels))
+            with np.errstate(invalid="ignore"):  # both may be infinite
+                change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
+            value = finer
+            if change < CONVERGED or n_panels >= MOST_PANELS:
+                return value, change
+
+    def _log_mixture(self, values: np.ndarray, known: Events) -> np.ndarray:
+        """Log density (M,) of the mixture over draws at rows (M, D), together with events."""
+        out = np.empty(len(values))
+        step = max(1, BLOCK_VALUES // self._states.n_draws)
+        for start in range(0, len(values), step):
+            part = slice(start, start + step)
+            logs = self._states.log_densities(values[part], spread_of(known))
+            out[part] = log_average(self._log_weights, logs)
+        return out - float(np.log(np.exp(self._log_weights - self._log_weights.max()).sum()) + self._log_weights.max())
+
+    def _with_columns(self, rows: np.ndarray, columns: Sequence[int], known: Events) -> np.ndarray:
+        """Rows (M, D) that hold only some columns besides the points that are known."""
+        out = np.tile(self._row(known), (len(rows), 1))
+        out[:, list(columns)] = rows[:, list(columns)]
+        return out
+
+    def _simulated_rows(self, known: Events, n: Any, random_seed: Any) -> np.ndarray:
+        """Rows (n, D) from the mixture given what is known."""
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
+            raise ValueError(f"n must be an integer of at least 2, got {n!r}")
+        rng = np.random.default_rng(random_seed)
+        log_weights = self._log_of(known) + self._log_weights
+        chosen = choose_draws(log_weights[:, None], int(n), rng)
+        rows = complete_rows(self._states, self._row(known)[None], spread_of(known), chosen, rng)[:, 0]
+        # Gaussian leaves beside masses stand on the unit grid
+        masses = ~np.asarray(self._states.compiled.is_density)
+        rows[:, masses] = np.maximum(np.round(rows[:, masses]), 0.0)
+        return rows
+
+    def _simulated_information(self, groups: Any, known: Events, n: int, random_seed: Any) -> "xr.DataArray":
+        rows = self._simulated_rows(known, n, random_seed)
+        both, one, other = (
+            self._log_mixture(self._with_columns(rows, c, known), known)
+            for c in ([*groups[0], *groups[1]], groups[0], groups[1])
+        )
+        nothing = float(self._log_mixture(self._row(known)[None], known)[0])
+        ratio = both - one - other + nothing
+        attrs = {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
+        return self._labelled(
+            "mutual_information", float(ratio.mean()), {}, False, **attrs, **self._draw_weights(known)
+        )
+
+    def _states_table(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities of all levels together: of the mixture (M,), of each draw (S, M), and draws' weights (S,)."""
+        sizes = [len(self._schema.columns[d].levels or ()) for d in asked]
+        codes = np.meshgrid(*(np.arange(float(k)) for k in sizes), indexing="ij")
+        rows = np.tile(self._row(known), (codes[0].size, 1))
+        rows[:, list(asked)] = np.stack(codes, axis=-1).reshape(-1, len(asked))
+        possible = np.ones(len(rows), np.bool_)
+        for d, event in spread_of(known).items():
+            if d in asked:
+                possible &= holds(event, rows[:, d])
+        logs = np.where(possible, self._states.log_densities(rows, spread_of(known)), -np.inf)
+        base = self._log_of(known)
+        weight = relative_weights(base + self._log_weights)
+        each = np.exp(logs - np.where(np.isfinite(base), base, 0.0)[:, None])
+        total = each.sum(axis=1, keepdims=True)
+        each = each / np.where(total > 0.0, total, 1.0)
+        return weight @ each / weight.sum(), each, weight
+
+    def _enumerated_information(self, groups: Any, known: Events) -> "xr.DataArray":
+        p, each, weight = self._states_table([*groups[0], *groups[1]], known)
+        n_first = int(np.prod([len(self._schema.columns[d].levels or ()) for d in groups[0]]))
+        joint = p.reshape(n_first, -1)
+        alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(joint > 0.0, np.log(joint / alone), 0.0).ravel()
+        value = max(float(p @ ratio), 0.0)
+        error = chain_error(weight * (each @ ratio - value), self._n_chains)
+        return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known), **error)
+
+
+def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:
+    """Shortest interval that holds a share of weighted values."""
+    if np.isnan(values).any():
+        return np.nan, np.nan
+    order = np.argsort(values)
+    x, w = values[order], np.cumsum(weight[order])
+    before = np.concatenate([[0.0], w[:-1]])
+    last = np.searchsorted(w, np.minimum(before + prob * w[-1], w[-1]) - 1e-12)
+    fits = before + prob * w[-1] <= w[-1] + 1e-12
+    starts = np.flatnonzero(fits)
+    best = starts[np.argmin(x[last[starts]] - x[starts])]
+    return float(x[best]), float(x[last[best]])

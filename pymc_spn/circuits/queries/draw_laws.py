@@ -1,0 +1,185 @@
+"""One draw given what is known of a row: how it spreads over regions, and the joint law of two columns on a grid."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL
+from pymc_spn.circuits.queries.column_laws import ColumnLaw
+from pymc_spn.circuits.queries.events import Events
+from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
+from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.queries.share_kernels import all_shares
+
+TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
+BULK = 0.02
+NODES = 6  # Gauss points of a panel
+MOST_COUNTS = 4_000  # values of a count column that are summed
+GRID_DRAWS = 8  # draws whose mixture places a grid
+GRID_HALVINGS = 44
+
+
+class Grid(NamedTuple):
+    """Points and weights that turn integrals or sums over a column into sums."""
+
+    x: np.ndarray
+    weight: np.ndarray
+
+
+class DrawLaws:
+    """Conditional laws of one draw.
+
+    Parameters
+    ----------
+    states : RecordedStates
+    s : int
+        Number of the draw.
+    row : (D,) float64
+        Points that are known, NaN elsewhere.
+    events : dict of int to event
+        Intervals and sets that are known.
+    """
+
+    def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
+        self.states, self.tree, self.events = states, states.structure, events
+        self.net = net = states.network(s)
+        coded = states.coded_rows(row[None])[0]
+        self.share = shares_of(net, coded, *states.event_logs(net, events))
+        self._leaves: dict[int, ColumnLaw] = {}
+        self._below: dict[tuple[int, int], np.ndarray] = {}
+
+    def parts_of(self, r: int) -> list[tuple[np.ndarray, list[int]]]:
+        """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
+        net = self.net
+        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
+        if net.n_splits[r] == 1:
+            return [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+        own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
+        return [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+
+    def holds(self, r: int, d: int) -> bool:
+        """Whether a region has the column."""
+        return bool(np.isin(d, self.tree.order[self.tree.begin[r] : self.tree.end[r]]))
+
+    def below(self, r: int, d: int) -> np.ndarray:
+        """Probability (children of r + 1, leaves of column d) of each leaf given the child of region r."""
+        if (r, d) in self._below:
+            return self._below[r, d]
+        net = self.net
+        out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
+        if net.column[r] >= 0:
+            regions = net.leaf_region[net.source == d]
+            start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
+            at = np.arange(int(net.top[r]))
+            out[at, start + at] = 1.0
+        else:
+            for which, parts in self.parts_of(r):
+                q = next(q for q in parts if self.holds(q, d))
+                out[which] = self.share[q][which] @ self.below(q, d)
+        self._below[r, d] = out
+        return out
+
+    def leaves(self, d: int) -> ColumnLaw:
+        """The leaves of a column at all its places, with their probabilities left at 1."""
+        if d not in self._leaves:
+            leaves = leaves_of_column(self.net, self.states.compiled, d)
+            one = np.ones(leaves.family.size)
+            self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
+        return self._leaves[d]
+
+    def place(self, d: int) -> tuple[int, np.ndarray]:
+        """Column at a place, and which of the column's leaves stand there."""
+        net = self.net
+        c = int(net.source[d])
+        regions = net.leaf_region[net.source == c]
+        start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == net.leaf_region[d])[0])]]))
+        return c, start + np.arange(int(net.top[net.leaf_region[d]]))
+
+    def on_grid(self, d: int, grid: Grid) -> np.ndarray:
+        """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
+        law = self.leaves(d)
+        out = np.zeros((law.share.size, grid.x.size))
+        reached = (self.share[0][0] @ self.below(0, d)) > 0.0
+        some = type(law.leaves)(*(v[reached] for v in law.leaves))
+        out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
+        return out
+
+    def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
+        """Joint density (X, Y) of two columns on their grids, from `on_grid`."""
+        total = np.zeros((on_a.shape[1], on_b.shape[1]))
+        waiting = [(0, self.share[0][0])]
+        while waiting:
+            r, reach = waiting.pop()
+            for which, parts in self.parts_of(r):
+                weight = reach[which]
+                if not weight.any():
+                    continue
+                p, q = (next(part for part in parts if self.holds(part, d)) for d in (a, b))
+                if p == q:
+                    waiting.append((p, weight @ self.share[p][which]))
+                    continue
+                first = (self.share[p][which] @ self.below(p, a)) @ on_a
+                second = (self.share[q][which] @ self.below(q, b)) @ on_b
+                total += (first * weight[:, None]).T @ second
+        return total
+
+    def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
+        """Density (X,) of a column on its grid."""
+        return (self.share[0][0] @ self.below(0, d)) @ on_d
+
+
+def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
+    """The arrays of `all_shares`, one for each region."""
+    flat = all_shares(net, y, event, event_log)
+    above = np.where(net.parent >= 0, net.top[net.parent], 1)
+    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
+    ends = np.cumsum([n * m for n, m in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
+def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int) -> Grid:
+    """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
+
+    Raises
+    ------
+    ValueError
+        If a count column has too many values.
+    """
+    if n_levels:
+        return Grid(np.arange(float(n_levels)), np.ones(n_levels))
+    tails = np.array(TAIL)
+    if not is_density:  # leaves that are densities stand on the unit grid then
+        first, last = np.maximum(np.round(law.quantile(np.array([tails[0], 1.0 - tails[0]]))), 0.0)
+        if last - first >= MOST_COUNTS:
+            raise ValueError(
+                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "
+                'ask with method="monte-carlo"'
+            )
+        x = np.arange(first, last + 1.0)
+        return Grid(x, np.ones(x.size))
+    middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
+    cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]), GRID_HALVINGS)
+    if np.isin(law.leaves.family, EXPONENTIAL).any() and cuts[0] < 0.0 < cuts[-1]:
+        cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
+    t, w = np.polynomial.legendre.leggauss(NODES)
+    start, length = cuts[:-1], np.diff(cuts)
+    x = start[:, None] + 0.5 * length[:, None] * (t + 1.0)
+    return Grid(x.ravel(), (0.5 * length[:, None] * w).ravel())
+
+
+def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
+    """Mutual information in nats of a joint density on two grids; its own margins are used, so it is never negative."""
+    mass = joint * first.weight[:, None] * second.weight[None, :]
+    mass = mass / mass.sum()
+    product = mass.sum(axis=1)[:, None] * mass.sum(axis=0)[None, :]
+    inside = mass > 0.0
+    return max(float(np.sum(mass[inside] * np.log(mass[inside] / product[inside]))), 0.0)
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL divergence in nats of masses, each scaled to 1; infinite where q has none."""
+    p, q = p / p.sum(), q / q.sum()
+    inside = p > 0.0
+    if np.any(q[inside] <= 0.0):
+        return np.inf
+    return max(float(np.sum(p[inside] * np.log(p[inside] / q[inside]))), 0.0)

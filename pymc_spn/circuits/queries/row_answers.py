@@ -1,0 +1,329 @@
+"""What a posterior says of whole rows: how unusual they are, why, and which belong together."""
+
+from collections.abc import Mapping
+from math import factorial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.queries import share_kernels
+from pymc_spn.circuits.queries.dependence_answers import shortest_interval
+from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.queries.events import spread_of
+from pymc_spn.circuits.queries.information_answers import InformationAnswers
+from pymc_spn.tables import Table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+EXACT_COLUMNS = 10  # columns whose subsets are all visited for Shapley values
+PERMUTATIONS = 200
+ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
+BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+
+
+class RowAnswers(InformationAnswers):
+    """Queries about given rows."""
+
+    def anomaly(self, df: Any) -> "xr.Dataset":
+        """How unusual rows are, and in which columns.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping or array
+            Missing cells are summed out.
+
+        Returns
+        -------
+        Dataset
+            ``log_density`` (row,), of the mixture over draws; ``log_density_sd`` (row,), the posterior sd of the
+            draws' own; ``surprise`` (row, column), minus the log density of each cell given the others of its
+            row, in nats, NaN where the cell is missing. Surprises are comparable between rows, and between
+            columns of like kind only.
+        """
+        import xarray as xr
+
+        table = Table.from_frame(df, schema=self.columns)
+        values, possible = self._embed(table)
+        names = [c.name for c in self.columns]
+        index = table.index
+        log_density, sd = np.empty(len(values)), np.empty(len(values))
+        surprise = np.full((len(values), len(names)), np.nan)
+        base = self._log_evidence()
+        norm = float(log_average(self._log_weights, base))
+        weight = relative_weights(base + self._log_weights)
+        errors: list[dict[str, Any]] = []
+        step = max(1, BLOCK_VALUES // self._states.n_draws)
+        for start in range(0, len(values), step):
+            part = slice(start, start + step)
+            block = values[part]
+            logs = self._states.log_densities(block, spread_of(self._evidence))
+            log_density[part] = log_average(self._log_weights, logs) - norm
+            own = logs - base[:, None]
+            with np.errstate(invalid="ignore"):
+                mean = np.average(own, axis=0, weights=weight)
+                sd[part] = np.sqrt(np.average((own - mean) ** 2, axis=0, weights=weight))
+            for j, d in enumerate(self._kept):
+                seen = ~np.isnan(block[:, d])
+                without = block[seen].copy()
+                without[:, d] = np.nan
+                rest = self._states.log_densities(without, spread_of(self._evidence))
+                surprise[np.flatnonzero(seen) + start, j] = log_average(self._log_weights, rest) - (
+                    log_density[part][seen] + norm
+                )
+            relative = relative_weights(logs + self._log_weights[:, None])
+            errors.append(chain_error(relative - weight[:, None], self._n_chains))
+        log_density[~possible] = -np.inf
+        surprise[~possible] = np.where(np.isnan(surprise[~possible]), np.nan, np.inf)
+        attrs: dict[str, Any] = {"exactness": "exact", **self._draw_weights()}
+        joined = {**attrs, **self._joined_errors(errors)}
+        return xr.Dataset(
+            {
+                "log_density": ("row", log_density, joined),
+                "log_density_sd": ("row", sd, attrs),
+                "surprise": (("row", "column"), surprise, attrs),
+            },
+            {"row": index, "column": names},
+            {"exactness": "exact"},
+        )
+
+    def explain(
+        self,
+        row: Any,
+        target: str | None = None,
+        prob: float = 0.94,
+        n_permutations: int | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.Dataset":
+        """What each cell of a row contributes to its log density, or to the log probability of one of its cells.
+
+        Parameters
+        ----------
+        row : mapping, Series or DataFrame of one row
+            Missing cells take no part.
+        target : str, optional
+            Explain log p(target's value | other cells) instead of log p(row).
+        prob : float
+            Mass of the highest density intervals.
+        n_permutations : int, optional
+            Shapley values by this many random orders (each used forwards and backwards); by default all subsets
+            are visited up to 10 columns, else 200 orders are drawn.
+
+        Returns
+        -------
+        Dataset
+            Over ``column``: ``log_ratio``, what the value loses when the cell is taken out, log v(all) - log
+            v(all but the cell); ``shapley``, the average of that over all orders in which cells become known,
+            which adds up to ``total`` - ``baseline``; ``hdi`` of the Shapley values over draws. Marginals are
+            exact, nothing is imputed for the cells left out.
+        """
+        import xarray as xr
+
+        if not 0.0 < prob < 1.0:
+            raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
+        values = self._one_row(row)
+        features = [d for d in self._kept if not np.isnan(values[d])]
+        goal = None
+        if target is not None:
+            goal = self._column_number("target", target)
+            if goal not in features:
+                raise ValueError(f"row must hold a value of the target {target!r}, it is missing")
+            features.remove(goal)
+        if not features:
+            raise ValueError("row must hold at least one observed cell besides the target")
+        m = len(features)
+        if n_permutations is None and m <= EXACT_COLUMNS:
+            subsets, coefficient, scatter = _all_subsets(m)
+            orders = 0
+        else:
+            orders = PERMUTATIONS if n_permutations is None else n_permutations
+            if isinstance(orders, bool) or not isinstance(orders, int | np.integer) or orders < 2:
+                raise ValueError(f"n_permutations must be an integer of at least 2, got {n_permutations!r}")
+            subsets, coefficient, scatter = _some_orders(m, int(orders), np.random.default_rng(random_seed))
+        mixture, each = self._coalitions(values, features, goal, subsets)
+        full, nothing = len(subsets) - 1, 0
+        shapley, own = coefficient @ mixture, each @ coefficient.T
+        without = [int(np.flatnonzero((subsets == _all_but(m, i)).all(axis=1))[0]) for i in range(m)]
+        weight = relative_weights(self._log_evidence() + self._log_weights)
+        weight = weight / weight.sum()
+        bounds = np.array([shortest_interval(own[:, i], weight, prob) for i in range(m)])
+        attrs: dict[str, Any] = {"exactness": "exact", **self._draw_weights()}
+        marked = dict(attrs)
+        if orders:
+            marked |= {"exactness": "monte-carlo", "mcse": scatter(mixture)}
+        return xr.Dataset(
+            {
+                "log_ratio": ("column", mixture[full] - mixture[without], attrs),
+                "shapley": ("column", shapley, marked),
+                "hdi": (("column", "bound"), bounds, {**marked, "prob": prob}),
+                "total": ((), mixture[full], attrs),
+                "baseline": ((), mixture[nothing], attrs),
+            },
+            {"column": [self._schema.columns[d].name for d in features], "bound": ["lower", "upper"]},
+            {"exactness": marked["exactness"], **({"target": target} if target else {})},
+        )
+
+    def co_clustering(self, df: Any = None) -> "xr.DataArray":
+        """Probability that two rows use the same child of the top sum node.
+
+        Parameters
+        ----------
+        df : DataFrame, optional
+            New rows: each is assigned by itself given a draw, and rows on children that hold no training row
+            count as apart. By default the training rows, whose assignments are part of the draws.
+
+        Returns
+        -------
+        DataArray
+            (row, other), 1 on the diagonal; NaN for training rows without an observed cell.
+        """
+        states = self._states
+        weight = relative_weights(self._log_evidence() + self._log_weights)
+        weight = weight / weight.sum()
+        attrs = dict(self._draw_weights())
+        if df is None:
+            self._refuse_condition("co_clustering of training rows")
+            index, labels = states.record.rows, states.digits[:, :, 0]
+            n_rows = labels.shape[1]
+            together = np.zeros((n_rows, n_rows))
+            for w, label in zip(weight, labels, strict=True):
+                together += w * (label[:, None] == label[None, :])
+            empty = labels[0] < 0
+            together[empty] = together[:, empty] = np.nan
+            each: Any = (labels[:, :, None] == labels[:, None, :]) if n_rows <= ERROR_ROWS else None
+        else:
+            table = Table.from_frame(df, schema=self.columns)
+            values, possible = self._embed(table)
+            if not possible.all():
+                m = int(np.argmin(possible))
+                self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
+            index, n_rows = table.index, len(values)
+            together = np.zeros((n_rows, n_rows))
+            each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
+            coded = states.coded_rows(values)
+            events = spread_of(self._evidence)
+            for s in range(states.n_draws):
+                net = states.network(s)
+                share = np.zeros((n_rows, int(net.top[0]) + 1))
+                log = np.empty(n_rows)
+                path = np.zeros(1, np.int64)
+                share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, log, share)
+                same = share[:, :-1] @ share[:, :-1].T
+                np.fill_diagonal(same, 1.0)
+                together += weight[s] * same
+                if each is not None:
+                    each[s] = same
+        if each is not None:
+            with np.errstate(invalid="ignore"):
+                influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
+            attrs |= chain_error(influence, self._n_chains)
+        else:
+            attrs["mcse_chain_note"] = f"no mcse_chain: given for at most {ERROR_ROWS} rows"
+        return self._labelled("co_clustering", together, {"row": index, "other": index}, False, **attrs)
+
+    def top_clusters(self) -> "xr.DataArray":
+        """One partition of the training rows by the children of the top sum node, to look at.
+
+        The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
+        are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average.
+        """
+        self._refuse_condition("top_clusters")
+        labels = self._states.digits[:, :, 0]
+        together = np.nan_to_num(self.co_clustering().values)
+        loss = [np.sum(((x[:, None] == x[None, :]) - together) ** 2) for x in labels]
+        best = labels[int(np.argmin(loss))].astype(np.int64)
+        found, count = np.unique(best[best >= 0], return_counts=True)
+        rank = {int(k): i for i, k in enumerate(found[np.argsort(-count, kind="stable")])}
+        out = np.array([rank.get(int(k), -1) for k in best])
+        chain, draw = divmod(int(np.argmin(loss)), len(self._states.record.draws))
+        record = self._states.record
+        where = {"chain": int(record.chains[chain]), "draw": int(record.draws[draw])}
+        return self._labelled("top_clusters", out, {"row": record.rows}, False, **where)
+
+    def do(self, *args: Any, **interventions: Any) -> NoReturn:
+        """Refused: a sum-product network of a joint distribution has no interventions."""
+        raise NotImplementedError(
+            "do() is not offered: a sum-product network is a model of the joint distribution and says nothing of "
+            "what would happen if a column were set. given= answers what is seen when the column is observed; "
+            "effects of interventions need a causal model, such as a posterior over directed graphs"
+        )
+
+    # ---- below the surface
+
+    def _refuse_condition(self, query: str) -> None:
+        if self._evidence or len(self._kept) < len(self._schema.columns):
+            raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
+
+    def _one_row(self, row: Any) -> np.ndarray:
+        """Values (D,) of a row, besides the points of the evidence."""
+        if isinstance(row, pd.DataFrame):
+            if len(row) != 1:
+                raise ValueError(f"row must hold one row, got {len(row)}")
+            frame = row
+        elif isinstance(row, pd.Series | Mapping):
+            frame = pd.DataFrame({str(k): [v] for k, v in row.items()})
+        else:
+            raise TypeError(f"row must be a mapping, a Series or a DataFrame of one row, got {type(row).__name__}")
+        values, possible = self._embed(Table.from_frame(frame, schema=self.columns))
+        if not possible[0] or self._states.log_densities(values, spread_of(self._evidence)).max() == -np.inf:
+            self._refuse_row("row", values[0])
+        return values[0]
+
+    def _coalitions(
+        self, values: np.ndarray, features: list[int], goal: int | None, subsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """log v of subsets (K, m) of the features, under the mixture (K,) and under each draw (S, K)."""
+        events = spread_of(self._evidence)
+        rows = np.tile(self._row(self._evidence), (len(subsets), 1))
+        for j, d in enumerate(features):
+            rows[subsets[:, j], d] = values[d]
+        logs = self._states.log_densities(rows, events)
+        if goal is None:
+            base = self._log_evidence()
+            return log_average(self._log_weights, logs) - log_average(self._log_weights, base), logs - base[:, None]
+        rows[:, goal] = values[goal]
+        both = self._states.log_densities(rows, events)
+        return log_average(self._log_weights, both) - log_average(self._log_weights, logs), both - logs
+
+
+def _all_but(m: int, i: int) -> np.ndarray:
+    return np.arange(m) != i
+
+
+def _all_subsets(m: int) -> tuple[np.ndarray, np.ndarray, Any]:
+    """All subsets (2^m, m), the empty one first and the full one last, and their Shapley coefficients (m, 2^m)."""
+    number = np.arange(2**m)
+    subsets = (number[:, None] >> np.arange(m)) & 1 == 1
+    size = subsets.sum(axis=1)
+    with_it = np.array([factorial(max(k - 1, 0)) * factorial(m - k) / factorial(m) for k in range(m + 1)])
+    without = np.array([factorial(k) * factorial(max(m - k - 1, 0)) / factorial(m) for k in range(m + 1)])
+    coefficient = np.where(subsets, with_it[size][:, None], -without[size][:, None]).T
+    return subsets, coefficient, None
+
+
+def _some_orders(m: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Subsets along random orders and their reverses, coefficients of the average, and its standard error."""
+    orders = np.array([rng.permutation(m) for _ in range(n)])
+    rows = [np.zeros(m, np.bool_), *(_all_but(m, i) for i in range(m)), np.ones(m, np.bool_)]
+    for order in [*orders, *orders[:, ::-1]]:
+        known = np.zeros(m, np.bool_)
+        for i in order:
+            known = known.copy()
+            known[i] = True
+            rows.append(known)
+    subsets, where = np.unique(np.array(rows), axis=0, return_inverse=True)
+    where = where.ravel()
+    empty, paths = int(where[0]), where[m + 2 :].reshape(2 * n, m)
+    each = np.zeros((n, m, len(subsets)))
+    for k, order in enumerate([*orders, *orders[:, ::-1]]):
+        before = empty
+        for i, at in zip(order, paths[k], strict=True):
+            each[k % n, i, at] += 0.5
+            each[k % n, i, before] -= 0.5
+            before = at
+
+    def error(values: np.ndarray) -> np.ndarray:
+        return (each @ values).std(axis=0, ddof=1) / np.sqrt(n)
+
+    return subsets, each.mean(axis=0), error

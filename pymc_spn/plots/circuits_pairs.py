@@ -1,0 +1,114 @@
+"""Pair plots: draws from the posterior predictive against the data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+
+def plot_pairs(
+    data: pd.DataFrame, drawn: pd.DataFrame, columns: Sequence[str] | None = None, axes: Any = None, max_rows: int = 500
+) -> Any:
+    """Scatter plots of every pair of columns below the diagonal, distributions on it; data and draws.
+
+    Parameters
+    ----------
+    data, drawn : DataFrame
+        The table, and ``SPNPosterior.sample(n)``. Rows with a gap in a pair are left out of it.
+    columns : sequence of str, optional
+        By default all, at most six. Levels are drawn at their numbers, jittered.
+    axes : (k, k) array of matplotlib Axes, optional
+    max_rows : int
+        Rows of each that are drawn as points, the first ones.
+
+    Returns
+    -------
+    (k, k) array of Axes
+    """
+    names = list(data.columns[:6]) if columns is None else list(columns)
+    for name in names:
+        if name not in data or name not in drawn:
+            raise ValueError(f"columns names {name!r}, which data and drawn must both have")
+    k = len(names)
+    if axes is None:
+        _, axes = plt.subplots(k, k, figsize=(1.9 * k + 0.6, 1.9 * k + 0.6), squeeze=False, layout="constrained")
+    axes = np.asarray(axes)
+    if axes.shape != (k, k):
+        raise ValueError(f"axes must have shape ({k}, {k}), got {axes.shape}")
+    levels = {n: _levels(data[n]) for n in names}
+    rng = np.random.default_rng(0)  # of the jitter
+    for i, below in enumerate(names):
+        for j, across in enumerate(names):
+            ax = axes[i, j]
+            if j > i:
+                ax.set_visible(False)
+                continue
+            for frame, label, colour in ((data, "data", "C0"), (drawn, "draws", "C1")):
+                x, y = (_numbers(frame[n], levels[n]) for n in (across, below))
+                if i == j:
+                    _distribution(ax, x, data[across], levels[across], label, colour)
+                    continue
+                seen = np.flatnonzero(~np.isnan(x) & ~np.isnan(y))[:max_rows]
+                jitter = [0.12 * rng.normal(size=seen.size) if levels[n] else 0.0 for n in (across, below)]
+                ax.plot(
+                    x[seen] + jitter[0], y[seen] + jitter[1], ".", color=colour, alpha=0.35, markersize=3, label=label
+                )
+            _limits(ax, data[across], levels[across], i != j and data[below], levels[below])
+            _ticks(ax, levels[across], None if i == j else levels[below])
+            ax.set_xlabel(across if i == k - 1 else "")
+            ax.set_ylabel(("share" if levels[below] else "density") if i == j else below if j == 0 else "")
+    axes[0, 0].legend(fontsize="small")
+    return axes
+
+
+def _levels(column: pd.Series) -> list[Any]:
+    """Levels of a column that holds no numbers, else an empty list."""
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        return []
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.categories.tolist()
+    return sorted(column.dropna().unique().tolist())
+
+
+def _numbers(column: pd.Series, levels: list[Any]) -> np.ndarray:
+    if not levels:
+        return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+    return column.map({v: i for i, v in enumerate(levels)}).to_numpy(dtype=float, na_value=np.nan)
+
+
+def _distribution(ax: Any, x: np.ndarray, column: pd.Series, levels: list[Any], label: str, colour: str) -> None:
+    x = x[~np.isnan(x)]
+    if levels:
+        shift = -0.2 if label == "data" else 0.2
+        share = np.bincount(x.astype(int), minlength=len(levels)) / max(x.size, 1)
+        ax.bar(np.arange(len(levels)) + shift, share, 0.4, color=colour, label=label)
+        return
+    seen = _numbers(column, [])
+    low, high = np.nanmin(seen), np.nanmax(seen)
+    margin = 0.1 * (high - low) or 0.5
+    ax.hist(
+        x, bins=np.linspace(low - margin, high + margin, 26), density=True, histtype="step", color=colour, label=label
+    )
+
+
+def _limits(ax: Any, across: pd.Series, levels_across: list[Any], below: Any, levels_below: list[Any]) -> None:
+    """The range of the data and a tenth more; draws from heavy tails may lie outside."""
+    for column, levels, put in ((across, levels_across, ax.set_xlim), (below, levels_below, ax.set_ylim)):
+        if column is False:
+            continue
+        if levels:
+            put(-0.6, len(levels) - 0.4)
+            continue
+        x = _numbers(column, [])
+        low, high = np.nanmin(x), np.nanmax(x)
+        margin = 0.1 * (high - low) or 0.5
+        put(low - margin, high + margin)
+
+
+def _ticks(ax: Any, across: list[Any], below: list[Any] | None) -> None:
+    if across:
+        ax.set_xticks(range(len(across)), [str(v) for v in across], rotation=45, ha="right")
+    if below:
+        ax.set_yticks(range(len(below)), [str(v) for v in below])

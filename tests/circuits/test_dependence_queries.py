@@ -1,0 +1,236 @@
+"""Mutual information, entropy and divergence against enumeration and quadrature of all states, and identities."""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.queries.dependence_answers import shortest_interval
+from tests.circuits.hand_made_records import enumerated_posterior
+from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
+from tests.circuits.test_row_queries import two_groups
+from tests.reference import BERNOULLI, CATEGORICAL, Problem
+from tests.reference_queries import log_posterior_predictive
+
+SIGMAS = 5.0
+
+
+@cache
+def levels_problem():
+    """Three discrete columns whose rows hang together, so that there is something to find."""
+    X = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 2.0, 1.0]])
+    leaves = [[BERNOULLI], [CATEGORICAL], [BERNOULLI]]
+    return Problem(((0,), ((1,), (2,))), "infinite", 0.8, 0.7, leaves, X)
+
+
+@cache
+def levels_posterior():
+    return enumerated_posterior(levels_problem())
+
+
+@cache
+def joint_of_levels():
+    """(2, 3, 2) predictive probabilities by enumeration of all states."""
+    rows = np.array(list(product(range(2), range(3), range(2))), float)
+    return np.exp(log_posterior_predictive(levels_problem(), rows)).reshape(2, 3, 2)
+
+
+def information_of(joint):
+    """Of a table of masses, its first axis against the second."""
+    alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    return float(np.sum(joint * np.log(joint / alone)))
+
+
+def entropy_of(p):
+    return -float(np.sum(p * np.log(p)))
+
+
+def test_levels_by_enumeration():
+    post, joint = levels_posterior(), joint_of_levels()
+    assert joint.sum() == pytest.approx(1.0)
+    for a, b, other in [(0, 1, 2), (0, 2, 1), (1, 2, 0)]:
+        found = post.mutual_information(f"x{a}", f"x{b}")
+        assert float(found) == pytest.approx(information_of(joint.sum(axis=other)), rel=1e-9)
+        assert found.attrs["exactness"] == "exact" and found.attrs["mcse_chain"] >= 0
+    groups = post.mutual_information(["x0"], ["x2", "x1"])
+    assert float(groups) == pytest.approx(information_of(joint.reshape(2, 6)), rel=1e-9)
+    assert float(post.entropy()) == pytest.approx(entropy_of(joint), rel=1e-12)
+    assert float(post.entropy("x1")) == pytest.approx(entropy_of(joint.sum(axis=(0, 2))), rel=1e-12)
+    given = joint[1] / joint[1].sum()
+    assert float(post.mutual_information("x1", "x2", {"x0": 1})) == pytest.approx(information_of(given), rel=1e-9)
+    some = joint[:, [0, 2]] / joint[:, [0, 2]].sum()
+    within = post.mutual_information("x1", "x0", {"x1": {"a", "c"}})
+    assert float(within) == pytest.approx(information_of(some.sum(axis=2)), rel=1e-9)
+    p, q = joint.sum(axis=0), joint[1] / joint[1].sum()
+    exact = float(np.sum(q * np.log(q / p)))
+    assert float(post.condition({"x0": 1}).kl(post, ["x1", "x2"])) == pytest.approx(exact, rel=1e-9)
+
+
+def test_bounds_enclose_what_is_enumerated():
+    post = levels_posterior()
+    for columns in (None, "x1", ["x0", "x2"]):
+        low, high = post.entropy(columns, method="bounds").values
+        assert low <= float(post.entropy(columns)) <= high + 1e-9
+    # a sum of entropies alone would not do: the upper bound has earned a part of the dependence
+    singles = sum(float(post.entropy(f"x{d}")) for d in range(3))
+    assert post.entropy(method="bounds").values[1] < singles - 5e-4
+    given = post.condition({"x0": 1})
+    low, high = given.kl(post, ["x1", "x2"], method="bounds").values
+    assert 0 <= low <= float(given.kl(post, ["x1", "x2"])) <= high
+    narrower = post.condition({"x1": {"a", "c"}})
+    low, high = narrower.kl(post, method="bounds").values
+    assert low - 1e-12 <= float(narrower.kl(post)) <= high + 1e-12 < np.inf
+    assert post.kl(narrower, method="bounds").values[1] == np.inf
+    assert float(post.kl(narrower)) == np.inf
+
+
+@pytest.mark.parametrize("known", [None, {"x0": (0.2, 1.5)}])
+def test_densities_by_quadrature(known):
+    """Against sums over a fine grid of the reference's predictive; the grid is cut where a leaf jumps, at 0."""
+    post, problem = posterior_of("depths"), problem_of("depths")
+    if known:
+        a, wa = _panels([0.2, 0.85, 1.5])
+    else:
+        a, wa = _panels([-400, -40, -8, -2, -0.5, 0, 0.5, 1, 2, 4, 10, 40, 400])
+    b, wb = _panels([-60, -12, -4, -1, 0, 0.5, 1, 2, 5, 12, 60])
+    rows = np.array(list(product(a, b)))
+    joint = np.exp(log_posterior_predictive(problem, rows)).reshape(a.size, b.size)
+    mass = joint * wa[:, None] * wb
+    total = mass.sum()
+    first, second = (joint * wb).sum(axis=1), (joint * wa[:, None]).sum(axis=0)
+    exact = np.sum(mass * np.log(joint * total / (first[:, None] * second))) / total
+    found = post.mutual_information("x0", "x1", known)
+    assert float(found) == pytest.approx(exact, abs=2e-5) and float(found) > 3e-4
+    assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] < 1e-5
+    single = -np.sum(second * wb / total * np.log(second / total))
+    one = post.entropy("x1", known)
+    assert float(one) == pytest.approx(single, abs=1e-4) and one.attrs["tolerance"] < 1e-5
+    whole = -np.sum(mass / total * np.log(joint / total))
+    low, high = post.entropy(given=known).values
+    assert low <= whole + 1e-4 and whole <= high + 1e-4
+
+
+def _panels(cuts):
+    t, w = np.polynomial.legendre.leggauss(12)
+    cuts = np.array(cuts, float)
+    half = 0.5 * np.diff(cuts)
+    return (cuts[:-1, None] + half[:, None] * (t + 1)).ravel(), (half[:, None] * w).ravel()
+
+
+@pytest.mark.parametrize("name", ["missing", "infinite_splits"])
+def test_simulation_agrees_with_quadrature(name):
+    post = posterior_of(name)
+    for ask in (
+        lambda **o: post.mutual_information("x0", "x2", {"x1": 1}, **o),
+        lambda **o: post.entropy("x2", **o),
+        lambda **o: post.condition({"x1": 1}).kl(post, "x0", **o),
+    ):
+        exact, drawn = ask(), ask(method="monte-carlo", n=3_000, random_seed=1)
+        assert drawn.attrs["exactness"] == "monte-carlo"
+        assert abs(float(exact - drawn)) < SIGMAS * drawn.attrs["mcse"] + 1e-9
+        assert float(ask(method="monte-carlo", n=50, random_seed=1)) == float(
+            ask(method="monte-carlo", n=50, random_seed=1)
+        )
+        assert float(ask(method="monte-carlo", n=50, random_seed=1)) != float(
+            ask(method="monte-carlo", n=50, random_seed=2)
+        )
+    low, high = post.entropy().values
+    drawn = post.entropy(method="monte-carlo", n=3_000, random_seed=1)
+    assert low - SIGMAS * drawn.attrs["mcse"] <= float(drawn) <= high + SIGMAS * drawn.attrs["mcse"]
+    given = post.condition({"x1": 1})
+    low, high = given.kl(post, ["x0", "x2"]).values
+    drawn = given.kl(post, ["x0", "x2"], method="monte-carlo", n=3_000, random_seed=1)
+    assert low - SIGMAS * drawn.attrs["mcse"] <= float(drawn) <= high + SIGMAS * drawn.attrs["mcse"]
+    groups = post.mutual_information(["x0", "x2"], ["x1"], n=500, random_seed=1)
+    assert groups.attrs["exactness"] == "monte-carlo"
+
+
+@property_of(seed=st.integers(0, 1000), known=st.sampled_from([None, {"x1": {"a", "b"}}, {"x2": 1}]))
+@settings(max_examples=10, deadline=None)
+def test_information_identities(seed, known):
+    """MI >= 0, symmetric, H(a) + H(b) - H(a, b), chain rule; whatever the weights of the draws."""
+    weights = np.random.default_rng(seed).normal(size=levels_posterior()._states.n_draws)
+    post = ps.SPNPosterior(levels_posterior()._states, log_weights=weights)
+    free = ["x0", "x1"]
+    mi = float(post.mutual_information(*free, known))
+    assert mi >= 0 and mi == pytest.approx(float(post.mutual_information(*free[::-1], known)), abs=1e-14)
+    parts = [float(post.entropy(c, known)) for c in ("x0", "x1", ["x0", "x1"])]
+    assert mi == pytest.approx(parts[0] + parts[1] - parts[2], abs=1e-12)
+    if known is None:
+        by_level = sum(
+            float(post.probability({"x2": k})) * float(post.mutual_information("x0", "x1", {"x2": k})) for k in (0, 1)
+        )
+        both = float(post.mutual_information(["x0"], ["x1", "x2"]))
+        assert both == pytest.approx(float(post.mutual_information("x0", "x2")) + by_level, abs=1e-12)
+    assert float(post.kl(post)) == 0.0
+
+
+def test_dependence_is_the_table_of_pairs():
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite_missing"))
+    table = post.dependence(threshold=1e-4)
+    each = post.dependence(per_draw=True)
+    assert each.dims == ("chain", "draw", "column", "other")
+    np.testing.assert_allclose(each, np.swapaxes(each, -1, -2))
+    assert np.isnan(np.diag(table.mutual_information)).all()
+    pair = post.mutual_information("x0", "x2", per_draw=True)
+    np.testing.assert_allclose(each.sel(column="x0", other="x2"), pair, atol=1e-4)
+    mean = table.mutual_information.sel(column="x0", other="x2")
+    assert float(mean) == pytest.approx(float(each.sel(column="x0", other="x2").mean()), rel=1e-12)
+    low, high = table.hdi.sel(column="x0", other="x2").values
+    inside = ((pair >= low - 1e-4) & (pair <= high + 1e-4)).mean()
+    assert low <= float(mean) <= high and inside >= 0.93
+    assert float(table.p_dependent.sel(column="x0", other="x2")) == float(
+        (each.sel(column="x0", other="x2") > 1e-4).mean()
+    )
+    assert table.attrs["exactness"] == "numerical" and table.mutual_information.attrs["tolerance"] < 1e-4
+    assert post.dependence(max_draws=6).mutual_information.attrs["n_draws"] == 6
+
+
+def test_shortest_interval():
+    x = np.array([0.0, 10.0, 1.0, 2.0, 3.0])
+    assert shortest_interval(x, np.full(5, 0.2), 0.8) == (0.0, 3.0)
+    assert shortest_interval(x, np.array([0.1, 0.6, 0.1, 0.1, 0.1]), 0.6) == (10.0, 10.0)
+
+
+def test_two_far_groups_share_the_information_of_the_group():
+    post = two_groups()
+    groups = 0.5 * 2 * np.log(2.0)  # two halves
+    assert 0.5 * groups < float(post.mutual_information("x0", "x1")) < 1.3 * groups
+    low, high = post.entropy().values
+    singles = float(post.entropy("x0") + post.entropy("x1"))
+    drawn = post.entropy(method="monte-carlo", n=4_000, random_seed=1)
+    assert low - 4 * drawn.attrs["mcse"] < float(drawn) < high + 4 * drawn.attrs["mcse"]
+    assert high < singles - 0.4 and high - low < 0.25
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda p: p.mutual_information("x0", "x0"), "first and second must differ, both name 'x0'"),
+        (lambda p: p.mutual_information("x0", "z"), "second must name one of the columns"),
+        (lambda p: p.mutual_information("x0", []), "second must name at least one column"),
+        (lambda p: p.mutual_information("x0", "x1", method="exact"), "method must be one of"),
+        (lambda p: p.mutual_information("x0", "x1", {"x0": 1}), "column 'x0' is given at a value"),
+        (lambda p: p.mutual_information("x0", "x2", method="enumeration"), "needs binary or categorical columns"),
+        (lambda p: p.mutual_information(["x0", "x2"], "x1", method="quadrature"), "is for two single columns"),
+        (lambda p: p.mutual_information(["x0", "x2"], "x1", per_draw=True), "per_draw=True is for two single columns"),
+        (lambda p: p.mutual_information("x0", "x2", method="monte-carlo", n=1), "n must be an integer of at least 2"),
+        (lambda p: p.dependence(prob=1.0), "prob must be within 0 and 1"),
+        (lambda p: p.dependence(threshold=-1), "threshold must be at least 0"),
+        (lambda p: p.dependence(max_draws=0), "max_draws must be an integer of at least 1"),
+        (lambda p: p.marginal(["x0"]).dependence(), "at least two columns"),
+        (lambda p: p.entropy(method="quadrature"), "is for a single column"),
+        (lambda p: p.entropy([]), "at least one column"),
+        (lambda p: p.kl(levels_posterior()), "other must have the column 'x0' of the same kind"),
+    ],
+)
+def test_bad_questions_are_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(posterior_of("missing"))
+    with pytest.raises(TypeError, match="other must be an SPNPosterior"):
+        posterior_of("missing").kl(3)

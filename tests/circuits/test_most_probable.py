@@ -1,0 +1,255 @@
+"""The certified most probable completion: value, bound and certificate against grids and against itself."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.queries import box_search
+from pymc_spn.circuits.queries.box_kernels import leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.circuits.queries.tapes import tape_of_circuit
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from tests.circuits.random_circuits import column_families, random_circuit
+from tests.circuits.test_posterior import posterior_of, sampled_tree
+
+TOLERANCE = 1e-6
+
+
+def mixture(family, columns=("x",)):
+    """Two leaves of one column under a sum."""
+    return Circuit(
+        np.array([SUM, LEAF, LEAF], np.int8), [0, 2, 2, 2], [1, 2], [-1, 0, 0], [-1, 0, 0], (family,), columns
+    )
+
+
+def test_a_narrow_high_peak_beats_a_broad_heavy_one():
+    """Choosing branches by their weight, or the larger child at every sum, ends at 0 with log density -3.04."""
+    found = ps.most_probable(mixture("gaussian"), np.log([0.6, 0.4]), {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])})
+    x = np.linspace(9.9, 10.1, 2_000_001)
+    density = 0.6 * np.exp(-0.5 * (x / 5) ** 2) / 5 + 0.4 * np.exp(-0.5 * ((x - 10) / 0.1) ** 2) / 0.1
+    exact = np.log(density.max() / np.sqrt(2 * np.pi))
+    assert found.certified and float(found.log_density) == pytest.approx(exact, abs=1e-9)
+    assert 0 <= float(found.upper_bound - found.log_density) <= TOLERANCE
+    assert found.value["x"].item() == pytest.approx(x[np.argmax(density)], abs=1e-6)
+    assert found.log_density.attrs == {"exactness": "numerical", "tolerance": TOLERANCE}
+    assert found.upper_bound.attrs["exactness"] == "bound"
+
+
+def test_a_maximum_between_two_modes():
+    """Two equal bells half an sd apart: the maximum is where no leaf has its mode."""
+    found = ps.most_probable(mixture("gaussian"), np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [1.0, 1.0]])})
+    assert found.certified and found.value["x"].item() == pytest.approx(0.5, abs=1e-5)
+
+
+def values_to_try(rng, circuit, best, n):
+    """Random rows in the support, and rows near the one that was found."""
+    families = column_families(circuit)
+    rows = np.concatenate([rng.normal(0, 4, (n, len(families))), best + rng.normal(0, 0.1, (n, len(families)))])
+    for d, family in enumerate(families):
+        if family == "exponential":
+            rows[:, d] = np.abs(rows[:, d]) * (rng.random(2 * n) < 0.5)
+        elif family != "gaussian":
+            rows[:, d] = rng.integers(0, 3 if family == "categorical" else 20, 2 * n)
+    return rows
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_fifty_random_circuits_are_certified(block):
+    for seed in range(10 * block, 10 * block + 10):
+        rng = np.random.default_rng(seed)
+        problem = random_circuit(rng, 1 + seed % 4, mixed=seed % 3 == 0)
+        found = ps.most_probable(*problem)
+        best = found.value.to_numpy(float)
+        assert found.certified
+        circuit, *parameters = problem
+        assert circuit.log_density(best, *parameters)[0] == pytest.approx(float(found.log_density), abs=1e-10)
+        rows = values_to_try(rng, circuit, best, 2_000)
+        assert circuit.log_density(rows, *parameters).max() <= float(found.upper_bound) + 1e-10
+
+
+@property_of(seed=st.integers(0, 10_000), n=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_bounds_hold_over_boxes(seed, n):
+    """Value, gradient and Hessian at random points of a box lie within their ranges; gradients by differences."""
+    rng = np.random.default_rng(seed)
+    circuit, log_weights, parameters = random_circuit(rng, n, mixed=False)
+    tape = tape_of_circuit(circuit, log_weights, parameters, {})
+    centre, half = rng.normal(0, 3, n), np.exp(rng.normal(-1, 1.5, n))
+    low, high = (centre - half)[None], (centre + half)[None]
+    shift = leaf_shifts(tape, low, high)
+    lower, upper = taylor_ranges(tape, low, high, np.arange(n), shift)
+    top = log_bounds(tape, low, high)[0]
+    total = shift.sum()
+    for x in rng.uniform(low[0], high[0], (20, n)):
+        here, _ = taylor_ranges(tape, x[None], x[None], np.arange(n), shift)
+        slack = 1e-9 * (1.0 + np.abs(here[0]))
+        assert (here[0] >= lower[0] - slack).all() and (here[0] <= upper[0] + slack).all()
+        log = circuit.log_density(x[None], log_weights, parameters)[0]
+        assert log <= top + 1e-9 and np.exp(log - total) == pytest.approx(here[0, 0], rel=1e-9, abs=1e-290)
+        for d in range(n):
+            step = np.zeros(n)
+            step[d] = 1e-5
+            logs = circuit.log_density(np.array([x + step, x, x - step]), log_weights, parameters) - total
+            f = np.exp(logs)
+            scale = np.abs(here[0]).max() + 1e-200
+            assert here[0, 1 + d] == pytest.approx((f[0] - f[2]) / 2e-5, abs=2e-3 * scale)
+
+
+def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
+    """Planted: boxes bounded by the value at their middle. Ten small bells on one place then stay hidden."""
+    kind = np.array([SUM] + [LEAF] * 11, np.int8)
+    leaf = [-1] + [0] * 11
+    circuit = Circuit(kind, [0, *[11] * 12], range(1, 12), leaf, leaf, ("gaussian",), ("x",))
+    bells = np.array([[0.0, 0.05]] + [[3.0, 0.3]] * 10)
+    arguments = circuit, np.log([0.05] + [0.095] * 10), {"gaussian": bells}
+    monkeypatch.setattr(box_search, "STARTS", 1)
+    assert float(ps.most_probable(*arguments).log_density) == pytest.approx(np.log(0.95 / 0.3 / np.sqrt(2 * np.pi)))
+    real = box_search.box_kernels.log_bounds
+    monkeypatch.setattr(
+        box_search.box_kernels, "log_bounds", lambda tape, low, high: real(tape, 0.5 * (low + high), 0.5 * (low + high))
+    )
+    planted = ps.most_probable(*arguments)
+    assert planted.certified and float(planted.log_density) == pytest.approx(np.log(1.0 / np.sqrt(2 * np.pi)))
+
+
+def test_evidence_of_all_sorts():
+    rng = np.random.default_rng(8)
+    circuit, log_weights, parameters = random_circuit(rng, 3, mixed=False)
+    x = np.linspace(-12, 12, 401)
+    grid = np.array(list(product([0.5], x, x[(x >= -1) & (x <= 0.35)])))
+    exact = circuit.log_density(grid, log_weights, parameters)
+    known = circuit.log_density(np.array([[0.5, np.nan, np.nan]]), log_weights, parameters)[0]
+    found = ps.most_probable(circuit, log_weights, parameters, {"x0": 0.5, "x2": (-1, 0.35)})
+    row = found.value.to_numpy(float)[0]
+    assert found.certified and row[0] == 0.5 and -1 <= row[2] <= 0.35
+    assert exact.max() - known <= float(found.upper_bound) + 1e-12
+    near = row + np.array(list(product([0.0], np.linspace(-0.1, 0.1, 101), np.linspace(-0.1, 0.1, 101))))
+    near[:, 2] = np.clip(near[:, 2], -1, 0.35)
+    best = circuit.log_density(near, log_weights, parameters).max() - known
+    assert float(found.log_density) == pytest.approx(best, abs=1e-9)
+
+
+def test_counts_and_levels_by_enumeration():
+    rng = np.random.default_rng(3)
+    while True:
+        circuit, log_weights, parameters = random_circuit(rng, 3, mixed=True)
+        families = column_families(circuit)
+        if set(families) == {"poisson", "categorical"}:
+            break
+    rows = np.array(list(product(*(range(40 if f == "poisson" else 3) for f in families))), float)
+    logs = circuit.log_density(rows, log_weights, parameters)
+    found = ps.most_probable(circuit, log_weights, parameters)
+    assert found.certified and float(found.log_density) == pytest.approx(logs.max(), abs=1e-12)
+    np.testing.assert_array_equal(found.value.to_numpy(float)[0], rows[np.argmax(logs)])
+    column = families.index("categorical")
+    some = np.isin(rows[:, column], [0, 2])
+    found = ps.most_probable(circuit, log_weights, parameters, {f"x{column}": {0, 2}})
+    assert float(found.log_density) == pytest.approx(logs[some].max(), abs=1e-12)
+
+
+# ---- posteriors
+@pytest.mark.parametrize("name", ["palette", "missing", "depths", "infinite_splits"])
+@pytest.mark.parametrize("known", [None, {"x0": (0.4, 2)}, {"x1": 1}])
+def test_mpe_of_a_posterior(name, known):
+    post = posterior_of(name)
+    if known == {"x1": 1} and name == "palette":
+        known = {"x1": {"a", "c"}}
+    found = post.mpe(known)
+    assert found.certified
+    within = post.condition(known) if known else post
+    log = within.log_density(found.value[[c.name for c in within.columns]])
+    assert float(found.log_density) == pytest.approx(float(log[0]), abs=1e-9)
+    x = np.linspace(0.4, 2, 33) if name != "palette" else np.arange(1.0, 3.0)
+    values = {"x0": x if known and "x0" in known else np.concatenate([x, [1e-6, 3, 4]])}
+    values["x1"] = ["a", "b", "c"] if name == "palette" else np.linspace(-1, 3, 41) if name == "depths" else [0, 1]
+    values["x2"] = range(6)
+    if name == "palette":
+        values["x0"] = np.unique(np.round(values["x0"]))
+        values["x1"] = ["a", "c"] if known and "x1" in known else values["x1"]
+    grid = pd.DataFrame(
+        list(product(*(values[c.name] for c in within.columns))), columns=[c.name for c in within.columns]
+    )
+    best = float(within.log_density(grid).max())
+    assert float(found.log_density) - 2e-2 < best <= float(found.upper_bound) + 1e-12
+    if known is None:
+        summed = post.marginal(["x0", "x1"]).mpe()
+        assert summed.certified and list(summed.value.columns) == ["x0", "x1"]
+        best = float(post.marginal(["x0", "x1"]).log_density(grid[["x0", "x1"]]).max())
+        assert best <= float(summed.upper_bound) + 1e-12
+
+
+def test_mpe_of_sampled_chains_and_of_some_draws():
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite"))
+    every, some = post.mpe(), post.mpe(max_draws=5)
+    assert every.certified and some.certified
+    assert float(post.log_density(some.value)[0]) <= float(every.upper_bound)
+    again = post.mpe()
+    pd.testing.assert_frame_equal(again.value, every.value)
+    stopped = post.mpe(max_boxes=1)
+    assert float(stopped.upper_bound) >= float(every.log_density)
+
+
+def test_a_search_that_stops_early_says_so():
+    rng = np.random.default_rng(5)
+    problem = random_circuit(rng, 4, mixed=False)
+    full, short = ps.most_probable(*problem), ps.most_probable(*problem, max_boxes=2, tolerance=1e-12)
+    assert not short.certified and short.log_density.attrs["exactness"] == "bound"
+    assert float(short.log_density) <= float(full.upper_bound) <= float(short.upper_bound) + 1e-12
+    gap = float(short.upper_bound - short.log_density)
+    assert short.log_density.attrs["gap"] == pytest.approx(gap)
+
+
+def test_positive_columns_are_completed_with_positive_values():
+    post = posterior_of("missing")
+    value = post.mpe().value
+    assert value["x0"].item() > 0
+    post.log_density(value)  # a row that the table accepts
+
+
+def test_products_of_constants():
+    """A product below the root, and a circuit without a sum."""
+    circuit = Circuit(
+        np.array([PRODUCT, LEAF, LEAF], np.int8),
+        [0, 2, 2, 2],
+        [1, 2],
+        [-1, 0, 1],
+        [-1, 0, 0],
+        ("gaussian",),
+        ("a", "b"),
+    )
+    found = ps.most_probable(circuit, np.zeros(0), {"gaussian": np.array([[1.0, 2.0], [3.0, 0.5]])}, {"b": 4.0})
+    assert found.certified and found.value.to_numpy().tolist() == [[1.0, 4.0]]
+    assert float(found.log_density) == pytest.approx(-np.log(2.0) - 0.5 * np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"given": {"z": 1}}, "given names column 'z'"),
+        ({"given": {"x": 1.0}}, "every column is given at a value"),
+        ({"given": {"x": (2, 1)}}, "low must not exceed high"),
+        ({"tolerance": 0}, "tolerance must be positive and finite, got 0"),
+        ({"max_boxes": 0}, "max_boxes must be an integer of at least 1, got 0"),
+        ({"given": {"x": (-3, -1)}}, "has density zero under the circuit"),
+    ],
+)
+def test_bad_questions_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        ps.most_probable(
+            mixture("exponential"), np.log([0.5, 0.5]), {"exponential": np.array([[1.0], [2.0]])}, **options
+        )
+
+
+def test_bad_questions_to_a_posterior():
+    post = posterior_of("missing")
+    with pytest.raises(ValueError, match="max_draws must be an integer of at least 1, got 0"):
+        post.mpe(max_draws=0)
+    with pytest.raises(ValueError, match="every column is given at a value"):
+        post.mpe({"x0": 1.0, "x1": 1, "x2": 2})
+    with pytest.raises(ValueError, match=r"given: column 'x2' cannot be within \(-5, -1\)"):
+        post.mpe({"x2": (-5, -1)})

@@ -1,0 +1,94 @@
+"""Pictures of sum-product networks: what they show, and what they refuse. Someone also looks at them."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_spn as ps
+from pymc_spn import plots
+from tests.circuits.random_circuits import random_circuit
+from tests.circuits.test_posterior import problem_of, sampled_tree
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    """Figures do not add up over tests."""
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_plots_load_on_first_use():
+    assert ps.plots is plots and set(dir(plots)) >= set(plots.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'plot_nothing'"):
+        _ = plots.plot_nothing
+
+
+def test_dependence_shows_means_above_and_widths_below():
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite_missing"))
+    table = post.dependence()
+    ax = plots.plot_dependence(table)
+    shown = ax.images[0].get_array().filled(np.nan)
+    assert shown[0, 2] == table.mutual_information.values[0, 2]
+    assert shown[2, 0] == pytest.approx(np.diff(table.hdi.values[2, 0])[0])
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["x0", "x1", "x2"] and len(ax.texts) == 6
+    assert plots.plot_dependence(table, ax=ax, annotate=False) is ax
+    with pytest.raises(ValueError, match=r"must be what SPNPosterior\.dependence returns"):
+        plots.plot_dependence(table.drop_vars("hdi"))
+
+
+def test_pairs_of_data_and_draws():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": rng.normal(size=30), "b": rng.choice(["x", "y"], 30)}).mask(rng.random((30, 2)) < 0.1)
+    axes = plots.plot_pairs(data, data.sample(20, random_state=1))
+    assert axes.shape == (2, 2) and not axes[0, 1].get_visible()
+    points = axes[1, 0].lines
+    assert [line.get_label() for line in points] == ["data", "draws"]
+    assert len(points[0].get_xdata()) == data.dropna().shape[0]
+    with pytest.raises(ValueError, match="columns names 'z'"):
+        plots.plot_pairs(data, data, columns=["z"])
+    with pytest.raises(ValueError, match=r"axes must have shape \(2, 2\)"):
+        plots.plot_pairs(data, data, axes=axes[0])
+
+
+def test_cluster_profile_shows_standardised_means():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
+    data = pd.DataFrame(problem_of("missing").X, columns=["x0", "x1", "x2"])
+    clusters = post.top_clusters()
+    shown = plots.plot_cluster_profile(data, clusters).images[0].get_array()
+    rows = clusters.values == 0
+    x = data["x0"]
+    expected = np.nanmean(x[rows] - x.mean()) / x.std(ddof=0)
+    assert shown[0, 0] == pytest.approx(expected)
+    with pytest.raises(ValueError, match="clusters must label the 2 rows of data"):
+        plots.plot_cluster_profile(data.iloc[:2], clusters)
+
+
+def test_traces_by_start():
+    trees = {"a": sampled_tree("missing"), "b": sampled_tree("missing")}
+    rng = np.random.default_rng(0)
+    for tree in trees.values():
+        tree["posterior"]["x_log_joint"][:] = rng.normal(size=tree["posterior"]["x_log_joint"].shape)
+    ax = plots.plot_log_joint(trees)
+    assert len(ax.lines) == 4 and "R-hat of 4 chains" in ax.get_title()
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
+    assert len(plots.plot_log_joint(trees["a"]).lines) == 2
+    with pytest.raises(ValueError, match="results must hold one network"):
+        plots.plot_log_joint(trees["a"], name="y")
+
+
+def test_a_circuit_is_drawn_node_by_node():
+    circuit, log_weights, _ = random_circuit(np.random.default_rng(0), 3, mixed=False)
+    ax = plots.plot_circuit(circuit, log_weights)
+    assert len(ax.lines) == circuit.n_edges and len(ax.collections) == circuit.n_nodes
+    names = [t.get_text() for t in ax.texts]
+    assert names.count("+") == circuit.n_sum and names.count("×") == circuit.n_product
+    with pytest.raises(ValueError, match="log_weights must have shape"):
+        plots.plot_circuit(circuit, log_weights[1:])
+    many = random_circuit(np.random.default_rng(0), 12, mixed=False)[0]
+    with pytest.raises(ValueError, match="at most 400 nodes"):
+        plots.plot_circuit(many)
