@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 
 if TYPE_CHECKING:
+    from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
     from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
+    from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
+    from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
@@ -36,9 +39,12 @@ _PUBLIC = {
     "BottomUpSPNStep": "circuits.step_methods",
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
+    "CircuitDensity": "circuits.circuit_density",
     "Column": "tables",
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
+    "Geometric": "circuits.leaves.geometric",
+    "LogNormal": "circuits.leaves.log_normal",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",

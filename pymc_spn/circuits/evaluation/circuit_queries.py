@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
     from pymc_spn.circuits.evaluation.completion import MostProbable, RowMoments
 
 
@@ -125,3 +127,23 @@ class CircuitQueries:
 
         given = Parameterised(self, log_weights, leaf_parameters)
         return most_probable(given, given.values(values))
+
+    def dirichlet(self, alpha: Any = 1.0, name: str = "weights") -> "TensorVariable":
+        """Log weights with a Dirichlet prior at every sum, for `CircuitDensity` inside a `pm.Model`.
+
+        Parameters
+        ----------
+        alpha : float or (n_sum_edges,) array
+            Dirichlet parameter of each edge.
+        name : str
+            Of the `pm.Dirichlet` that is added to the model; one for each number of children, ``name_2``,
+            ``name_3`` and so on, where sums differ in it.
+
+        Returns
+        -------
+        TensorVariable
+            (n_sum_edges,) log weights in the order of `edge_sum`.
+        """
+        from pymc_spn.circuits.circuit_density import dirichlet_log_weights
+
+        return dirichlet_log_weights(self, alpha, name)

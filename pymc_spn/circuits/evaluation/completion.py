@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
-from pymc_spn.circuits.evaluation.node_values import draw_leaves, log_densities_and_gradient, moments_of_rows
+from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.node_values import draw_leaves, moments_of_rows
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
     check_support,

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
+from pymc_spn.circuits.leaves.geometric import Geometric
+from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
 
 
@@ -47,13 +49,6 @@ def _student_problem(parameters: np.ndarray) -> tuple[int, str] | None:
     wrong = ~(np.isfinite(parameters).all(axis=1) & (parameters[:, 1:] > 0).all(axis=1))
     rule = "location must be finite, scale and degrees of freedom positive"
     return (int(np.argmax(wrong)), rule) if np.any(wrong) else None
-
-
-def _geometric_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-    if parameters.shape[1] != 1:
-        return 0, "rows must be (probability,)"
-    wrong = ~((parameters[:, 0] > 0) & (parameters[:, 0] < 1))
-    return (int(np.argmax(wrong)), "the probability must be above 0 and below 1") if np.any(wrong) else None
 
 
 def on_counts(x: Any, log_mass: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -153,8 +148,8 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     ),
     "log_normal": ExplicitLeaf(
         True,
-        lambda p, x: on_positives(x, lambda y: Gaussian.leaf_log_density(p, y)),
-        Gaussian.parameter_problem,
+        LogNormal.leaf_log_density,
+        LogNormal.parameter_problem,
         lambda p: np.exp(p[..., 0] + 0.5 * np.square(p[..., 1])),
         lambda p: np.expm1(np.square(p[..., 1])) * np.exp(2.0 * p[..., 0] + np.square(p[..., 1])),
         lambda p: np.exp(p[..., 0] - np.square(p[..., 1])),
@@ -183,8 +178,8 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     ),
     "geometric": ExplicitLeaf(
         False,
-        lambda p, x: on_counts(x, lambda k: np.log(p[..., 0]) + k * np.log1p(-p[..., 0])),
-        _geometric_problem,
+        Geometric.leaf_log_density,
+        Geometric.parameter_problem,
         lambda p: (1.0 - p[..., 0]) / p[..., 0],
         lambda p: (1.0 - p[..., 0]) / np.square(p[..., 0]),
         _zeros,
