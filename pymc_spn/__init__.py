@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 
 if TYPE_CHECKING:
+    from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
     from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
+    from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
+    from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
@@ -39,9 +42,12 @@ _PUBLIC = {
     "BottomUpSPNStep": "circuits.step_methods",
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
+    "CircuitDensity": "circuits.circuit_density",
     "Column": "tables",
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
+    "Geometric": "circuits.leaves.geometric",
+    "LogNormal": "circuits.leaves.log_normal",
     "MostProbable": "circuits.queries.most_probable",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",

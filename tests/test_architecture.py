@@ -25,9 +25,10 @@ MAY_IMPORT = {
 }
 INSIDE_CIRCUITS = {  # folders of the room, and which of the others each may import
     "leaves": set(),
-    "structures": {"leaves"},
+    "evaluation": {"leaves"},
+    "structures": {"leaves", "evaluation"},
     "gibbs": {"leaves", "structures"},
-    "queries": {"leaves", "structures", "gibbs"},
+    "queries": {"leaves", "evaluation", "structures", "gibbs"},
 }
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}

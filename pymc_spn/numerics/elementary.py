@@ -10,7 +10,7 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 _LOG2E = 1.4426950408889634
 _LN2_HI = 6.93147180369123816490e-01  # low 32 bits zero: k * _LN2_HI is exact
@@ -67,6 +67,57 @@ def fast_exp(x):
     p = p * r + 1.0
     p = p * r + 1.0
     return p * bits_float((float_bits(shifted) - _ROUND_BITS + 1023) << 52)
+
+
+_LOG2E_32, _ROUND_32 = np.float32(_LOG2E), np.float32(12582912.0)  # 1.5 * 2**23
+_LN2_HI_32, _LN2_LO_32 = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_LOWEST_32, _ONE_32 = np.float32(-87.0), np.float32(1.0)
+_E7, _E6, _E5 = np.float32(1 / 5040), np.float32(1 / 720), np.float32(1 / 120)
+_E4, _E3, _E2 = np.float32(1 / 24), np.float32(1 / 6), np.float32(1 / 2)
+
+
+@intrinsic
+def times_power_of_two(typingctx, p, shifted):
+    """p * 2**k in float32, where ``shifted`` is k plus the rounding constant; integers of Numba would widen."""
+
+    def codegen(context, builder, signature, args):
+        word = ir.IntType(32)
+        bits = builder.bitcast(args[1], word)
+        exponent = builder.add(bits, ir.Constant(word, 127 - 0x4B400000))
+        return builder.fmul(args[0], builder.bitcast(builder.shl(exponent, ir.Constant(word, 23)), ir.FloatType()))
+
+    return types.float32(types.float32, types.float32), codegen
+
+
+@njit(inline="always", fastmath=VECTOR_MATH)
+def fast_exp32(x):
+    """exp(x) of a float32 to 2 ulp for x <= 88; arguments below -87 give about 1.6e-38."""
+    x = max(x, _LOWEST_32)
+    shifted = x * _LOG2E_32 + _ROUND_32
+    k = shifted - _ROUND_32
+    r = x - k * _LN2_HI_32
+    r = r - k * _LN2_LO_32
+    p = _E7
+    p = p * r + _E6
+    p = p * r + _E5
+    p = p * r + _E4
+    p = p * r + _E3
+    p = p * r + _E2
+    p = p * r + _ONE_32
+    p = p * r + _ONE_32
+    return times_power_of_two(p, shifted)
+
+
+def exponential(x):
+    """`fast_exp` or `fast_exp32`, by the type of the argument; for use in kernels that are compiled for both."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(exponential, jit_options={"fastmath": VECTOR_MATH, "error_model": "numpy"})
+def _exponential(x):
+    if x == types.float32:
+        return lambda x: fast_exp32(x)
+    return lambda x: fast_exp(x)
 
 
 @njit(inline="always", fastmath=VECTOR_MATH)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
+from pymc_spn.circuits.gibbs.palette import complete_palette
 from pymc_spn.circuits.leaves.families import (
     FAMILIES,
     Bernoulli,
@@ -20,7 +21,10 @@ from pymc_spn.circuits.leaves.families import (
     NormalGamma,
     Poisson,
 )
+from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
+from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.tables import Column
 
 REAL = np.array([1.7, -0.4, 2.2, 0.9])
 WAITS = np.array([0.3, 2.1, 0.05, 1.4])
@@ -31,7 +35,9 @@ LEVELS = np.array([2.0, 0.0, 2.0, 1.0])
 CASES = {
     "gaussian": (Gaussian, NormalGamma(0.5, 0.3, 1.5, 0.8), REAL, 0),
     "exponential": (Exponential, GammaRate(2.5, 1.2), WAITS, 0),
+    "log_normal": (LogNormal, NormalGamma(0.1, 0.4, 1.5, 0.6), WAITS, 0),
     "poisson": (Poisson, GammaRate(1.7, 0.6), COUNTS, 0),
+    "geometric": (Geometric, BetaProbability(2.3, 1.6), COUNTS, 0),
     "bernoulli": (Bernoulli, DirichletLevels(np.array([0.7, 1.6])), np.array([1.0, 0.0, 1.0, 1.0]), 2),
     "categorical": (Categorical, DirichletLevels(np.array([0.4, 1.5, 0.9])), LEVELS, 3),
 }
@@ -48,6 +54,20 @@ def gamma_density(x, shape, rate):
 
 def integrated_likelihood(name, prior, data):
     """Integral of likelihood times prior over the leaf's parameters, by quadrature only."""
+    if name == "log_normal":  # carried over to the logs, each value with its Jacobian
+        logs = np.log(data)
+        return integrated_likelihood("gaussian", prior, logs) * math.exp(-logs.sum())
+    if name == "geometric":
+        log_norm = math.lgamma(prior.alpha + prior.beta) - math.lgamma(prior.alpha) - math.lgamma(prior.beta)
+        return integrate.quad(
+            lambda p: math.exp(
+                log_norm + (prior.alpha + len(data) - 1) * math.log(p) + (prior.beta + data.sum() - 1) * math.log1p(-p)
+            ),
+            0,
+            1,
+            epsabs=0,
+            epsrel=1e-9,
+        )[0]
     if name == "gaussian":
 
         def given_precision(tau):
@@ -94,7 +114,7 @@ def after(name):
 @pytest.mark.parametrize("name", CASES)
 def test_marginal_likelihood_is_the_integral(name):
     family, prior, data, n_levels = CASES[name]
-    if name == "gaussian":
+    if name in ("gaussian", "log_normal"):
         data = data[:2]
     got = family.log_marginal(prior, family.statistics(data, n_levels))
     assert math.exp(got) == pytest.approx(integrated_likelihood(name, prior, data), rel=1e-6)
@@ -104,7 +124,7 @@ def test_marginal_likelihood_is_the_integral(name):
 def test_predictive_is_the_integral_of_the_likelihood(name):
     """Predictive of the posterior = ratio of two integrals of likelihood times prior."""
     family, prior, data, n_levels = CASES[name]
-    seen, new = data[:1], data[1:2] if name == "gaussian" else data[1:3]
+    seen, new = data[:1], data[1:2] if name in ("gaussian", "log_normal") else data[1:3]
     params = family.posterior(prior, family.statistics(seen, n_levels))
     for x in new:
         both = integrated_likelihood(name, prior, np.append(seen, x))
@@ -193,7 +213,9 @@ def support_grid(name):
     return {
         "gaussian": np.array([-30.0, -1.0, 0.0, 0.9, 1.1, 4.0, 100.0]),
         "exponential": np.array([-1.0, 0.0, 0.01, 0.7, 3.0, 50.0]),
+        "log_normal": np.array([-1.0, 0.0, 0.01, 0.7, 3.0, 50.0]),
         "poisson": np.array([-1.0, 0.0, 0.5, 1.0, 4.0, 4.5, 60.0]),
+        "geometric": np.array([-1.0, 0.0, 0.5, 1.0, 4.0, 4.5, 60.0]),
         "bernoulli": np.array([-0.5, 0.0, 0.3, 1.0, 2.0]),
         "categorical": np.array([-0.5, 0.0, 0.3, 1.0, 2.0, 7.0]),
     }[name]
@@ -201,6 +223,10 @@ def support_grid(name):
 
 def mass_by_density(name, density, low, high):
     """Integral or sum of a density over the closed interval."""
+    if name == "log_normal":  # on the logs, where the density is smooth at 0
+        ends = [math.log(v) if v > 0 else -np.inf for v in (low, high)]
+        on_logs = lambda y: density(math.exp(y)) + y if -700 < y < 700 else -np.inf  # noqa: E731
+        return mass_by_density("gaussian", on_logs, *ends) if ends[1] > ends[0] else 0.0
     if name in ("gaussian", "exponential"):
         start = max(low, 0.0) if name == "exponential" else low
         if not high > start:
@@ -236,7 +262,7 @@ def test_intervals_are_closed_and_add_up(name):
             expected = mass_by_density(name, lambda v: family.predictive_log_density(params, v), low, high)
             got = family.predictive_interval(params, low, high)
             assert got == pytest.approx(expected, rel=1e-8, abs=1e-12)
-    step = 0.5 if name in ("poisson", "bernoulli", "categorical") else 0.0  # cut between the counts
+    step = 0.5 if name in ("poisson", "geometric", "bernoulli", "categorical") else 0.0  # cut between the counts
     cuts = (
         np.array([-np.inf, -0.1, 0.4, 1.3, 20.0, np.inf]) if not step else np.array([-np.inf, 0.5, 1.5, 20.5, np.inf])
     )
@@ -345,7 +371,11 @@ def test_set_probabilities():
 def test_mode_has_the_largest_density(name):
     family, params = after(name)
     top = family.predictive_log_density(params, family.predictive_mode(params))
-    grid = np.linspace(-4, 6, 10_001) if name == "gaussian" else np.linspace(0, 10, 10_001)
+    if name == "log_normal":  # without bound towards 0; the largest local maximum from some way on
+        params = params._replace(b=0.3)
+        top = family.predictive_log_density(params, family.predictive_mode(params))
+    low = {"gaussian": -4.0, "log_normal": 0.05}.get(name, 0.0)
+    grid = np.linspace(low, 10, 10_001) if name not in ("poisson", "geometric") else np.arange(200.0)
     assert np.all(family.predictive_log_density(params, grid) <= top)
 
 
@@ -358,8 +388,18 @@ def test_draws_have_the_mean_and_variance(name):
     family, params = after(name)
     if name == "gaussian":
         params = params._replace(a=6.0)
-    elif name == "exponential":
+    elif name in ("exponential", "geometric"):
         params = params._replace(alpha=9.0)
+    elif name == "log_normal":  # no moments: those of the logs
+        cells = np.bincount(
+            (
+                10 * family.predictive_cdf(params, family.predictive_draw(params, np.random.default_rng(1), 40_000))
+            ).astype(int),
+            minlength=10,
+        )
+        assert np.all(np.abs(cells - 4_000) < 5 * math.sqrt(3_600))
+        assert np.isinf(family.predictive_mean(params)) and np.isnan(family.predictive_variance(params))
+        return
     x = family.predictive_draw(params, np.random.default_rng(11), 40_000)
     if name == "categorical":
         p = family.predictive_probabilities(params)
@@ -380,7 +420,7 @@ def test_draws_have_the_mean_and_variance(name):
 def test_leaves_with_drawn_parameters_average_to_the_predictive(name):
     family, params = after(name)
     theta = family.draw_parameters(params, np.random.default_rng(12), 40_000)
-    assert theta.shape == (40_000, {"gaussian": 2, "categorical": 3}.get(name, 1))
+    assert theta.shape == (40_000, {"gaussian": 2, "log_normal": 2, "categorical": 3}.get(name, 1))
     assert family.parameter_problem(theta) is None
     for x in CASES[name][2][:2]:
         density = np.exp(family.leaf_log_density(theta, x))
@@ -408,6 +448,58 @@ def test_moments_that_do_not_exist_are_not_numbers():
     assert np.isinf(Exponential.predictive_mean(GammaRate(1.0, 1.0)))
     assert np.isinf(Exponential.predictive_variance(GammaRate(2.0, 1.0)))
     assert np.isnan(Exponential.predictive_variance(GammaRate(0.5, 1.0)))
+
+
+def test_geometric_moments_and_tails():
+    assert np.isinf(Geometric.predictive_mean(BetaProbability(1.0, 1.0)))
+    assert np.isinf(Geometric.predictive_variance(BetaProbability(2.0, 1.0)))
+    assert np.isnan(Geometric.predictive_variance(BetaProbability(0.5, 1.0)))
+    for params in (BetaProbability(2.3, 1.6), BetaProbability(400.0, 1e5), BetaProbability(0.3, 0.01)):
+        np.testing.assert_allclose(
+            Geometric.predictive_log_density(params, np.arange(40.0)),
+            stats.betanbinom.logpmf(np.arange(40), 1, params.alpha, params.beta),
+            rtol=1e-7,
+        )
+        for low, high in ((0, 3), (10, 60), (200, 900)):  # against the sum of the masses in logs
+            expected = special.logsumexp(Geometric.predictive_log_density(params, np.arange(low, high + 1.0)))
+            assert Geometric.predictive_log_interval(params, low, high) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert Geometric.predictive_set(BetaProbability(2.3, 1.6), {0.0, 2.0, 1.5}) == pytest.approx(
+        np.exp(Geometric.predictive_log_density(BetaProbability(2.3, 1.6), np.array([0.0, 2.0]))).sum()
+    )
+
+
+def test_priors_of_the_unpaired_families_follow_their_column():
+    x = np.array([1.0, np.e, np.e**2, np.nan])
+    constants = LogNormal().constants(x, resolution=0.1)
+    assert (constants.mean, constants.variance) == (pytest.approx(1.0), pytest.approx(2 / 3))
+    assert constants.resolution == pytest.approx(0.1 / np.e)
+    prior = LogNormal(relative_scale=0.5).prior(constants, 0.4)
+    assert prior.b == pytest.approx(1.5 * 0.2 * 2 / 3)
+    assert LogNormal(1.0, 1e-9).prior(LogNormal(1.0, 1e-9).constants(x, 0.1), 0.4).b > 1e-4  # the floor of rounding
+    counts = Geometric().constants(COUNTS)
+    prior = Geometric().prior(counts, 0.25)
+    assert counts.mean == 2.75 and (prior.alpha, prior.beta) == (4.0, 11.0)  # mean odds against success
+    assert Geometric().constants(np.zeros(4)).mean == pytest.approx(1 / 8)
+    flat = LogNormal().constants(np.full(3, 2.0))
+    with pytest.raises(ValueError, match="LogNormal: log_variance must be positive, got a constant column"):
+        LogNormal().prior(flat, 1.0)
+    for call, message in (
+        (lambda: LogNormal.statistics([1.0, 0.0]), "LogNormal: values must be above 0, got 0.0 at position 1"),
+        (lambda: Geometric.statistics([1.0, 0.5]), "Geometric: values must be counts, got 0.5 at position 1"),
+        (lambda: LogNormal(log_mean=np.nan), "LogNormal: log_mean must be finite"),
+        (lambda: LogNormal(log_variance=0.0), "LogNormal: log_variance must be positive"),
+        (lambda: Geometric(mean=0.0), "Geometric: mean must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert Geometric.parameter_problem(np.array([[0.5], [1.0]])) == (1, "the probability must be above 0 and below 1")
+
+
+@pytest.mark.parametrize(("entry", "kind"), [(LogNormal(), "positive"), (Geometric(), "count")])
+def test_samplers_say_that_they_lack_a_family(entry, kind):
+    column = Column("wait", kind, None, "float64")
+    with pytest.raises(TypeError, match=rf"leaves\['wait'\]: {type(entry).__name__} leaves are for explicit circuits"):
+        complete_palette([column], WAITS[:, None], {"wait": entry})
 
 
 def test_small_dirichlet_masses_draw_probabilities():
@@ -552,7 +644,7 @@ def test_log_difference_at_its_ends():
 
 
 def test_import_is_light():
-    modules = [f"pymc_spn.circuits.structures.{name}" for name in ("circuit", "regions", "density")]
+    modules = [f"pymc_spn.circuits.structures.{name}" for name in ("circuit", "regions")]
     code = f"import sys, {', '.join(modules)}\n"
     code += "print(sorted({'numba', 'scipy.stats'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

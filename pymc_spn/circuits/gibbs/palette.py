@@ -13,6 +13,8 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
 from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.circuits.leaves.geometric import Geometric
+from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 FAMILY_CODE = {
@@ -89,6 +91,11 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
         if not entries:
             raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
         for entry in entries:
+            if isinstance(entry, LogNormal | Geometric):
+                raise TypeError(
+                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves are for explicit circuits; "
+                    "the samplers have Gaussian, Exponential, Poisson, Bernoulli and Categorical leaves"
+                )
             kinds = ALLOWED_KINDS.get(type(entry))
             if kinds is None:
                 raise TypeError(

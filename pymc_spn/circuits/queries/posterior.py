@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
+    from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
 
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
@@ -221,6 +222,20 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         rng = np.random.default_rng(random_seed)
         chosen = choose_draws(self._log_weights[:, None], _count("n", n), rng)[:, 0]
         return [draw_circuit(self._states, int(s), rng) for s in chosen]
+
+    def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
+        """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
+
+        Exact over the draws that it holds: all, or `max_draws` of them taken evenly; its size grows with their
+        number.
+        """
+        from pymc_spn.circuits.queries.posterior_circuit import posterior_circuit
+
+        if self._evidence:
+            raise ValueError("as_circuit needs the posterior as sampled or a marginal of it, not a condition")
+        if max_draws is not None and _count("max_draws", max_draws) < 1:
+            raise ValueError(f"max_draws must be at least 1, got {max_draws}")
+        return posterior_circuit(self._states, self._kept, self._log_weights, max_draws)
 
     # ---- simulation
 

@@ -1,13 +1,14 @@
 """Explicit circuits: sum, product and leaf nodes in flat arrays, checked when built."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.families import FAMILIES
+from pymc_spn.circuits.evaluation.circuit_queries import CircuitQueries
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 
@@ -19,7 +20,7 @@ KIND_NAMES = ("sum", "product", "leaf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Circuit:
+class Circuit(CircuitQueries):
     """A smooth and decomposable circuit without its parameters.
 
     Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is
@@ -36,7 +37,7 @@ class Circuit:
     leaf_family : (n_nodes,) int64
         Index into `families` of each leaf, -1 off the leaves.
     families : tuple of str
-        ``"gaussian"``, ``"exponential"``, ``"poisson"``, ``"bernoulli"``, ``"categorical"``.
+        Among the names in the table of `CircuitQueries`.
     columns : tuple of str or Column
     leaf_support : sequence, optional
         One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
@@ -129,8 +130,8 @@ class Circuit:
         if len(set(self.families)) != len(self.families):
             raise ValueError(f"families must be distinct, got {self.families}")
         for name in self.families:
-            if name not in FAMILIES:
-                raise ValueError(f"families must be among {tuple(FAMILIES)}, got {name!r}")
+            if name not in EXPLICIT:
+                raise ValueError(f"families must be among {tuple(EXPLICIT)}, got {name!r}")
         bad_family = np.where(
             is_leaf, (self.leaf_family < 0) | (self.leaf_family >= len(self.families)), self.leaf_family != -1
         )
@@ -335,38 +336,6 @@ class Circuit:
             raise ValueError(
                 f"circuit is not deterministic: children {first} and {second} of sum {node} overlap, {why}"
             )
-
-    # -- evaluation -----------------------------------------------------------------------------------
-
-    def log_density(
-        self, values: np.ndarray, log_weights: np.ndarray, leaf_parameters: Mapping[str, np.ndarray]
-    ) -> np.ndarray:
-        """Log density of rows, with missing cells summed out.
-
-        Parameters
-        ----------
-        values : (n_rows, D) float64
-            Coded values (levels as 0..K-1), NaN where a cell is to be summed out.
-        log_weights : (n_sum_edges,) float64
-            Log weight of each edge below a sum, in the order of `edge_sum`; weights of a sum add up to 1.
-        leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
-            Rows in node order (`leaves_of`). Gaussian (mean, standard deviation); Exponential and Poisson
-            (rate,); Bernoulli (probability of level 1,); Categorical (one probability per level, rows
-            padded with 0 where columns have fewer levels).
-
-        Returns
-        -------
-        (n_rows,) float64
-            In nats; ``-inf`` where the density is 0.
-
-        Raises
-        ------
-        ValueError
-            If a shape is wrong, weights or parameters are not valid, or they contradict `leaf_support`.
-        """
-        from pymc_spn.circuits.structures.density import log_density
-
-        return log_density(self, values, log_weights, leaf_parameters)
 
     def to_networkx(self) -> "nx.DiGraph":
         """The graph: nodes carry ``kind``, leaves ``column`` and ``family``, edges ``position``."""

@@ -1,0 +1,302 @@
+"""`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Distribution
+from pymc.distributions.shape_utils import rv_size_is_none
+from pymc.logprob.transforms import Transform
+from pytensor.graph.basic import Constant, Variable
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.circuits.circuit_ops import circuit_rows
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
+from pymc_spn.circuits.evaluation.parameters import check_names, checked_parameters, checked_weights
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.ops import source_version
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.tables import Column, Table
+
+WIDTH = {
+    "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
+    "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
+}  # fmt: skip
+
+
+class CircuitDensityRV(RandomVariable):
+    """Rows of a circuit given its packed layout, log weights and leaf parameters; ``circuit`` describes it."""
+
+    name, dtype = "circuit_density", "float64"
+    signature = "(s),(e),(p)->(d)"
+    __props__: Any = ("name", "signature", "dtype", "inplace", "circuit")
+    _print_name = ("CircuitDensity", "\\operatorname{CircuitDensity}")
+
+    def __init__(self, circuit=None, **kwargs):
+        self.circuit = circuit
+        super().__init__(**kwargs)
+
+    def _supp_shape_from_params(self, dist_params, param_shapes=None):
+        return (pt.constant(len(self.circuit.columns), dtype="int64"),)
+
+    @classmethod
+    def rng_fn(cls, rng, packed, log_weights, theta, size):
+        batch = np.broadcast_shapes(packed.shape[:-1], log_weights.shape[:-1], theta.shape[:-1])
+        size = batch if size is None else tuple(size)
+        out = np.empty((*size, int(packed.flat[0])))
+        inputs = [np.broadcast_to(a, (*size, a.shape[-1])) for a in (packed, log_weights, theta)]
+        for i in np.ndindex(*size):
+            out[i] = draw_row(rng, *(np.ascontiguousarray(a[i]) for a in inputs))
+        return out
+
+
+@numba_core_rv_funcify.register(CircuitDensityRV)
+def _(op, node):
+    @numba_njit
+    def circuit_row(rng, packed, log_weights, theta):
+        return draw_row(
+            rng, np.ascontiguousarray(packed), np.ascontiguousarray(log_weights), np.ascontiguousarray(theta)
+        )
+
+    return circuit_row, source_version()
+
+
+class PositiveColumns(Transform):
+    """Logs of the columns that are at least 0; the others stay as they are."""
+
+    name = "log_columns"
+
+    def __init__(self, columns):
+        self.columns = np.asarray(columns, np.int64)
+
+    def forward(self, value, *inputs):
+        at = value[..., self.columns]
+        return pt.set_subtensor(at, pt.log(at))
+
+    def backward(self, value, *inputs):
+        at = value[..., self.columns]
+        return pt.set_subtensor(at, pt.exp(at))
+
+    def log_jac_det(self, value, *inputs):
+        return value[..., self.columns].sum(axis=-1)
+
+
+class _CircuitDensityDistribution(Distribution):
+    """Registers the log density of `CircuitDensityRV`; variables are made by `CircuitDensity`."""
+
+    rv_type = CircuitDensityRV
+
+    def support_point(rv, size, packed, log_weights, theta):
+        circuit = rv.owner.op.circuit
+        point = pt.as_tensor_variable(_typical_row(circuit, theta[(0,) * (theta.type.ndim - 1)]))
+        return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[0]))
+
+    def logp(value, packed, log_weights, theta):
+        core = [p.squeeze(axis=tuple(range(p.type.ndim - 1))) for p in (packed, log_weights, theta)]
+        rows = value.reshape((-1, value.shape[-1]))
+        logs = circuit_rows(core[0], rows, core[1], core[2])
+        return logs.reshape(value.shape[:-1])
+
+
+def CircuitDensity(
+    name: str,
+    circuit: Circuit,
+    log_weights: Any,
+    leaf_parameters: Mapping[str, Any],
+    observed: Any = None,
+    *,
+    dims: Any = None,
+    shape: Any = None,
+) -> TensorVariable:
+    """A circuit with given or random parameters as the distribution of rows.
+
+    With ``observed`` each row is an independent draw and missing cells are summed out; without, the variable is one
+    row (or ``shape`` of them) and the circuit is its prior. The log density is differentiable in log weights, leaf
+    parameters and, without ``observed``, in the row itself, so NUTS samples all of them.
+
+    Parameters
+    ----------
+    name : str
+    circuit : Circuit
+    log_weights : (n_sum_edges,) array or tensor
+        Normalised within each sum; see `Circuit.dirichlet` for a prior.
+    leaf_parameters : dict of str to (n_leaves_of_family, p) array or tensor
+        See `CircuitQueries` for the parameters of each family. Numbers are checked at once; where a tensor takes
+        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``.
+    observed : DataFrame, Table or (N, D) array, optional
+        NaN is missing.
+    dims : tuple of str, optional
+        Of the variable; by default ``(name_row, name_column)`` where it is observed, ``(name_column,)`` where not.
+    shape : tuple of int, optional
+        Of a variable that is not observed, ending in D.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Parameters of wrong shape or value; rows that do not fit the columns; a variable that is not observed and has
+        a column without a density.
+    """
+    model = pm.modelcontext(None)
+    packed, weights, theta = _inputs(circuit, log_weights, leaf_parameters)
+    op = CircuitDensityRV(circuit=circuit)
+    n_columns = len(circuit.columns)
+    if observed is not None:
+        if shape is not None:
+            raise ValueError("shape must not be given where observed is: the data have it")
+        values, index = _rows(circuit, observed)
+        size: Any = (len(values),)
+    else:
+        _refuse_masses(circuit)
+        shape = (n_columns,) if shape is None else tuple(np.atleast_1d(shape).tolist())
+        if shape[-1] != n_columns:
+            raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
+        size = shape[:-1] or None
+    rng = pt.random.shared_rng(seed=None)
+    _, rv = op(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
+    full = model.name_for(name)
+    if dims is None and (observed is not None or len(shape) == 1):
+        dims = (f"{full}_row", f"{full}_column") if observed is not None else (f"{full}_column",)
+        model.add_coord(f"{full}_column", list(circuit.names))
+        if observed is not None:
+            model.add_coord(f"{full}_row", list(index))
+    if observed is not None:
+        data = pytensor.shared(values, name=f"{full}_table", shape=values.shape)  # NaN stays as it is
+        return model.register_rv(rv, name, observed=data, dims=dims)
+    columns = _positive_columns(circuit)
+    transform: Any = {"default_transform": PositiveColumns(columns)} if columns.size else {}
+    return model.register_rv(rv, name, dims=dims, **transform)
+
+
+def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable:
+    """See `Circuit.dirichlet`."""
+    pm.modelcontext(None)
+    alpha = np.asarray(alpha, np.float64)
+    if alpha.shape not in ((), (circuit.n_sum_edges,)):
+        raise ValueError(f"alpha must be one number or have shape ({circuit.n_sum_edges},), got {alpha.shape}")
+    if not np.all((alpha > 0) & np.isfinite(alpha)):
+        raise ValueError(f"alpha must be positive and finite, got {alpha[~((alpha > 0) & np.isfinite(alpha))].flat[0]}")
+    alpha = np.broadcast_to(alpha, (circuit.n_sum_edges,))
+    degree = np.bincount(circuit.edge_sum, minlength=circuit.n_nodes)[circuit.edge_sum]
+    log_weights = pt.zeros(circuit.n_sum_edges)
+    sizes = [int(k) for k in np.unique(degree) if k > 1]
+    for k in sizes:
+        edges = np.flatnonzero(degree == k).reshape(-1, k)
+        weights = pm.Dirichlet(name if len(sizes) == 1 else f"{name}_{k}", alpha[edges])
+        log_weights = pt.set_subtensor(log_weights[edges], pt.log(weights))
+    return log_weights
+
+
+def _inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
+    if not isinstance(circuit, Circuit):
+        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+    if not isinstance(leaf_parameters, Mapping):
+        raise TypeError(f"leaf_parameters must be a dict from families to parameters; got {leaf_parameters!r}")
+    used = check_names(circuit, leaf_parameters)
+    given = {name: _value(leaf_parameters[name]) for name in used}
+    if all(not isinstance(v, Variable) for v in given.values()):
+        given = dict(checked_parameters(circuit, given))
+    else:
+        for name, v in given.items():
+            _check_tensor(circuit, name, v)
+    width = np.array([given[f].type.shape[1] if isinstance(given[f], Variable) else np.shape(given[f])[1]
+                      if f in given else 0 for f in circuit.families], np.int64)  # fmt: skip
+    rows = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
+    begin = np.cumsum(rows * width) - rows * width
+    theta = pt.concatenate([pt.as_tensor_variable(given[f]).ravel() for f in circuit.families if f in given])
+    theta = theta.astype("float64")
+    weights = _value(log_weights)
+    if isinstance(weights, Variable):
+        if weights.type.ndim != 1 or weights.type.shape[0] not in (None, circuit.n_sum_edges):
+            raise ValueError(f"log_weights must have shape ({circuit.n_sum_edges},), got {weights.type.shape}")
+    else:
+        weights = pt.as_tensor_variable(checked_weights(circuit, weights))
+    packed = pt.as_tensor_variable(pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width))
+    return packed, weights, theta
+
+
+def _value(x: Any) -> Any:
+    """The number behind a constant, or the tensor."""
+    return x.data if isinstance(x, Constant) else x
+
+
+def _check_tensor(circuit: Circuit, name: str, v: Any) -> None:
+    n = circuit.leaves_of(name).size
+    shape = v.type.shape if isinstance(v, Variable) else np.shape(v)
+    width = WIDTH.get(name, shape[-1] if shape else None)
+    if len(shape) != 2 or shape[0] not in (None, n) or shape[1] is None or shape[1] != width:
+        raise ValueError(
+            f"leaf_parameters[{name!r}] must have shape ({n}, {WIDTH.get(name, 'number of levels')}), "
+            f"known when the model is built; got {shape}"
+        )
+
+
+def _rows(circuit: Circuit, observed: Any) -> tuple[np.ndarray, Any]:
+    """Coded rows (N, D) and their labels."""
+    if all(isinstance(c, Column) for c in circuit.columns):
+        table = observed if isinstance(observed, Table) else Table.from_frame(observed, schema=circuit.columns)
+        if tuple(table.names) != circuit.names:
+            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(table.names)}")
+        values, index = table.values, table.index
+    else:
+        values = np.asarray(observed.to_numpy() if hasattr(observed, "to_numpy") else observed, np.float64)
+        index = getattr(observed, "index", None)
+        if values.ndim != 2 or values.shape[1] != len(circuit.columns):
+            raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {values.shape}")
+        names = getattr(observed, "columns", None)
+        if names is not None and tuple(map(str, names)) != circuit.names:
+            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(names)}")
+        index = range(len(values)) if index is None else index
+    if len(values) == 0:
+        raise ValueError("observed must have at least one row; it has none")
+    return np.ascontiguousarray(values, dtype=np.float64), index
+
+
+def _refuse_masses(circuit: Circuit) -> None:
+    for leaf in circuit.leaves:
+        family = circuit.families[circuit.leaf_family[leaf]]
+        if not EXPLICIT[family].is_density:
+            raise ValueError(
+                f"a CircuitDensity that is not observed needs densities in all columns, "
+                f"{circuit.names[circuit.leaf_column[leaf]]!r} has a {family} leaf"
+            )
+
+
+def _positive_columns(circuit: Circuit) -> np.ndarray:
+    """Columns all of whose leaves live on values of at least 0."""
+    low = np.full(len(circuit.columns), np.inf)
+    for leaf in circuit.leaves:
+        d = circuit.leaf_column[leaf]
+        low[d] = min(low[d], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]].lowest)
+    return np.flatnonzero(low == 0.0)
+
+
+def _typical_row(circuit: Circuit, theta: Any) -> Any:
+    """Mean over each column's leaves of their location, as a start for a sampler."""
+    layout = compile_circuit(circuit).layout
+    total = pt.zeros(len(circuit.columns))
+    first = 0
+    for f, name in enumerate(circuit.families):
+        at = layout.leaf_family == f
+        n = int(np.count_nonzero(at))
+        if n == 0:
+            continue
+        width = WIDTH.get(name) or (theta.shape[0] - first) // n
+        own = theta[first : first + n * width].reshape((n, width))
+        location = own[:, 0]
+        if name in ("log_normal", "log_student_t"):
+            location = pt.exp(location)
+        elif name == "exponential":
+            location = 1.0 / location
+        elif name == "lomax":
+            location = own[:, 1] / location
+        total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
+        first += n * width
+    return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

@@ -1,0 +1,281 @@
+"""Rows completed by a circuit with given parameters: at random, in the best way, or by their moments."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
+from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.node_values import draw_leaves, moments_of_rows
+from pymc_spn.circuits.evaluation.parameters import (
+    FlatParameters,
+    check_support,
+    checked_parameters,
+    checked_values,
+    checked_weights,
+    flatten,
+)
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+
+ROWS = 32  # at a time; the values of all nodes are held
+POLISHING_STEPS = 200
+CANDIDATES = 64  # values of one column that are tried at a time
+CERTIFIED = 1e-6  # nats
+STARTS = 16  # random trees whose modes are tried beside the best tree's
+ENUMERATED = 4096  # completions that are all tried where the missing columns have only so many
+
+
+class MostProbable(NamedTuple):
+    """Completed rows of large density, and how much larger any other could be.
+
+    Parameters
+    ----------
+    values : (n, D) float64
+    log_density : (n,) float64
+        Of the completed row, in nats.
+    upper_bound : (n,) float64
+        No completion of the row has a larger log density.
+    certified : (n,) bool
+        Whether the two agree to 1e-6 nats, so that the completion is the best there is.
+    """
+
+    values: np.ndarray
+    log_density: np.ndarray
+    upper_bound: np.ndarray
+    certified: np.ndarray
+
+
+class RowMoments(NamedTuple):
+    """Moments of a row's missing cells given its observed ones.
+
+    Parameters
+    ----------
+    mean : (n, D) float64
+        Observed cells hold their value; NaN for categorical columns.
+    covariance : (n, D, D) float64
+        0 for observed cells; NaN for categorical columns.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+class Parameterised:
+    """A circuit with checked parameters, in the forms that the passes below need."""
+
+    def __init__(self, circuit: Any, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> None:
+        self.circuit = circuit
+        self.log_weights = checked_weights(circuit, log_weights)
+        self.parameters = checked_parameters(circuit, leaf_parameters)
+        self.flat: FlatParameters = flatten(circuit, self.parameters)
+        self.layout = compile_circuit(circuit).layout
+
+    def values(self, values: Any) -> np.ndarray:
+        """Checked rows."""
+        values = checked_values(self.circuit, values)
+        if self.circuit.leaf_support is not None:
+            check_support(self.circuit, values, self.parameters)
+        return values
+
+    def of_leaves(self, question: str) -> np.ndarray:
+        """A number for each leaf in node order: "mean", "variance" or "mode"."""
+        out = np.empty(self.layout.leaf_row.size)
+        for f, name in enumerate(self.circuit.families):
+            if name in self.parameters:
+                out[self.layout.leaf_family == f] = getattr(EXPLICIT[name], question)(self.parameters[name])
+        return out
+
+    def peaks(self, modes: np.ndarray) -> np.ndarray:
+        """Largest log density of each leaf; infinite where there is none."""
+        out = np.empty(modes.size)
+        for f, name in enumerate(self.circuit.families):
+            at = self.layout.leaf_family == f
+            if name in self.parameters:
+                out[at] = EXPLICIT[name].log_density(self.parameters[name], modes[at])
+                if name == "log_student_t":
+                    out[at] = np.inf  # grows without bound towards 0
+        return out
+
+    def leaves(self, values: np.ndarray, peaks: np.ndarray, is_maximum: bool, rng: Any) -> Any:
+        """Leaf of every column for each row, and the logs at the root."""
+        leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
+        draw_leaves(
+            rng, self.layout, self.log_weights, *self.flat, values, peaks, is_maximum, ROWS, leaf, out
+        )  # fmt: skip
+        return leaf, out
+
+
+def refuse_impossible(logs: np.ndarray) -> None:
+    """Name the first row that has density zero."""
+    if np.any(np.isneginf(logs)):
+        raise ValueError(f"values: row {int(np.argmax(np.isneginf(logs)))} has density 0 in its observed cells")
+
+
+def complete(given: Parameterised, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows with their missing cells drawn from the circuit given the observed ones."""
+    peaks = np.zeros(given.layout.leaf_row.size)
+    leaf, logs = given.leaves(values, peaks, False, rng)
+    refuse_impossible(logs)
+    out = values.copy()
+    missing = np.isnan(values)
+    chosen = leaf[missing]
+    drawn = np.empty(chosen.size)
+    for f, name in enumerate(given.circuit.families):
+        at = given.layout.leaf_family[chosen] == f
+        if np.any(at):
+            drawn[at] = EXPLICIT[name].draw(given.parameters[name][given.layout.leaf_row[chosen[at]]], rng)
+    out[missing] = drawn
+    return out
+
+
+def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMoments:
+    """Means and covariances of the missing cells given the observed ones."""
+    n, n_columns = values.shape
+    numeric = np.ones(n_columns, np.bool_)
+    for k, f in enumerate(given.layout.leaf_family):
+        numeric[given.layout.leaf_column[k]] &= EXPLICIT[given.circuit.families[f]].numeric
+    bits = given.circuit.scope_bits
+    scope = np.stack([(bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) for d in range(n_columns)], axis=1) > 0
+    means, out = np.empty((n, n_columns)), np.empty(n)
+    covs = np.empty((n, n_columns, n_columns) if covariance else (0, 0, 0))
+    moments_of_rows(
+        given.layout,
+        given.log_weights,
+        *given.flat,
+        values,
+        scope,
+        given.of_leaves("mean"),
+        given.of_leaves("variance"),
+        numeric,
+        covariance,
+        means,
+        covs,
+        out,
+    )
+    refuse_impossible(out)
+    return RowMoments(means, covs)
+
+
+def most_probable(given: Parameterised, values: np.ndarray) -> MostProbable:
+    """Best completion found for each row, and a bound on all others.
+
+    Starts are the best tree's modes (max-product) and those of random trees; each is improved column by column and
+    then along the gradient. The bound puts every leaf of a missing column at its largest value. Where the missing
+    columns have few joint levels, all completions are tried.
+    """
+    modes = given.of_leaves("mode")
+    peaks = given.peaks(modes)
+    evaluator = Evaluator(given.circuit, given.log_weights, given.flat)
+    rng = np.random.default_rng(0)  # starts are random, the same for everyone
+    leaf, logs = given.leaves(values, np.where(np.isinf(peaks), 0.0, peaks), True, rng)
+    refuse_impossible(logs)
+    missing = np.isnan(values)
+    best = np.where(missing, modes[leaf], values)
+    bound = _upper_bound(given, values, peaks)
+    found = evaluator.log_density(best)
+    n_levels = _levels(given)
+    for n in range(len(values)):
+        columns = np.flatnonzero(missing[n])
+        if columns.size == 0:
+            bound[n] = found[n]
+        elif bound[n] - found[n] > CERTIFIED and np.prod(n_levels[columns]) <= ENUMERATED:
+            rows = np.tile(values[n], (int(np.prod(n_levels[columns])), 1))
+            rows[:, columns] = np.stack(np.unravel_index(np.arange(len(rows)), n_levels[columns].astype(int)), axis=1)
+            logs = evaluator.log_density(rows)
+            k = int(np.argmax(logs))
+            best[n], found[n], bound[n] = rows[k], logs[k], logs[k]
+        elif bound[n] - found[n] > CERTIFIED:
+            trees, _ = given.leaves(np.tile(values[n], (STARTS, 1)), np.zeros(modes.size), False, rng)
+            rows = np.where(missing[n], modes[trees], values[n])
+            logs = evaluator.log_density(rows)
+            for k in (-1, *np.argsort(-logs)[:3]):
+                row, log_p = (best[n], found[n]) if k < 0 else (rows[k], float(logs[k]))
+                row, log_p = _climb(given, evaluator, row, log_p, columns, modes)
+                if log_p > found[n]:
+                    best[n], found[n] = row, log_p
+    return MostProbable(best, found, np.maximum(bound, found), bound - found <= CERTIFIED)
+
+
+def _levels(given: Parameterised) -> np.ndarray:
+    """Number of levels (D,) of each column, infinite where it has other than levels."""
+    out = np.ones(len(given.circuit.columns))
+    for f, name in enumerate(given.circuit.families):
+        columns = given.layout.leaf_column[given.layout.leaf_family == f]
+        size = {"bernoulli": 2.0, "categorical": float(given.flat.width[f])}.get(name, np.inf)
+        out[columns] = np.maximum(out[columns], size)
+    return out
+
+
+def _upper_bound(given: Parameterised, values: np.ndarray, peaks: np.ndarray) -> np.ndarray:
+    """Log of the circuit with each leaf of a missing cell at its largest value; sums stay sums."""
+    open_ended = given.layout.leaf_column[np.isinf(peaks)]
+    out = np.empty(len(values))
+    for n, row in enumerate(values):
+        if np.isnan(row[open_ended]).any():
+            out[n] = np.inf
+            continue
+        leaf = np.empty((1, row.size), np.int64)
+        finite = np.where(np.isinf(peaks), 0.0, peaks)
+        draw_leaves(
+            np.random.default_rng(0), given.layout, given.log_weights, *given.flat, row[None], finite, False, 1, leaf,
+            out[n : n + 1],
+        )  # fmt: skip
+    return out
+
+
+def _climb(
+    given: Parameterised, evaluator: Evaluator, row: np.ndarray, log_p: float, missing: np.ndarray, modes: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """A local maximum: best value of one column after the other, then along the gradient, until neither helps."""
+    row = row.copy()
+    while True:
+        before = log_p
+        for d in missing:
+            tried = np.unique(modes[given.layout.leaf_column == d])
+            for start in range(0, tried.size, CANDIDATES):
+                rows = np.tile(row, (min(CANDIDATES, tried.size - start), 1))
+                rows[:, d] = tried[start : start + CANDIDATES]
+                logs = evaluator.log_density(rows)
+                k = int(np.argmax(logs))
+                if logs[k] > log_p:
+                    row, log_p = rows[k].copy(), float(logs[k])
+        row, log_p = _polish(given, evaluator, row, log_p, missing)
+        if log_p - before < 1e-9:
+            return row, log_p
+
+
+def _polish(
+    given: Parameterised, evaluator: Evaluator, row: np.ndarray, log_p: float, missing: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Quasi-Newton ascent in the missing columns that have densities."""
+    from scipy.optimize import minimize
+
+    is_density = np.zeros(row.size, np.bool_)
+    for k, f in enumerate(given.layout.leaf_family):
+        is_density[given.layout.leaf_column[k]] |= EXPLICIT[given.circuit.families[f]].is_density
+    free = missing[is_density[missing]]
+    if free.size == 0:
+        return row, log_p
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        rows = row[None].copy()
+        rows[0, free] = x
+        value, gradient = value_gradient(given, rows)
+        return (-value[0], -gradient[0, free]) if np.isfinite(value[0]) else (np.inf, np.zeros(free.size))
+
+    found = minimize(objective, row[free], jac=True, method="BFGS", options={"maxiter": POLISHING_STEPS, "gtol": 1e-9})
+    candidate = row.copy()
+    candidate[free] = found.x
+    value = float(evaluator.log_density(candidate[None])[0])
+    return (candidate, value) if value > log_p else (row, log_p)
+
+
+def value_gradient(given: Parameterised, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities (N,) and their derivatives (N, D) in the values."""
+    out, slopes = np.empty(len(values)), np.zeros(values.shape)
+    log_densities_and_gradient(
+        given.layout, given.log_weights, *given.flat, values, np.ones(len(values)), min(ROWS, max(len(values), 1)),
+        True, np.zeros(given.log_weights.size), np.zeros(given.flat.theta.size), slopes, out,
+    )  # fmt: skip
+    return out, slopes

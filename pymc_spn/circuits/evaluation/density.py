@@ -1,0 +1,160 @@
+"""Log density of rows: which kernel works on which rows."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.leaf_forms import LINEAR, QUADRATIC, SWITCH, TABLE
+from pymc_spn.circuits.evaluation.linear_pass import (
+    SMALLEST,
+    SMALLEST_32,
+    linear_log_densities,
+    tape_coefficients,
+)
+from pymc_spn.circuits.evaluation.log_pass import linear_density_of_row, log_densities
+from pymc_spn.circuits.evaluation.parameters import (
+    check_support,
+    checked_parameters,
+    checked_values,
+    checked_weights,
+    flatten,
+)
+from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
+
+FEW = 8  # rows below which one at a time is faster
+BLOCKS = (256, 128, 64, 32)  # rows at a time: the largest of which the slots fit into CACHE
+CACHE = 96 * 1024
+IN_FLOAT32 = (QUADRATIC, LINEAR, SWITCH, TABLE)
+
+
+class Compiled(NamedTuple):
+    """What is worked out once for a structure."""
+
+    layout: Layout
+    tape: Tape
+
+
+def compile_circuit(circuit: Any) -> Compiled:
+    """Layout and tape of a circuit, kept with it."""
+    if "_compiled" not in circuit.__dict__:
+        layout = make_layout(
+            circuit.kind,
+            circuit.child_ptr,
+            circuit.children,
+            circuit.leaf_column,
+            circuit.leaf_family,
+            circuit.families,
+        )
+        object.__setattr__(circuit, "_compiled", Compiled(layout, make_tape(layout, len(circuit.columns))))
+    return circuit.__dict__["_compiled"]
+
+
+def log_density(
+    circuit: Any, values: Any, log_weights: Any, leaf_parameters: Mapping[str, Any], dtype: Any = np.float64
+) -> np.ndarray:
+    """See `Circuit.log_density`."""
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {dtype}")
+    values = checked_values(circuit, values)
+    log_weights = checked_weights(circuit, log_weights)
+    parameters = checked_parameters(circuit, leaf_parameters)
+    if circuit.leaf_support is not None:
+        check_support(circuit, values, parameters)
+    return Evaluator(circuit, log_weights, flatten(circuit, parameters)).log_density(values, dtype)
+
+
+class Evaluator:
+    """A compiled circuit with its parameters in place, for rows to come."""
+
+    def __init__(self, circuit: Any, log_weights: np.ndarray, flat: Any) -> None:
+        self.layout, self.tape = compile_circuit(circuit)
+        tape = self.tape
+        self.coefficients = np.empty((5, tape.leaf.size))
+        self.weight, self.table = np.empty(tape.operand.size), np.zeros(flat.theta.size)
+        tape_coefficients(
+            tape,
+            self.layout,
+            log_weights,
+            *flat,
+            self.coefficients,
+            self.weight,
+            self.table,
+        )
+
+    def log_density(self, values: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Log densities (N,) of checked rows (N, D)."""
+        out = np.empty(len(values))
+        if len(values) < FEW:
+            self._one_by_one(values, out)
+        else:
+            self._in_blocks(values, dtype, out)
+        lost = np.flatnonzero(np.isnan(out))
+        if lost.size:
+            self._by_logs(values, lost, out)
+        return out
+
+    def _one_by_one(self, values: np.ndarray, out: np.ndarray) -> None:
+        tape = self.tape
+        n_inputs = tape.input_column.size
+        scratch = np.empty(tape.n_slots + 3 * n_inputs + values.shape[1] + tape.leaf.size)
+        ends = np.cumsum([tape.n_slots, n_inputs, n_inputs, n_inputs, values.shape[1]])
+        parts = np.split(scratch, ends)
+        for n, row in enumerate(values):
+            out[n] = linear_density_of_row(tape, self.coefficients, self.weight, self.table, row, *parts)
+
+    def _in_blocks(self, values: np.ndarray, dtype: Any, out: np.ndarray) -> None:
+        tape: Tape = self.tape
+        coefficients: Any = self.coefficients
+        weight: Any = self.weight
+        table: Any = self.table
+        size = 8
+        if dtype == np.float32:
+            if not np.isin(tape.leaf_form, IN_FLOAT32).all():
+                raise ValueError(
+                    'dtype="float32" needs leaves among gaussian, log_normal, exponential, poisson, geometric, '
+                    "bernoulli and categorical"
+                )
+            tape, coefficients, values = self._centred(values)
+            coefficients, weight, table = (a.astype(np.float32) for a in (coefficients, weight, table))
+            size = 4
+        n_inputs = tape.input_column.size
+        block = next((b for b in BLOCKS if b * size * tape.n_slots <= CACHE), BLOCKS[-1])
+        slots = np.empty((tape.n_slots, block), dtype)
+        u, present, base = (np.empty((n_inputs, block), dtype) for _ in range(3))
+        shift = np.empty((values.shape[1], block), dtype)
+        smallest = SMALLEST if size == 8 else SMALLEST_32
+        linear_log_densities(tape, coefficients, weight, table, values, smallest, slots, u, present, base, shift, out)
+
+    def _by_logs(self, values: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
+        tape = self.tape
+        n_inputs = tape.input_column.size
+        block = next((b for b in BLOCKS[1:] if b * 8 * tape.n_slots <= CACHE), BLOCKS[-1])
+        with np.errstate(divide="ignore"):
+            log_operand = np.maximum(np.log(self.weight), -1e300)
+        log_densities(
+            tape,
+            self.coefficients,
+            log_operand,
+            self.table,
+            values,
+            which,
+            np.empty((tape.n_slots, block)),
+            np.empty((2, block)),
+            *(np.empty((n_inputs, block)) for _ in range(3)),
+            out,
+        )
+
+    def _centred(self, values: np.ndarray) -> Any:
+        """Real columns moved to their leaves' mean location, so that float32 keeps the differences."""
+        tape = self.tape
+        is_real = (tape.leaf_form == QUADRATIC) & (tape.input_reading[tape.leaf_input] == 0)
+        column = tape.input_column[tape.leaf_input]
+        others = np.bincount(column[~is_real], minlength=values.shape[1]) > 0
+        n = np.maximum(np.bincount(column[is_real], minlength=values.shape[1]), 1)
+        centre = np.bincount(column[is_real], self.coefficients[2][is_real], minlength=values.shape[1]) / n
+        centre[others] = 0.0
+        coefficients = self.coefficients.copy()
+        coefficients[2] -= np.where(is_real, centre[column], 0.0)
+        return tape, coefficients, values - centre

@@ -1,0 +1,222 @@
+"""Leaves as the evaluation sees them: a few forms in an input that is read from a column once.
+
+Log density of a leaf = form(u) + base(x). The input u is the value or its log; the base holds what all leaves of a
+reading share (-log x!, the Jacobian of the log) and is hugely negative where the value is impossible.
+"""
+
+import math
+
+import numpy as np
+
+from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
+from pymc_spn.numerics.kernel_options import kernel
+
+IMPOSSIBLE = -1e300
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+# forms
+QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO = range(8)
+# readings: input, base
+REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
+
+NAMES = (
+    "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
+    "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
+)  # fmt: skip
+(
+    GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
+    STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
+) = range(12)  # fmt: skip
+FORM = np.array(
+    [
+        QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
+    ]
+)  # fmt: skip
+READING = np.array(
+    [
+        REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
+    ]
+)  # fmt: skip
+
+
+@kernel
+def read_values(values, first, input_column, input_reading, u, base, present):
+    """Inputs of a block of rows.
+
+    Parameters
+    ----------
+    values : (N, D) float64
+        NaN where missing.
+    first : int
+        Row of the table that is the first of the block; rows beyond the table read as missing.
+    input_column, input_reading : (I,) int64
+    u, base, present : (I, B) float64
+        Out. `present` is 0 where the cell is missing, and u and base are then 0.
+    """
+    n = min(values.shape[0] - first, u.shape[1])
+    for k in range(input_column.size):
+        d = input_column[k]
+        reading = input_reading[k]
+        for i in range(n, u.shape[1]):
+            u[k, i] = 0.0
+            base[k, i] = 0.0
+            present[k, i] = 0.0
+        for i in range(n):
+            x = values[first + i, d]
+            seen = 0.0 if math.isnan(x) else 1.0
+            x = x if seen == 1.0 else 0.0
+            y, b = x, 0.0
+            if reading != REAL and seen == 1.0:
+                y, b = read_value(x, reading)
+            u[k, i] = y
+            base[k, i] = b
+            present[k, i] = seen
+
+
+@kernel
+def read_value(x, reading):
+    """(u, base) of one value; an impossible one gets a harmless u."""
+    if reading == REAL:
+        return x, 0.0
+    if reading == NOT_NEGATIVE:
+        return (x, 0.0) if x >= 0.0 else (0.0, IMPOSSIBLE)
+    if reading == LOGARITHM:
+        if x > 0.0 and x < math.inf:
+            y = math.log(x)
+            return y, -y
+        return 0.0, IMPOSSIBLE
+    if x < 0.0 or x != math.floor(x) or x == math.inf:
+        return 0.0, IMPOSSIBLE
+    if reading == FACTORIAL:
+        return x, -math.lgamma(x + 1.0)
+    return x, 0.0
+
+
+@kernel
+def leaf_coefficients(family, theta, width, out):
+    """Coefficients of one leaf from its parameters: (lead, a, b, c) with a meaning for each form."""
+    if family == GAUSSIAN or family == LOG_NORMAL:
+        out[0] = -fast_log(theta[1]) - HALF_LOG_2PI
+        out[1] = theta[0]
+        out[2] = math.sqrt(0.5) / theta[1]
+    elif family == EXPONENTIAL:
+        out[0] = fast_log(theta[0])
+        out[1] = -theta[0]
+    elif family == POISSON:
+        out[0] = -theta[0]
+        out[1] = fast_log(theta[0])
+    elif family == GEOMETRIC:
+        out[0] = fast_log(theta[0])
+        out[1] = math.log1p(-theta[0])
+    elif family == BERNOULLI:
+        out[0] = log_or_impossible(1.0 - theta[0])
+        out[1] = log_or_impossible(theta[0])
+    elif family == CATEGORICAL:
+        out[0] = float(width)
+    elif family == STUDENT_T or family == LOG_STUDENT_T:
+        dof = theta[2]
+        norm = math.lgamma(0.5 * dof + 0.5) - math.lgamma(0.5 * dof)
+        out[0] = norm - 0.5 * math.log(math.pi * dof) - math.log(theta[1])
+        out[1] = theta[0]
+        out[2] = 1.0 / (theta[1] * math.sqrt(dof))
+        out[3] = 0.5 * (dof + 1.0)
+    elif family == LOMAX_LEAF:
+        out[0] = math.log(theta[0] / theta[1])
+        out[1] = 0.0
+        out[2] = 1.0 / theta[1]
+        out[3] = theta[0] + 1.0
+    elif family == NEGATIVE_BINOMIAL:
+        out[0] = -theta[0] * math.log1p(1.0 / theta[1]) - math.lgamma(theta[0])
+        out[1] = -math.log1p(theta[1])
+        out[2] = theta[0]
+    else:
+        out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
+        out[1] = theta[1]
+        out[2] = theta[0] + theta[1] + 1.0
+
+
+@kernel
+def log_or_impossible(p):
+    return math.log(p) if p > 0.0 else IMPOSSIBLE
+
+
+@kernel
+def form_at(form, lead, a, b, c, table, u):
+    """Form of one leaf at one input; ``table`` holds the log probabilities of a leaf on levels."""
+    if form == QUADRATIC:
+        t = (u - a) * b
+        return lead - t * t
+    if form == LINEAR:
+        return lead + a * u
+    if form == SWITCH:
+        return lead if u == 0.0 else a if u == 1.0 else IMPOSSIBLE
+    if form == TABLE:
+        return table[int(u)] if u < lead else IMPOSSIBLE
+    if form == STUDENT:
+        t = (u - a) * b
+        return lead - c * fast_log1p(t * t) if abs(t) < 1e150 else IMPOSSIBLE
+    if form == LOMAX:
+        t = u * b
+        return lead - c * fast_log1p(t) if t < 1e300 else IMPOSSIBLE
+    if form == RISING:
+        return lead + a * u + math.lgamma(b + u)
+    return lead + math.lgamma(a + u) - math.lgamma(b + u)
+
+
+@kernel
+def add_parameter_gradient(family, theta, width, u, x, flow, out):
+    """Add flow x derivative of the leaf's log density in its parameters; x is the value itself."""
+    if family == GAUSSIAN or family == LOG_NORMAL:
+        z = (u - theta[0]) / theta[1]
+        out[0] += flow * z / theta[1]
+        out[1] += flow * (z * z - 1.0) / theta[1]
+    elif family == EXPONENTIAL:
+        out[0] += flow * (1.0 / theta[0] - u)
+    elif family == POISSON:
+        out[0] += flow * (u / theta[0] - 1.0)
+    elif family == GEOMETRIC:
+        out[0] += flow * (1.0 / theta[0] - u / (1.0 - theta[0]))
+    elif family == BERNOULLI:
+        out[0] += flow / theta[0] if u == 1.0 else -flow / (1.0 - theta[0])
+    elif family == CATEGORICAL:
+        if u < width:
+            out[int(u)] += flow / theta[int(u)]
+    elif family == STUDENT_T or family == LOG_STUDENT_T:
+        scale, dof = theta[1], theta[2]
+        z = (u - theta[0]) / scale
+        w = (dof + 1.0) / (dof + z * z)
+        out[0] += flow * w * z / scale
+        out[1] += flow * (w * z * z - 1.0) / scale
+        part = digamma(0.5 * dof + 0.5) - digamma(0.5 * dof) - 1.0 / dof
+        out[2] += flow * 0.5 * (part - math.log1p(z * z / dof) + w * z * z / dof)
+    elif family == LOMAX_LEAF:
+        alpha, beta = theta[0], theta[1]
+        out[0] += flow * (1.0 / alpha - math.log1p(u / beta))
+        out[1] += flow * ((alpha + 1.0) * u / (beta * (beta + u)) - 1.0 / beta)
+    elif family == NEGATIVE_BINOMIAL:
+        alpha, beta = theta[0], theta[1]
+        out[0] += flow * (digamma(alpha + u) - digamma(alpha) - math.log1p(1.0 / beta))
+        out[1] += flow * (alpha / (beta * (beta + 1.0)) - u / (beta + 1.0))
+    else:
+        alpha, beta = theta[0], theta[1]
+        total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
+        out[0] += flow * (1.0 / alpha + total)
+        out[1] += flow * (total + digamma(beta + u) - digamma(beta))
+
+
+@kernel
+def value_derivative(family, theta, u, x):
+    """Derivative of the leaf's log density in the value x; 0 for masses."""
+    if family == GAUSSIAN:
+        return (theta[0] - u) / (theta[1] * theta[1])
+    if family == LOG_NORMAL:
+        return ((theta[0] - u) / (theta[1] * theta[1]) - 1.0) / x
+    if family == EXPONENTIAL:
+        return -theta[0]
+    if family == STUDENT_T or family == LOG_STUDENT_T:
+        z = (u - theta[0]) / theta[1]
+        slope = -(theta[2] + 1.0) * z / (theta[2] + z * z) / theta[1]
+        return slope if family == STUDENT_T else (slope - 1.0) / x
+    if family == LOMAX_LEAF:
+        return -(theta[0] + 1.0) / (theta[1] + u)
+    return 0.0

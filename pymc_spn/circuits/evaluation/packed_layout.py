@@ -1,0 +1,181 @@
+"""A circuit's layout as one integer vector, so that compiled code for one circuit serves all; random rows from it."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.leaf_forms import (
+    BERNOULLI,
+    BETA_GEOMETRIC,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    LOG_STUDENT_T,
+    LOMAX_LEAF,
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    STUDENT_T,
+)
+from pymc_spn.circuits.evaluation.node_values import log_densities_of_rows
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.numerics.kernel_options import kernel
+
+TOLERANCE = 1e-5  # how far weights may be from adding up to 1
+HEADER = len(Layout._fields) + 3  # number of columns, number of families, where each array ends
+
+
+def pack(layout: Layout, n_columns: int, begin: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """One int64 vector of the layout, then where each family's parameters begin and how wide a row is."""
+    arrays = [np.asarray(a, np.int64) for a in layout] + [np.asarray(begin, np.int64), np.asarray(width, np.int64)]
+    ends = np.cumsum([a.size for a in arrays])
+    return np.concatenate([[n_columns], ends, *arrays])
+
+
+@kernel
+def field(packed, i):
+    """Array number i of the vector that `pack` made."""
+    first = packed[i] if i > 0 else 0
+    return packed[HEADER + first : HEADER + packed[i + 1]]
+
+
+@kernel
+def unpack(packed):
+    """The layout, and begin and width of the families' parameters."""
+    layout = Layout(
+        field(packed, 0), field(packed, 1), field(packed, 2), field(packed, 3), field(packed, 4), field(packed, 5),
+        field(packed, 6), field(packed, 7), field(packed, 8), field(packed, 9), field(packed, 10), field(packed, 11),
+        field(packed, 12), field(packed, 13),
+    )  # fmt: skip
+    return layout, field(packed, 14), field(packed, 15)
+
+
+@kernel
+def is_valid(layout, begin, width, log_weights, theta):
+    """Whether weights add up to one at each sum and every leaf's parameters are within their bounds."""
+    for v in range(layout.kind.size):
+        if layout.kind[v] == SUM:
+            total = 0.0
+            for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
+                total += math.exp(log_weights[layout.edge_weight[e]])
+            if not abs(total - 1.0) < TOLERANCE:
+                return False
+    for k in range(layout.leaf_row.size):
+        f, code = layout.leaf_family[k], layout.leaf_code[k]
+        first = begin[f] + layout.leaf_row[k] * width[f]
+        is_located = code == GAUSSIAN or code == LOG_NORMAL or code == STUDENT_T or code == LOG_STUDENT_T
+        is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
+        total = 0.0
+        for i in range(first, first + width[f]):
+            x = theta[i]
+            total += x
+            if not abs(x) < math.inf:
+                return False
+            if is_probability and not 0.0 <= x <= 1.0:
+                return False
+            if not is_probability and not (is_located and i == first) and not x > 0.0:
+                return False
+        if (code == GEOMETRIC and not 0.0 < total < 1.0) or (code == CATEGORICAL and not abs(total - 1.0) < TOLERANCE):
+            return False
+    return True
+
+
+@kernel
+def rows_of(packed, values, log_weights, theta):
+    """Log densities (N,) of rows (N, D); ``-inf`` for all if the parameters are none of a circuit."""
+    layout, begin, width = unpack(packed)
+    out = np.full(values.shape[0], -math.inf)
+    if not is_valid(layout, begin, width, log_weights, theta):
+        return out
+    block = min(32, max(1, values.shape[0]))
+    log_densities_of_rows(layout, log_weights, theta, begin, width, values, block, out)
+    return out
+
+
+@kernel
+def rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
+    """Log densities and the gradient in log weights, leaf parameters and values; zero where `rows_of` is ``-inf``."""
+    layout, begin, width = unpack(packed)
+    out = np.full(values.shape[0], -math.inf)
+    grad_weights, grad_theta = np.zeros(log_weights.size), np.zeros(theta.size)
+    grad_values = np.zeros(values.shape)
+    if not is_valid(layout, begin, width, log_weights, theta):
+        return out, grad_weights, grad_theta, grad_values
+    block = min(32, max(1, values.shape[0]))
+    log_densities_and_gradient(
+        layout, log_weights, theta, begin, width, values, cotangent, block, True, grad_weights, grad_theta,
+        grad_values, out,
+    )  # fmt: skip
+    return out, grad_weights, grad_theta, grad_values
+
+
+@kernel
+def draw_row(rng, packed, log_weights, theta):
+    """One random row (D,), from the root down."""
+    layout, begin, width = unpack(packed)
+    out = np.empty(packed[0])
+    stack = np.empty(layout.kind.size, np.int64)
+    stack[0], depth = 0, 1
+    while depth > 0:
+        depth -= 1
+        v = stack[depth]
+        first, last = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == LEAF:
+            k = layout.leaf_of_node[v]
+            f = layout.leaf_family[k]
+            at = begin[f] + layout.leaf_row[k] * width[f]
+            out[layout.leaf_column[k]] = draw_leaf(rng, layout.leaf_code[k], theta[at : at + width[f]])
+        elif layout.kind[v] == PRODUCT:
+            for e in range(first, last):
+                stack[depth] = layout.children[e]
+                depth += 1
+        else:
+            left, chosen = rng.random(), first
+            for e in range(first, last):
+                share = math.exp(log_weights[layout.edge_weight[e]])
+                if share > 0.0:
+                    chosen = e  # what rounding leaves goes to the last possible child
+                    left -= share
+                    if left < 0.0:
+                        break
+            stack[depth] = layout.children[chosen]
+            depth += 1
+    return out
+
+
+@kernel
+def draw_leaf(rng, code, theta):
+    """One random value from a leaf."""
+    if code == GAUSSIAN:
+        return theta[0] + theta[1] * rng.standard_normal()
+    if code == LOG_NORMAL:
+        return math.exp(theta[0] + theta[1] * rng.standard_normal())
+    if code == EXPONENTIAL:
+        return rng.standard_exponential() / theta[0]
+    if code == POISSON:
+        return float(rng.poisson(theta[0]))
+    if code == GEOMETRIC:
+        return math.floor(-rng.standard_exponential() / math.log1p(-theta[0]))
+    if code == BERNOULLI:
+        return 1.0 if rng.random() < theta[0] else 0.0
+    if code == CATEGORICAL:
+        left = rng.random()
+        for v in range(theta.size - 1):
+            left -= theta[v]
+            if left < 0.0:
+                return float(v)
+        return float(theta.size - 1)
+    if code == STUDENT_T or code == LOG_STUDENT_T:
+        x = theta[0] + theta[1] * rng.standard_normal() / math.sqrt(rng.standard_gamma(0.5 * theta[2]) * 2.0 / theta[2])
+        return x if code == STUDENT_T else math.exp(x)
+    if code == LOMAX_LEAF:
+        return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
+    if code == NEGATIVE_BINOMIAL:
+        return float(rng.poisson(rng.standard_gamma(theta[0]) / theta[1]))
+    if code == BETA_GEOMETRIC:
+        stop = rng.standard_gamma(theta[0])
+        go_on = rng.standard_gamma(theta[1])
+        return math.floor(-rng.standard_exponential() / (math.log(go_on) - math.log(stop + go_on)))
+    return math.nan

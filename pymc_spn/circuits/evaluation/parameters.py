@@ -1,0 +1,116 @@
+"""Weights and leaf parameters of a circuit: checked, and laid out flat for the kernels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+
+WEIGHT_TOLERANCE = 1e-6  # how far the weights of a sum may be from adding up to 1
+SUM = 0
+
+
+class FlatParameters(NamedTuple):
+    """Leaf parameters of all families in one vector: row r of family f is ``theta[begin[f] + r width[f]:][:width[f]]``.
+
+    Families stand in the order of the circuit's `families`; one without leaves has width 0.
+    """
+
+    theta: np.ndarray
+    begin: np.ndarray
+    width: np.ndarray
+
+
+def checked_values(circuit: Any, values: Any) -> np.ndarray:
+    """Rows as (n, D) float64."""
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != len(circuit.columns):
+        raise ValueError(f"values must have shape (rows, {len(circuit.columns)}), got {values.shape}")
+    return np.ascontiguousarray(values)
+
+
+def checked_weights(circuit: Any, log_weights: Any) -> np.ndarray:
+    """Log weights as (n_sum_edges,) float64; refused unless each sum's weights add up to 1."""
+    log_weights = np.ascontiguousarray(log_weights, dtype=np.float64)
+    if log_weights.shape != (circuit.n_sum_edges,):
+        raise ValueError(f"log_weights must have shape ({circuit.n_sum_edges},), got {log_weights.shape}")
+    wrong = np.isnan(log_weights) | (log_weights > WEIGHT_TOLERANCE)
+    if np.any(wrong):
+        e = int(np.argmax(wrong))
+        raise ValueError(
+            f"log_weights must be at most 0, got {log_weights[e]} at entry {e}, of sum {circuit.edge_sum[e]}"
+        )
+    total = np.bincount(circuit.edge_sum, weights=np.exp(log_weights), minlength=circuit.n_nodes)
+    wrong = (circuit.kind == SUM) & (np.abs(total - 1.0) > WEIGHT_TOLERANCE)
+    if np.any(wrong):
+        s = int(np.argmax(wrong))
+        raise ValueError(f"weights of each sum must add up to 1, got {total[s]} at sum {s}")
+    return log_weights
+
+
+def families_in_use(circuit: Any) -> list[str]:
+    """Families that some leaf has."""
+    return [f for i, f in enumerate(circuit.families) if np.any(circuit.leaf_family == i)]
+
+
+def check_names(circuit: Any, leaf_parameters: Mapping[str, Any]) -> list[str]:
+    """Families in use, if `leaf_parameters` has an entry for each of them and for no other."""
+    used = families_in_use(circuit)
+    for name in leaf_parameters:
+        if name not in circuit.families:
+            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, got {name!r}")
+    for name in used:
+        if name not in leaf_parameters:
+            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, {name!r} is missing")
+    return used
+
+
+def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Leaf parameters (n, p) by family; the family, row, leaf and column of a bad one are named."""
+    result = {}
+    for name in check_names(circuit, leaf_parameters):
+        given = np.asarray(leaf_parameters[name], dtype=np.float64)
+        leaves = circuit.leaves_of(name)
+        if given.ndim != 2 or given.shape[0] != leaves.size:
+            raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
+        problem = EXPLICIT[name].problem(given)
+        if problem is not None:
+            row, rule = problem
+            raise ValueError(
+                f"leaf_parameters[{name!r}]: {rule}, got {given[row].tolist()} at row {row}, "
+                f"leaf {leaves[row]} of {circuit.names[circuit.leaf_column[leaves[row]]]!r}"
+            )
+        result[name] = given
+    return result
+
+
+def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameters:
+    """One vector of all checked leaf parameters."""
+    width = np.array([parameters[f].shape[1] if f in parameters else 0 for f in circuit.families], np.int64)
+    size = np.array([parameters[f].size if f in parameters else 0 for f in circuit.families], np.int64)
+    parts = [parameters[f].ravel() for f in circuit.families if f in parameters]
+    return FlatParameters(np.concatenate(parts), np.cumsum(size) - size, width)
+
+
+def check_support(circuit: Any, values: np.ndarray, parameters: Mapping[str, np.ndarray]) -> None:
+    """Refuse parameters that give density outside a leaf's declared support, at one of the values."""
+    supports: Sequence[Any] = circuit.leaf_support or ()
+    for leaf, support in zip(circuit.leaves.tolist(), supports, strict=True):
+        if support is None:
+            continue
+        x = values[:, circuit.leaf_column[leaf]]
+        if isinstance(support, int):
+            inside = np.array([v >= 0 and v == int(v) and bool(support >> int(v) & 1) for v in np.nan_to_num(x)])
+        else:
+            inside = (x >= support[0]) & (x <= support[1])
+        family = circuit.families[circuit.leaf_family[leaf]]
+        row = int(np.searchsorted(circuit.leaves_of(family), leaf))
+        density = EXPLICIT[family].log_density(parameters[family][row], np.where(np.isnan(x), 0.0, x))
+        wrong = ~inside & ~np.isnan(x) & (density > -np.inf)
+        if np.any(wrong):
+            raise ValueError(
+                f"leaf_parameters contradict leaf_support: leaf {leaf} of "
+                f"{circuit.names[circuit.leaf_column[leaf]]!r} has positive density at "
+                f"{x[int(np.argmax(wrong))]}"
+            )

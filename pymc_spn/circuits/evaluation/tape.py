@@ -1,0 +1,263 @@
+"""A circuit as a tape of operations on a few reusable value slots.
+
+Children are evaluated before their parents, one branch after the other, so that only the values along a branch are
+alive: a tree needs about as many slots as it is deep. Leaves below a sum have no slot of their own; they are added
+to the sum with their weight in the exponent. A sum or product with many children is worked off in portions.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.leaf_forms import FORM, NAMES, READING
+from pymc_spn.numerics.kernel_options import kernel
+
+SUM, PRODUCT, LEAF = 0, 1, 2
+ADD, MULTIPLY, LEAVES = 0, 1, 2  # operations
+PORTION = 16  # children of a node that are held at a time
+
+
+class Tape(NamedTuple):
+    """Operations, and the circuit's leaves and edges in the order in which they are used.
+
+    Operation i works on the entries ``begin[i]:end[i]`` of the operand arrays (ADD, MULTIPLY) or of the leaf arrays
+    (LEAVES, whose leaves all have one input and form).
+    """
+
+    code: np.ndarray  # (n_ops,)
+    out: np.ndarray  # (n_ops,) slot
+    fresh: np.ndarray  # (n_ops,) whether the slot's old value is overwritten
+    begin: np.ndarray  # (n_ops,)
+    end: np.ndarray  # (n_ops,)
+    operand: np.ndarray  # slots
+    operand_edge: np.ndarray  # index into log_weights, -1 below a product
+    leaf: np.ndarray  # (L,) leaf number in tape order
+    leaf_edge: np.ndarray  # (L,) index into log_weights, -1 for weight one
+    leaf_form: np.ndarray  # (L,)
+    leaf_input: np.ndarray  # (L,)
+    input_column: np.ndarray  # (I,)
+    input_reading: np.ndarray  # (I,)
+    column_ptr: np.ndarray  # (D+1,) tape positions of the leaves of column d: by_column[column_ptr[d]:...]
+    by_column: np.ndarray  # (L,)
+    root: int
+    n_slots: int
+
+
+class Layout(NamedTuple):
+    """The circuit itself as the kernels read it; leaves are numbered in node order."""
+
+    kind: np.ndarray  # (V,)
+    child_ptr: np.ndarray  # (V+1,)
+    children: np.ndarray  # (E,)
+    edge_weight: np.ndarray  # (E,) index into log_weights, -1 below a product
+    leaf_of_node: np.ndarray  # (V,) leaf number or -1
+    node_of_leaf: np.ndarray  # (L,)
+    leaf_column: np.ndarray  # (L,)
+    leaf_family: np.ndarray  # (L,) position in `families` of the circuit
+    leaf_row: np.ndarray  # (L,) row in the family's parameters
+    leaf_code: np.ndarray  # (L,) code of `leaf_forms`
+    leaf_form: np.ndarray  # (L,)
+    leaf_input: np.ndarray  # (L,)
+    input_column: np.ndarray  # (I,)
+    input_reading: np.ndarray  # (I,)
+
+
+def make_layout(
+    kind: np.ndarray,
+    child_ptr: np.ndarray,
+    children: np.ndarray,
+    leaf_column: np.ndarray,
+    leaf_family: np.ndarray,
+    families: tuple[str, ...],
+) -> Layout:
+    """Layout of a checked circuit; leaf arrays have one entry per node, as in `Circuit`."""
+    kind = np.asarray(kind, np.int64)
+    n_nodes = kind.size
+    owner = np.repeat(np.arange(n_nodes), np.diff(child_ptr))
+    weighted = kind[owner] == SUM
+    edge_weight = np.where(weighted, np.cumsum(weighted) - 1, -1)
+    leaves = np.flatnonzero(kind == LEAF)
+    leaf_of_node = np.full(n_nodes, -1)
+    leaf_of_node[leaves] = np.arange(leaves.size)
+    family = leaf_family[leaves]
+    row = np.zeros(leaves.size, np.int64)
+    for f in range(len(families)):
+        row[family == f] = np.arange(np.count_nonzero(family == f))
+    code = np.array([NAMES.index(name) for name in families], np.int64)[family]
+    reading = READING[code]
+    pair = leaf_column[leaves] * len(READING) + reading
+    inputs, leaf_input = np.unique(pair, return_inverse=True)
+    return Layout(
+        kind=kind,
+        child_ptr=np.asarray(child_ptr, np.int64),
+        children=np.asarray(children, np.int64),
+        edge_weight=edge_weight,
+        leaf_of_node=leaf_of_node,
+        node_of_leaf=leaves,
+        leaf_column=leaf_column[leaves].astype(np.int64),
+        leaf_family=family.astype(np.int64),
+        leaf_row=row,
+        leaf_code=code,
+        leaf_form=FORM[code].astype(np.int64),
+        leaf_input=leaf_input.astype(np.int64),
+        input_column=inputs // len(READING),
+        input_reading=inputs % len(READING),
+    )
+
+
+def make_tape(layout: Layout, n_columns: int) -> Tape:
+    """Tape of a circuit; heavier children first, the leaves of a sum last and sorted by input and form."""
+    n_nodes = layout.kind.size
+    owner = np.repeat(np.arange(n_nodes), np.diff(layout.child_ptr))
+    uses = np.bincount(layout.children, minlength=n_nodes)
+    need = slots_needed(layout.kind, layout.child_ptr, layout.children)
+    child = layout.children
+    fused = (layout.kind[child] == LEAF) & (uses[child] == 1) & (layout.kind[owner] == SUM)
+    leaf = layout.leaf_of_node[child]
+    rank = np.where(fused, layout.leaf_input[leaf] * 8 + layout.leaf_form[leaf], -need[child])
+    order = np.lexsort((rank, fused, owner))
+    recorded = record(
+        layout.kind,
+        layout.child_ptr,
+        child[order],
+        layout.edge_weight[order],
+        fused[order],
+        uses,
+        layout.leaf_of_node,
+        layout.leaf_input,
+        layout.leaf_form,
+    )
+    n_ops, n_operands, n_leaves, n_slots, root = recorded[-1]
+    code, out, fresh, begin, end = (a[:n_ops].copy() for a in recorded[:5])
+    tape_leaf = recorded[7][:n_leaves].copy()
+    column = layout.leaf_column[tape_leaf]
+    input_of = layout.leaf_input[tape_leaf]
+    by_column = np.lexsort((layout.leaf_form[tape_leaf], input_of, column))
+    return Tape(
+        code=code,
+        out=out,
+        fresh=fresh,
+        begin=begin,
+        end=end,
+        operand=recorded[5][:n_operands].copy(),
+        operand_edge=recorded[6][:n_operands].copy(),
+        leaf=tape_leaf,
+        leaf_edge=recorded[8][:n_leaves].copy(),
+        leaf_form=layout.leaf_form[tape_leaf],
+        leaf_input=input_of,
+        input_column=layout.input_column,
+        input_reading=layout.input_reading,
+        column_ptr=np.searchsorted(column[by_column], np.arange(n_columns + 1)),
+        by_column=by_column,
+        root=int(root),
+        n_slots=int(n_slots),
+    )
+
+
+@kernel
+def slots_needed(kind, child_ptr, children):
+    """Rough number of slots below each node, by which its children are ordered."""
+    need = np.ones(kind.size, np.int64)
+    for v in range(kind.size - 1, -1, -1):
+        first, second = 0, 0
+        for e in range(child_ptr[v], child_ptr[v + 1]):
+            c = children[e]
+            if kind[c] == LEAF:
+                continue
+            if need[c] >= first:
+                first, second = need[c], first
+            elif need[c] > second:
+                second = need[c]
+        if first > 0:
+            need[v] = max(first, second + 1) + (1 if kind[v] == SUM else 0)
+    return need
+
+
+@kernel
+def record(kind, child_ptr, children, edge_weight, fused, uses, leaf_of_node, leaf_input, leaf_form):
+    """Depth-first walk that writes the operations; children come in the order in which they are to be evaluated."""
+    n_nodes, n_edges = kind.size, children.size
+    limit = 2 * n_nodes + n_edges + 1
+    code = np.empty(limit, np.int64)
+    out = np.empty(limit, np.int64)
+    fresh = np.empty(limit, np.int64)
+    begin = np.empty(limit, np.int64)
+    end = np.empty(limit, np.int64)
+    operand = np.empty(n_edges + 1, np.int64)
+    operand_edge = np.empty(n_edges + 1, np.int64)
+    leaf = np.empty(n_nodes, np.int64)
+    leaf_edge = np.empty(n_nodes, np.int64)
+    slot = np.full(n_nodes, -1, np.int64)
+    is_done = np.zeros(n_nodes, np.bool_)
+    remaining = uses.copy()
+    cursor = child_ptr[:-1].copy()
+    pending = child_ptr[:-1].copy()  # first child that is evaluated and not yet worked in
+    free = np.empty(n_nodes, np.int64)
+    n_free, n_slots, n_ops, n_operands, n_leaves = 0, 0, 0, 0, 0
+    stack = np.empty(n_nodes, np.int64)
+    stack[0], depth = 0, 1
+    while depth > 0:
+        v = stack[depth - 1]
+        at = cursor[v]
+        if kind[v] != LEAF and at < child_ptr[v + 1] and not fused[at]:
+            c = children[at]
+            if not is_done[c]:
+                stack[depth] = c
+                depth += 1
+                continue
+            cursor[v] += 1
+            at += 1
+        is_last = kind[v] == LEAF or at == child_ptr[v + 1] or fused[at]
+        if not is_last and at - pending[v] < PORTION:
+            continue
+        is_fresh = slot[v] < 0
+        if is_fresh:
+            if n_free > 0:
+                n_free -= 1
+                slot[v] = free[n_free]
+            else:
+                slot[v] = n_slots
+                n_slots += 1
+        if at > pending[v] or kind[v] == LEAF:
+            code[n_ops], out[n_ops], fresh[n_ops] = kind[v], slot[v], is_fresh
+            if kind[v] == LEAF:
+                begin[n_ops] = n_leaves
+                leaf[n_leaves], leaf_edge[n_leaves] = leaf_of_node[v], -1
+                n_leaves += 1
+                end[n_ops] = n_leaves
+            else:
+                begin[n_ops] = n_operands
+                for e in range(pending[v], at):
+                    c = children[e]
+                    operand[n_operands], operand_edge[n_operands] = slot[c], edge_weight[e]
+                    n_operands += 1
+                    remaining[c] -= 1
+                    if remaining[c] == 0:
+                        free[n_free] = slot[c]
+                        n_free += 1
+                pending[v] = at
+                end[n_ops] = n_operands
+            n_ops += 1
+            is_fresh = False
+        if not is_last:
+            continue
+        e = at
+        while kind[v] == SUM and e < child_ptr[v + 1]:  # runs of leaves with one input and form
+            k = leaf_of_node[children[e]]
+            code[n_ops], out[n_ops], fresh[n_ops], begin[n_ops] = LEAVES, slot[v], is_fresh, n_leaves
+            input_of, form = leaf_input[k], leaf_form[k]
+            while e < child_ptr[v + 1] and leaf_input[k] == input_of and leaf_form[k] == form:
+                leaf[n_leaves], leaf_edge[n_leaves] = k, edge_weight[e]
+                n_leaves += 1
+                e += 1
+                if e < child_ptr[v + 1]:
+                    k = leaf_of_node[children[e]]
+            end[n_ops] = n_leaves
+            n_ops += 1
+            is_fresh = False
+        is_done[v] = True
+        depth -= 1
+    return (
+        code, out, fresh, begin, end, operand, operand_edge, leaf, leaf_edge,
+        (n_ops, n_operands, n_leaves, n_slots, slot[0]),
+    )  # fmt: skip

@@ -1,0 +1,172 @@
+"""Log density of explicit circuits: the engine against its physical floor and against a plain loop in logs.
+
+Sixteen Gaussian columns with a tenth of the cells missing. The floor is the vectorised exponential of all leaves; the
+plain loop is Numba with libm, one row at a time, log-sum-exp at every sum. All run in one thread; the figures are
+medians of CPU seconds, taken in turns.
+
+    python -m tests.benchmarks.circuits_engine
+"""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from pymc_spn.circuits.evaluation.density import Evaluator
+from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
+from tests.benchmarks.report import machine, markdown_table, verdict
+from tests.circuits.shared_circuits import crossed_circuit, random_parameters
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--blocks", type=int, default=7)
+    arguments.add_argument("--json", help="also write all figures to this file")
+    arguments = arguments.parse_args()
+    figures = [measure(*case, arguments.blocks) for case in circuits()]
+    print(machine() + "\n\n### Log density\n")
+    print(markdown_table(
+        ["circuit", "nodes", "rows", "slots", "exp, ns", "us a row", "float32", "logs", "plain loop", "one row, us",
+         "to the floor", "plain / ours", "G node-rows/s"],
+        [[f["name"], f["nodes"], f["rows"], f["slots"], 1e9 * f["exp"], 1e6 * f["linear"], 1e6 * f["float32"],
+          1e6 * f["logs"], 1e6 * f["plain"], 1e6 * f["one"], f["floor ratio"], f["plain"] / f["linear"],
+          1e-9 * f["nodes"] / f["linear"]] for f in figures],
+    ))  # fmt: skip
+    print("### Demands\n")
+    rows = []
+    for f in figures:
+        if f["name"].startswith("tree"):
+            rows.append(verdict(f"{f['name']}: time / exp of its leaves", f["floor ratio"], 2.5, at_least=False))
+        rows.append(verdict(f"{f['name']}: plain loop / ours", f["plain"] / f["linear"], 6.0))
+        rows.append(verdict(f"{f['name']}: error against logs of 80 bits", f["error"], 1e-12, at_least=False))
+        rows.append(verdict(f"{f['name']}: the same, a cell at 40 sd", f["outlier error"], 1e-12, at_least=False))
+    print(markdown_table(["demand", "limit", "measured", ""], rows))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+def circuits():
+    """(name, circuit, rows): the paper's complete trees, and a network whose nodes are shared."""
+    for n_children, n_rows in ((2, 10_000), (4, 512)):
+        tree = complete_tree([f"x{d}" for d in range(16)], n_children=n_children)
+        circuit = tree.circuit({name: ["gaussian"] for name in tree.names}, max_nodes=30_000)
+        yield f"tree, {n_children} children", circuit, n_rows
+    yield "crossed, 20 sums", crossed_circuit(16, 20, 20), 2_048
+
+
+def measure(name, circuit, n_rows, n_blocks):
+    rng = np.random.default_rng(0)
+    log_weights, parameters = random_parameters(circuit, rng)
+    values = rng.normal(size=(n_rows, 16))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
+    everything, out, one = np.arange(n_rows), np.empty(n_rows), np.empty(1)
+    few = min(n_rows, 256)
+    loop = plain_arguments(circuit, log_weights, parameters)
+    arguments, exponentials = -rng.gamma(1.0, size=4096), np.empty(4096)
+    errors = []
+    far = values.copy()
+    far[:, 3] = 40.0 * parameters["gaussian"][:, 1].max()
+    for x in (values[:48], far[:48]):
+        errors.append(float(np.abs(evaluator.log_density(x) - extended(circuit, x, log_weights, parameters)).max()))
+    jobs = {
+        "exp": (lambda: exp_loop(arguments, exponentials, 100), 100 * 4096),
+        "linear": (lambda: evaluator.log_density(values), n_rows),
+        "float32": (lambda: evaluator.log_density(values, np.float32), n_rows),
+        "logs": (lambda: evaluator._by_logs(values, everything, out), n_rows),
+        "plain": (lambda: plain_log_densities(*loop, values[:few], out), few),
+        "one": (lambda: [evaluator._one_by_one(values[:1], one) for _ in range(5)], 5),
+    }
+    seconds = {job: [] for job in jobs}
+    for _, (run, _) in jobs.items():
+        run()
+    for _ in range(n_blocks):
+        for job, (run, n) in jobs.items():
+            begin = time.process_time()
+            run()
+            seconds[job].append((time.process_time() - begin) / n)
+    found = {job: float(np.median(s)) for job, s in seconds.items()}
+    return found | {
+        "name": name,
+        "nodes": circuit.n_nodes,
+        "rows": n_rows,
+        "slots": evaluator.tape.n_slots,
+        "floor ratio": found["linear"] / (found["exp"] * circuit.n_leaf),
+        "error": errors[0],
+        "outlier error": errors[1],
+    }
+
+
+@njit(fastmath=VECTOR_MATH, error_model="numpy")
+def exp_loop(x, out, repeats):
+    for _ in range(repeats):
+        for i in range(x.size):
+            out[i] = fast_exp(x[i])
+
+
+def extended(circuit, values, log_weights, parameters):
+    """Log densities by the log path in eighty-bit floats."""
+    wide = np.longdouble
+    logs = np.zeros((circuit.n_nodes, len(values)), wide)
+    leaves = circuit.leaves_of("gaussian")
+    mean, sd = (parameters["gaussian"].astype(wide)[:, i, None] for i in (0, 1))
+    x = values.T[circuit.leaf_column[leaves]].astype(wide)
+    density = -0.5 * ((x - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * wide(np.pi) + wide(2.4492935982947064e-16))
+    logs[leaves] = np.where(np.isnan(x), 0.0, density)
+    first = np.searchsorted(circuit.edge_sum, np.arange(circuit.n_nodes))
+    for v in range(circuit.n_nodes - 1, -1, -1):
+        below = logs[circuit.children_of(v)]
+        if circuit.kind[v] == PRODUCT:
+            logs[v] = below.sum(axis=0)
+        elif circuit.kind[v] == SUM:
+            below = below + log_weights[first[v] : first[v] + len(below), None].astype(wide)
+            top = below.max(axis=0)
+            logs[v] = top + np.log(np.exp(below - top).sum(axis=0))
+    return logs[0].astype(np.float64)
+
+
+def plain_arguments(circuit, log_weights, parameters):
+    edge = np.full(circuit.n_edges, -1)
+    owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))
+    edge[circuit.kind[owner] == SUM] = np.arange(circuit.n_sum_edges)
+    theta = np.zeros((circuit.n_nodes, 2))
+    theta[circuit.leaves_of("gaussian")] = parameters["gaussian"]
+    return circuit.kind, circuit.child_ptr, circuit.children, edge, circuit.leaf_column, theta, log_weights
+
+
+@njit
+def plain_log_densities(kind, child_ptr, children, edge, column, theta, log_weights, values, out):
+    """What one writes first."""
+    logs = np.empty(kind.size)
+    for n in range(values.shape[0]):
+        for v in range(kind.size - 1, -1, -1):
+            if kind[v] == LEAF:
+                x = values[n, column[v]]
+                logs[v] = 0.0
+                if not math.isnan(x):
+                    z = (x - theta[v, 0]) / theta[v, 1]
+                    logs[v] = -0.5 * z * z - math.log(theta[v, 1]) - 0.9189385332046727
+            elif kind[v] == PRODUCT:
+                logs[v] = 0.0
+                for e in range(child_ptr[v], child_ptr[v + 1]):
+                    logs[v] += logs[children[e]]
+            else:
+                top = -math.inf
+                for e in range(child_ptr[v], child_ptr[v + 1]):
+                    top = max(top, log_weights[edge[e]] + logs[children[e]])
+                total = 0.0
+                for e in range(child_ptr[v], child_ptr[v + 1]):
+                    total += math.exp(log_weights[edge[e]] + logs[children[e]] - top)
+                logs[v] = top + math.log(total)
+        out[n] = logs[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""`CircuitDensity`: value, gradient and draws against the circuit itself, and NUTS against the top-down sampler."""
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+import pymc_spn as ps
+from pymc_spn.circuits.circuit_density import CircuitDensity
+from pymc_spn.circuits.circuit_ops import CircuitRows, CircuitRowsAndGradient, circuit_rows
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
+from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.structures.regions import complete_tree
+from tests.circuits.shared_circuits import DENSITIES, build, crossed_circuit, random_parameters
+
+MASSES = tuple(f for f in EXPLICIT if f not in DENSITIES)
+GAUSSIANS = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+
+
+def problem(families, seed=0, n_columns=3, n_rows=7):
+    """(circuit, log weights, parameters, flat parameters, packed layout, rows with gaps)."""
+    rng = np.random.default_rng(seed)
+    circuit = crossed_circuit(n_columns, 2, len(families), families)
+    log_weights, parameters = random_parameters(circuit, rng)
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, n_columns, flat.begin, flat.width)
+    values = rng.gamma(2.0, 1.0, (n_rows, n_columns)) + 0.1
+    if families[0] in MASSES:
+        values = np.minimum(np.floor(values), 1.0 if "bernoulli" in families else 2.0)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    return circuit, log_weights, parameters, flat, packed, values
+
+
+def differences(f, x, step=1e-6):
+    """Central differences of a scalar function."""
+    out = np.zeros(x.shape)
+    for i in np.ndindex(x.shape):
+        if np.isnan(x[i]):
+            continue
+        up, down = x.copy(), x.copy()
+        up[i] += step
+        down[i] -= step
+        out[i] = (f(up) - f(down)) / (2 * step)
+    return out
+
+
+@pytest.mark.parametrize(
+    "families",
+    [DENSITIES, ("gaussian", "student_t"), ("poisson", "geometric"),
+     ("negative_binomial", "beta_geometric"), ("bernoulli",), ("categorical",)]
+)  # fmt: skip
+def test_gradients_are_the_differences_of_the_value(families):
+    circuit, log_weights, parameters, flat, packed, values = problem(families)
+    cotangent = np.random.default_rng(1).normal(size=len(values))
+    rows, grad_weights, grad_theta, grad_values = rows_and_gradient_of(
+        packed, values, log_weights, flat.theta, cotangent
+    )
+    np.testing.assert_allclose(rows, circuit.log_density(values, log_weights, parameters), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(rows_of(packed, values, log_weights, flat.theta), rows)
+    allowed = {"rtol": 2e-5, "atol": 2e-6}
+    found = differences(lambda w: cotangent @ rows_of(packed, values, w, flat.theta), log_weights)
+    np.testing.assert_allclose(grad_weights, found, **allowed)
+    found = differences(lambda t: cotangent @ rows_of(packed, values, log_weights, t), flat.theta)
+    np.testing.assert_allclose(grad_theta, found, **allowed)
+    if families[0] in DENSITIES:
+        found = differences(lambda v: cotangent @ rows_of(packed, v, log_weights, flat.theta), values)
+        np.testing.assert_allclose(grad_values, found, **allowed)
+    else:
+        assert not grad_values.any()
+    assert np.abs(grad_theta).max() > 0.01
+    flows = np.bincount(circuit.edge_sum, grad_weights, minlength=circuit.n_nodes)[0]
+    assert flows == pytest.approx(cotangent.sum(), abs=1e-12)  # what leaves the root is what came in
+
+
+@pytest.mark.parametrize("family", tuple(EXPLICIT))
+def test_parameters_out_of_bounds_have_no_density(family):
+    _, log_weights, _, flat, packed, values = problem((family,))
+    assert np.isfinite(rows_of(packed, values, log_weights, flat.theta)).all()
+    assert np.isneginf(rows_of(packed, values, log_weights + 1e-3, flat.theta)).all()
+    bad = {"gaussian": (1, -0.1), "log_normal": (1, 0.0), "student_t": (2, 0.0), "log_student_t": (1, -1.0)}
+    at, value = bad.get(family, (0, -0.5))
+    for x in (value, np.nan, np.inf):
+        theta = flat.theta.copy()
+        theta[at] = x
+        rows, *gradients = rows_and_gradient_of(packed, values, log_weights, theta, np.ones(len(values)))
+        assert np.isneginf(rows).all() and not any(g.any() for g in gradients)
+
+
+def test_rows_of_density_zero_add_no_gradient():
+    _, log_weights, _, flat, packed, values = problem(("exponential", "lomax"))
+    values[2] = -1.0
+    ones = np.ones(len(values))
+    rows, *gradients = rows_and_gradient_of(packed, values, log_weights, flat.theta, ones)
+    ones[2] = 0.0
+    _, *without = rows_and_gradient_of(packed, values, log_weights, flat.theta, ones)
+    assert np.isneginf(rows[2])
+    for one, other in zip(gradients, without, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_value_and_gradient_are_one_operation():
+    """Unless the cotangent needs the rows, where two are right and one would be a cycle."""
+    _, log_weights, _, flat, packed, values = problem(("gaussian",))
+    w, t = pt.dvector("w"), pt.dvector("t")
+    rows = circuit_rows(packed, values, w, t)
+    logs = rows_of(packed, values, log_weights, flat.theta)
+    share = np.exp(logs) / np.exp(logs).sum()
+    for total, cotangent, n_rows_ops in ((rows.sum(), np.ones(len(logs)), 0), (pt.logsumexp(rows), share, 1)):
+        f = pytensor.function([w, t], [total, *pt.grad(total, [w, t])])
+        _, grad_w, grad_t = f(log_weights, flat.theta)
+        _, expected_w, expected_t, _ = rows_and_gradient_of(packed, values, log_weights, flat.theta, cotangent)
+        np.testing.assert_allclose(grad_w, expected_w, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(grad_t, expected_t, rtol=1e-10, atol=1e-12)
+        ops = [type(n.op) for n in f.maker.fgraph.toposort()]
+        assert ops.count(CircuitRowsAndGradient) == 1
+        assert ops.count(CircuitRows) == n_rows_ops
+    plain = pytensor.function([w, t], [rows, *pt.grad(rows.sum(), [w])], mode=Mode("py", None))
+    np.testing.assert_array_equal(plain(log_weights, flat.theta)[0], logs)
+
+
+@pytest.mark.parametrize("family", tuple(EXPLICIT))
+def test_compiled_draws_are_those_of_the_leaf(family):
+    circuit = build([("leaf", 0, family)], ["a"], (family,))
+    rng = np.random.default_rng(3)
+    _, parameters = random_parameters(circuit, rng)
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    n = 20_000
+    compiled = np.sort([draw_row(rng, packed, np.empty(0), flat.theta)[0] for _ in range(n)])
+    drawn = np.sort(EXPLICIT[family].draw(np.repeat(parameters[family], n, axis=0), rng))
+    both = np.unique(np.concatenate([compiled, drawn]))
+    distance = np.abs(np.searchsorted(compiled, both, "right") - np.searchsorted(drawn, both, "right")).max() / n
+    assert distance < 0.0225  # two-sample Kolmogorov-Smirnov: exceeded once in ten thousand
+    shifted = np.abs(np.searchsorted(compiled * 1.1 + 0.1, both, "right") - np.searchsorted(drawn, both, "right"))
+    assert shifted.max() / n > 0.0225
+
+
+def test_model_with_gaps_draws_and_pointwise_values():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(12, 2)), columns=["a", "b"], index=[f"r{i}" for i in range(12)])
+    frame.iloc[2, 1] = np.nan
+    log_weights, parameters = random_parameters(GAUSSIANS, rng)
+    with pm.Model() as model:
+        shift = pm.Normal("shift")
+        moved = pt.as_tensor(parameters["gaussian"]) + pt.stack([shift, pt.constant(0.0)])
+        CircuitDensity("x", GAUSSIANS, log_weights, {"gaussian": moved}, observed=frame)
+    assert [v.name for v in model.free_RVs] == ["shift"]  # the gap is summed out, not sampled
+    point = {"shift": np.array(0.3)}
+    found = model.compile_fn(model.logp(sum=False)[1])(point)
+    expected = GAUSSIANS.log_density(frame, log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    posterior = az.from_dict({"posterior": {"shift": np.full((2, 300), 0.3)}})
+    with model:
+        idata = pm.compute_log_likelihood(posterior, progressbar=False)
+        drawn = pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False).posterior_predictive["x"]
+        again = pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False).posterior_predictive["x"]
+    assert idata["log_likelihood"]["x"].dims == ("chain", "draw", "x_row")
+    np.testing.assert_allclose(idata["log_likelihood"]["x"][0, 0], expected, rtol=1e-12)
+    assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn.x_row.values.tolist() == list(frame.index)
+    np.testing.assert_array_equal(drawn, again)
+    moments = GAUSSIANS.moments([[np.nan, np.nan]], log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
+    flat = drawn.values.reshape(-1, 2)
+    error = np.sqrt(np.diag(moments.covariance[0]) / len(flat))
+    assert np.all(np.abs(flat.mean(axis=0) - moments.mean[0]) < 5 * error)
+
+
+def test_a_circuit_as_prior_of_a_row():
+    """Not observed: the row itself moves, positive columns on the log scale with its Jacobian."""
+    circuit = crossed_circuit(2, 1, 2, ("log_normal", "lomax"))
+    log_weights, parameters = random_parameters(circuit, np.random.default_rng(4))
+    with pm.Model() as model:
+        CircuitDensity("x", circuit, log_weights, parameters)
+    assert model.named_vars_to_dims["x"] == ("x_column",)
+    start = model.initial_point()
+    (name,) = start
+    logp, dlogp = model.compile_logp(), model.compile_dlogp()
+    at = np.array([0.2, -0.4])
+    expected = circuit.log_density(np.exp(at)[None], log_weights, parameters)[0] + at.sum()
+    assert logp({name: at}) == pytest.approx(expected, rel=1e-12)
+    found = differences(lambda v: float(logp({name: v})), at)
+    np.testing.assert_allclose(dlogp({name: at}), found, rtol=1e-6)
+    assert np.isfinite(logp(start))
+
+
+def test_dirichlet_weights_are_a_prior_on_every_sum():
+    uneven = build(
+        [("sum", [1, 2, 3]), *[("product", [4, 6])] * 2, ("product", [5, 6]), ("sum", [7, 8]), ("sum", [7, 8]),
+         ("leaf", 1, "gaussian"), *[("leaf", 0, "gaussian")] * 2],
+        ["a", "b"],
+        ("gaussian",),
+    )  # fmt: skip
+    with pm.Model() as model:
+        log_weights = uneven.dirichlet(2.0, "w")
+    assert [v.name for v in model.free_RVs] == ["w_2", "w_3"]
+    drawn = np.exp(pm.draw(log_weights, 2_000, random_seed=1))
+    assert drawn.shape == (2_000, uneven.n_sum_edges)
+    np.testing.assert_allclose(drawn[:, :3].sum(axis=1), 1.0)
+    np.testing.assert_allclose(drawn.mean(axis=0), [1 / 3] * 3 + [0.5] * 4, atol=0.02)
+    assert drawn[:, 3].var() == pytest.approx(0.25 / 5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"circuit": "tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
+        ({"leaf_parameters": [1.0]}, TypeError, "leaf_parameters must be a dict from families"),
+        ({"leaf_parameters": {}}, ValueError, "'gaussian' is missing"),
+        ({"log_weights": np.zeros(3)}, ValueError, r"log_weights must have shape \(10,\), got \(3,\)"),
+        ({"log_weights": np.zeros(10)}, ValueError, "weights of each sum must add up to 1, got 2.0 at sum 0"),
+        ({"log_weights": pt.dvector(shape=(4,))}, ValueError, r"log_weights must have shape \(10,\), got \(4,\)"),
+        ({"leaf_parameters": {"gaussian": pt.zeros((8, 3))}}, ValueError, r"must have shape \(8, 2\).*got \(8, 3\)"),
+        ({"leaf_parameters": {"gaussian": np.zeros((8, 2))}}, ValueError, "standard deviation positive"),
+        ({"observed": np.zeros((3, 3))}, ValueError, r"observed must have shape \(rows, 2\), got \(3, 3\)"),
+        ({"observed": pd.DataFrame({"b": [0.0], "a": [0.0]})}, ValueError, r"observed must have the circuit's columns"),
+        ({"observed": np.zeros((0, 2))}, ValueError, "observed must have at least one row"),
+        ({"shape": (4,), "observed": None}, ValueError, r"shape must end in the number of columns, 2, got \(4,\)"),
+        ({"shape": (4, 2)}, ValueError, "shape must not be given where observed is"),
+    ],
+)
+def test_bad_input_is_refused(change, error, message):
+    fine = {"circuit": GAUSSIANS, "log_weights": np.full(10, -np.log(2)), "observed": np.zeros((3, 2))}
+    fine["leaf_parameters"] = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
+    with pm.Model(), pytest.raises(error, match=message):
+        CircuitDensity("x", **(fine | change))
+
+
+def test_bad_tensors_and_masses_are_refused():
+    counts = build([("leaf", 0, "poisson")], ["a"], ("poisson",))
+    with pm.Model(), pytest.raises(ValueError, match="needs densities in all columns, 'a' has a poisson leaf"):
+        CircuitDensity("x", counts, [], {"poisson": [[1.0]]})
+    with pm.Model() as model:
+        scale = pm.Normal("scale")
+        parameters = pt.stack([pt.zeros(8), pt.ones(8) * scale], axis=1)
+        CircuitDensity("x", GAUSSIANS, np.full(10, -np.log(2)), {"gaussian": parameters}, observed=np.zeros((3, 2)))
+    logp = model.compile_logp()
+    assert np.isneginf(logp({"scale": np.array(-1.0)})) and np.isfinite(logp({"scale": np.array(1.0)}))
+    assert model.compile_dlogp()({"scale": np.array(-1.0)}) == pytest.approx(1.0)  # the prior's alone
+    with pytest.raises(ValueError, match=r"alpha must be one number or have shape \(10,\), got \(3,\)"), pm.Model():
+        GAUSSIANS.dirichlet(np.ones(3))
+    with pytest.raises(ValueError, match="alpha must be positive and finite, got -1"), pm.Model():
+        GAUSSIANS.dirichlet(-1.0)
+
+
+@pytest.mark.full
+def test_nuts_agrees_with_the_top_down_sampler():
+    """Two samplers without a common line: parameters drawn by NUTS, or integrated out and assignments drawn."""
+    rng = np.random.default_rng(6)
+    first = rng.random(30) < 0.4
+    frame = pd.DataFrame({"a": rng.normal(size=30) + 3.0 * first, "b": 0.5 * rng.normal(size=30) - 1.5 * first})
+    frame.iloc[4, 0] = np.nan
+    centre, variance, shape, ratio, scale = 0.5, 2.0, 2.0, 0.3, 0.4
+    structure = complete_tree(ps.Table.from_frame(frame).columns, n_children=2)
+    entry = ps.Gaussian(mean=centre, variance=variance)
+    circuit = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+    grid = pd.DataFrame(
+        [[x, y] for x in (-2.0, 0.0, 1.5, 3.0, 5.0) for y in (-3.0, -1.5, 0.0, 1.0)], columns=["a", "b"]
+    )
+    with pm.Model():
+        ps.SPN(
+            "x", structure, observed=frame, leaves={"a": entry, "b": entry}, concentration=2.0, leaf_scale=scale,
+            leaf_shape=shape, precision_ratio=ratio, resolution=0.0,
+        )  # fmt: skip
+        idata = pm.sample(4_000, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    exact = np.exp(ps.SPNPosterior.from_idata(idata).log_density(grid, per_draw=True).values)
+    with pm.Model():
+        precision = pm.Gamma("precision", shape, shape * scale * variance, shape=8)
+        z = pm.Normal("z", shape=8)
+        mean = centre + z / pt.sqrt(ratio * precision)
+        log_weights = circuit.dirichlet(1.0, "w")  # total mass 2 over two children
+        parameters = {"gaussian": pt.stack([mean, precision**-0.5], axis=1)}
+        CircuitDensity("x", circuit, log_weights, parameters, observed=frame)
+        nuts = pm.sample(
+            1_500, tune=1_500, chains=4, cores=1, random_seed=2, progressbar=False, target_accept=0.95,
+            compute_convergence_checks=False, nuts_sampler="pymc",
+        )  # fmt: skip
+    p = nuts.posterior
+    logs = np.empty((4, 1_500, len(grid)))
+    for c in range(4):
+        for s in range(1_500):
+            tau = p["precision"].values[c, s]
+            theta = np.column_stack([centre + p["z"].values[c, s] / np.sqrt(ratio * tau), tau**-0.5])
+            weights = np.log(p["w"].values[c, s]).ravel()
+            logs[c, s] = circuit.log_density(grid, weights, {"gaussian": theta})
+    by_nuts = np.exp(logs)
+    for k in range(len(grid)):
+        gap = by_nuts[..., k].mean() - exact[..., k].mean()
+        error = np.hypot(
+            *(v.std() / np.sqrt(float(az.ess(v, chain_axis=0, draw_axis=1))) for v in (by_nuts[..., k], exact[..., k]))
+        )
+        assert abs(gap) < 5 * error and error < 0.15 * exact[..., k].mean()

@@ -1,0 +1,342 @@
+"""The evaluation engine: densities on every path, draws, moments and best completions of explicit circuits."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+
+from pymc_spn.circuits.evaluation import tape as tape_module
+from pymc_spn.circuits.evaluation.density import BLOCKS, FEW, Evaluator, compile_circuit
+from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.structures.circuit import LEAF
+from pymc_spn.circuits.structures.regions import complete_tree
+from tests.circuits.shared_circuits import (
+    DENSITIES,
+    SCIPY,
+    build,
+    crossed_circuit,
+    leaf_log_density,
+    random_parameters,
+    reference_log_density,
+)
+
+FAMILIES = tuple(EXPLICIT)
+
+
+def by_logs(circuit, values, log_weights, parameters):
+    """All rows on the log path."""
+    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
+    out = np.empty(len(values))
+    evaluator._by_logs(np.asarray(values, float), np.arange(len(values)), out)
+    return out
+
+
+def probes(family, theta):
+    """Values in the bulk and the tails, values off the support, and a missing one."""
+    if family in ("bernoulli", "categorical"):
+        return np.array([0.0, 1.0, 2.0, 7.0, 0.5, -1.0, np.nan])
+    if family in DENSITIES:
+        return np.array([0.3, 1.0, -0.7, 0.0, 2.5, 40.0, 1e4, 1e-9, -np.inf, np.inf, np.nan])
+    return np.array([0.0, 1.0, 4.0, 30.0, 1.5, -2.0, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_leaf_is_its_textbook_density(family):
+    circuit = build([("sum", [1, 2, 3]), *[("leaf", 0, family)] * 3], ["a"], (family,))
+    log_weights, parameters = random_parameters(circuit, np.random.default_rng(2))
+    x = probes(family, parameters[family][0])
+    expected = []
+    for v in x:
+        try:
+            expected.append(reference_log_density(circuit, [v], log_weights, parameters))
+        except (OverflowError, ValueError):
+            expected.append(-np.inf)
+    for rows in (x[:, None], np.tile(x[:, None], (5, 1))):  # one by one, and in blocks
+        got = circuit.log_density(rows, log_weights, parameters)
+        np.testing.assert_allclose(got, np.resize(expected, len(rows)), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(by_logs(circuit, x[:, None], log_weights, parameters), expected, rtol=1e-12, atol=1e-12)
+    one = EXPLICIT[family].log_density(parameters[family][0], x[:2])
+    np.testing.assert_allclose(one, [leaf_log_density(family, parameters[family][0], v) for v in x[:2]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_moments_mode_and_draws_of_leaves(family):
+    rng = np.random.default_rng(3)
+    circuit = build([("leaf", 0, family)], ["a"], (family,))
+    _, parameters = random_parameters(circuit, rng)
+    theta, leaf = parameters[family], EXPLICIT[family]
+    if family in ("lomax", "beta_geometric"):
+        theta = theta + 4.0  # so that the variance of the squared draws is finite
+    if family == "student_t":
+        theta = theta + np.array([0.0, 0.0, 8.0])
+    drawn = leaf.draw(np.repeat(theta, 40_000, axis=0), rng)
+    assert np.all(np.isfinite(EXPLICIT[family].log_density(theta[0], drawn)))
+    mode = leaf.mode(theta)[0]
+    near = [mode - 1.0, mode + 1.0] if family not in DENSITIES else [mode + 1e-3, mode - 1e-3]
+    at = leaf.log_density(theta[0], np.array([mode, *near]))
+    assert at[0] >= max(at[1:]) - 1e-12
+    if family in SCIPY and leaf.numeric:
+        exact = SCIPY[family](theta[0])
+        assert leaf.mean(theta)[0] == pytest.approx(exact.mean())
+        assert leaf.variance(theta)[0] == pytest.approx(exact.var())
+        assert abs(drawn.mean() - exact.mean()) < 5 * exact.std() / 200
+    if not leaf.numeric:
+        frequencies = np.bincount(drawn.astype(int), minlength=3) / drawn.size
+        np.testing.assert_allclose(frequencies, theta[0], atol=5 * 0.5 / 200)
+    if family == "log_student_t":
+        z = (np.log(drawn) - theta[0, 0]) / theta[0, 1]
+        assert abs((np.abs(z) < 1).mean() - 0.63) < 0.1 and abs(np.median(z)) < 0.03
+
+
+@pytest.mark.parametrize("rows", [1, FEW - 1, FEW, BLOCKS[0] + 3])
+def test_shared_nodes_and_mixed_leaves(rows):
+    """Crossed products, so that nodes have many parents, over columns of three families each."""
+    for families in (("gaussian", "student_t"), ("log_normal", "exponential", "lomax"), ("poisson", "geometric")):
+        circuit = crossed_circuit(5, 3, 4, families)
+        assert np.bincount(circuit.children).max() > 2
+        rng = np.random.default_rng(rows)
+        log_weights, parameters = random_parameters(circuit, rng)
+        values = np.floor(rng.gamma(2.0, 1.0, (rows, 5))) + (0 if "poisson" in families else 0.5)
+        values[rng.random(values.shape) < 0.2] = np.nan
+        got = circuit.log_density(values, log_weights, parameters)
+        some = rng.integers(rows, size=5)
+        expected = [reference_log_density(circuit, values[n], log_weights, parameters) for n in some]
+        np.testing.assert_allclose(got[some], expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(got, by_logs(circuit, values, log_weights, parameters), rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 40), st.integers(0, 99))
+def test_wide_sums_come_in_portions(n_columns, n_sums, n_leaves, seed):
+    """More children than are held at a time, of sums and of shared leaves."""
+    rng = np.random.default_rng(seed)
+    n_leaves = min(n_leaves, 40 if n_columns < 3 else 5)
+    circuit = crossed_circuit(n_columns, n_sums, n_leaves) if n_columns > 1 else build(
+        [("sum", range(1, n_leaves + 1)), *[("leaf", 0, "gaussian")] * n_leaves], ["x0"], ("gaussian",)
+    )  # fmt: skip
+    log_weights, parameters = random_parameters(circuit, rng)
+    values = rng.normal(size=(9, n_columns))
+    got = circuit.log_density(values, log_weights, parameters)
+    expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values[:2]]
+    np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
+
+
+def test_slots_are_reused():
+    """The complete trees of the paper need a few slots, not one for each node."""
+    for n_children, limit in ((2, 12), (4, 22)):
+        tree = complete_tree([f"x{d}" for d in range(16)], n_children=n_children)
+        circuit = tree.circuit({name: ["gaussian"] for name in tree.names}, max_nodes=30_000)
+        assert compile_circuit(circuit).tape.n_slots <= limit
+
+
+def test_a_slot_that_is_freed_too_early_is_noticed(monkeypatch):
+    """The planted mistake: an operation writes into a slot that a later one still reads."""
+    circuit = crossed_circuit(4, 3, 3)
+    log_weights, parameters = random_parameters(circuit, np.random.default_rng(0))
+    values = np.random.default_rng(1).normal(size=(20, 4))
+    right = circuit.log_density(values, log_weights, parameters)
+    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
+    tape = evaluator.tape
+    wrong = 0
+    for op in range(tape.code.size - 1):
+        out = tape.out.copy()
+        out[op] = (out[op] + 1) % tape.n_slots
+        evaluator.tape = tape._replace(out=out)
+        wrong += not np.allclose(evaluator.log_density(values), right, rtol=0, atol=1e-9, equal_nan=True)
+    assert wrong > 0.9 * (tape.code.size - 1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0, 40.0, 400.0])
+def test_outliers_are_as_exact_as_the_rest(scale):
+    """At 40 standard deviations some rows underflow in linear space; they go through the logs."""
+    tree = complete_tree([f"x{d}" for d in range(6)], n_children=2)
+    circuit = tree.circuit({name: ["gaussian"] for name in tree.names})
+    rng = np.random.default_rng(5)
+    log_weights, parameters = random_parameters(circuit, rng)
+    parameters["gaussian"][:, 1] = 1.0
+    values = scale * rng.normal(size=(60, 6))
+    values[:20, 1:] = rng.normal(size=(20, 5))  # one far cell; all cells far
+    got = circuit.log_density(values, log_weights, parameters)
+    expected = np.array([reference_log_density(circuit, row, log_weights, parameters) for row in values])
+    assert np.abs((got - expected) / np.maximum(1.0, np.abs(expected) / 1000.0)).max() <= 1e-12
+
+
+def test_rows_that_linear_space_loses_go_through_the_logs():
+    """Every column is at the peak of some leaf, but of no tree's: the root underflows although no shift is small."""
+    nodes = [("sum", [1, 2]), ("product", [3, 5]), ("product", [4, 6])]
+    nodes += [("leaf", 0, "gaussian")] * 2 + [("leaf", 1, "gaussian")] * 2
+    circuit = build(nodes, ["a", "b"], ("gaussian",))
+    log_weights, parameters = np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1], [100, 1], [0, 1], [100, 1]])}
+    values = np.tile([[0.0, 100.0], [0.0, 0.0], [1.0, 103.0]], (4, 1))
+    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
+    out = np.empty(len(values))
+    evaluator._in_blocks(values, np.float64, out)
+    assert np.isnan(out).tolist() == 4 * [True, False, True]
+    expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values]
+    np.testing.assert_allclose(circuit.log_density(values, log_weights, parameters), expected, rtol=1e-15)
+    few = circuit.log_density(values[:3], log_weights, parameters)
+    np.testing.assert_allclose(few, expected[:3], rtol=1e-15)
+
+
+def test_impossible_rows_and_zero_weights():
+    circuit = build(
+        [("sum", [1, 2]), ("leaf", 0, "exponential"), ("leaf", 0, "gaussian")], ["a"], ("exponential", "gaussian")
+    )
+    parameters = {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]}
+    with np.errstate(divide="ignore"):
+        log_weights = np.log([1.0, 0.0])
+    values = np.tile([[-1.0], [2.0]], (10, 1))
+    got = circuit.log_density(values, log_weights, parameters)
+    np.testing.assert_allclose(got, np.tile([-np.inf, -2.0], 10), atol=1e-13)
+    np.testing.assert_allclose(circuit.log_density(values[:2], log_weights, parameters), [-np.inf, -2.0], atol=1e-13)
+
+
+def test_float32_keeps_six_digits_and_says_what_it_cannot_do():
+    tree = complete_tree([f"x{d}" for d in range(8)], n_children=2)
+    circuit = tree.circuit({name: ["gaussian"] for name in tree.names})
+    rng = np.random.default_rng(0)
+    log_weights, parameters = random_parameters(circuit, rng)
+    values = rng.normal(size=(2_000, 8))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    exact = circuit.log_density(values, log_weights, parameters)
+    for offset in (0.0, 1e4):  # a column far from zero is centred first
+        moved = {"gaussian": parameters["gaussian"] + [offset, 0.0]}
+        found = circuit.log_density(values + offset, log_weights, moved, dtype="float32")
+        assert 1e-9 < np.abs(found - exact).max() < 2e-5
+    values[3] = 60.0  # lost in float32, found by logs
+    found = circuit.log_density(values, log_weights, parameters, dtype=np.float32)
+    assert found[3] == pytest.approx(circuit.log_density(values[3:4], log_weights, parameters)[0], rel=1e-12)
+    with pytest.raises(ValueError, match="dtype must be float64 or float32, got int64"):
+        circuit.log_density(values, log_weights, parameters, dtype=np.int64)
+    heavy = build([("leaf", 0, "student_t")], ["a"], ("student_t",))
+    with pytest.raises(ValueError, match=r'dtype="float32" needs leaves among gaussian'):
+        heavy.log_density(np.zeros((9, 1)), [], {"student_t": [[0.0, 1.0, 3.0]]}, dtype="float32")
+
+
+# -- draws, moments, best completions ------------------------------------------------------------------
+
+
+def small_discrete(seed):
+    rng = np.random.default_rng(seed)
+    circuit = complete_tree(["a", "b", "c"], n_children=2).circuit({name: ["categorical"] for name in "abc"})
+    log_weights, parameters = random_parameters(circuit, rng)
+    parameters["categorical"] = rng.dirichlet(np.full(3, 0.3), circuit.n_leaf)  # sharp, so that columns depend
+    states = np.array(list(itertools.product(range(3), repeat=3)), float)
+    return circuit, log_weights, parameters, states, np.exp(circuit.log_density(states, log_weights, parameters))
+
+
+def test_draws_have_the_circuits_probabilities():
+    circuit, log_weights, parameters, states, p = small_discrete(4)
+    n = 40_000
+    drawn = circuit.sample(n, log_weights, parameters, random_seed=1)
+    codes = drawn @ [9, 3, 1]
+    counts = np.bincount(codes.astype(int), minlength=27)
+    assert ((counts - n * p) ** 2 / (n * p)).sum() < 70  # 26 degrees of freedom; 70 has probability 1e-5
+    given = np.tile([np.nan, 2.0, np.nan], (n, 1))
+    completed = circuit.complete(given, log_weights, parameters, random_seed=2)
+    assert np.all(completed[:, 1] == 2.0)
+    q = np.where(states[:, 1] == 2.0, p, 0.0) / p[states[:, 1] == 2.0].sum()
+    counts = np.bincount((completed @ [9, 3, 1]).astype(int), minlength=27)
+    assert ((counts - n * q)[q > 0] ** 2 / (n * q)[q > 0]).sum() < 40 and counts[q == 0].sum() == 0
+    # the same draws by the marginal, not the conditional, weights would fail the same test
+    marginal = np.array([p[states[:, 0] == k].sum() for k in range(3)])
+    conditional = np.array([q[states[:, 0] == k].sum() for k in range(3)])
+    assert n * ((marginal - conditional) ** 2 / conditional).sum() > 200
+    again = circuit.sample(50, log_weights, parameters, random_seed=np.random.default_rng(1))
+    np.testing.assert_array_equal(again, circuit.sample(50, log_weights, parameters, random_seed=1))
+    assert not np.array_equal(again, circuit.sample(50, log_weights, parameters, random_seed=3))
+
+
+def test_moments_are_those_of_the_enumerated_conditional():
+    circuit = crossed_circuit(4, 2, 3, ("poisson", "bernoulli"))
+    # one family for each column keeps the enumeration small
+    families = ("bernoulli", "poisson", "bernoulli", "poisson")
+    nodes = []
+    for v in range(circuit.n_nodes):
+        d = circuit.leaf_column[v]
+        nodes.append(("leaf", d, families[d]) if circuit.kind[v] == LEAF else
+                     ("sum" if circuit.kind[v] == 0 else "product", circuit.children_of(v)))  # fmt: skip
+    circuit = build(nodes, circuit.columns, ("bernoulli", "poisson"))
+    log_weights, parameters = random_parameters(circuit, np.random.default_rng(8))
+    grid = np.array(list(itertools.product(range(2), range(40), range(2), range(40))), float)
+    p = np.exp(circuit.log_density(grid, log_weights, parameters))
+    for row in ([np.nan] * 4, [1.0, np.nan, np.nan, np.nan], [np.nan, 3.0, np.nan, 0.0]):
+        got = circuit.moments([row], log_weights, parameters)
+        fits = np.all(np.isnan(row) | (grid == row), axis=1)
+        q = p * fits / p[fits].sum()
+        mean = q @ grid
+        cov = (grid - mean).T @ ((grid - mean) * q[:, None])
+        np.testing.assert_allclose(got.mean[0], mean, rtol=1e-9)
+        np.testing.assert_allclose(got.covariance[0], cov, atol=1e-9)
+    assert circuit.moments([row], log_weights, parameters, covariance=False).covariance.size == 0
+
+
+def test_moments_do_not_cancel_and_leave_levels_out():
+    nodes = [("sum", [1, 2]), ("product", [3, 5]), ("product", [4, 6])]
+    nodes += [("leaf", 0, "gaussian")] * 2 + [("leaf", 1, "categorical")] * 2
+    circuit = build(nodes, ["a", "b"], ("gaussian", "categorical"))
+    parameters = {"gaussian": [[1e8, 1e-3], [1e8 + 1.0, 1e-3]], "categorical": [[0.9, 0.1], [0.1, 0.9]]}
+    got = circuit.moments([[np.nan, np.nan], [np.nan, 1.0]], np.log([0.5, 0.5]), parameters)
+    assert got.covariance[0, 0, 0] == pytest.approx(0.25 + 1e-6, rel=1e-7)
+    assert got.mean[1, 0] - 1e8 == pytest.approx(0.9, abs=1e-7)
+    assert np.isnan(got.mean[0, 1]) and np.isnan(got.covariance[0, 0, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_completion_of_levels_is_the_enumerated_one(seed):
+    circuit, log_weights, parameters, states, p = small_discrete(seed)
+    for row in ([np.nan] * 3, [np.nan, 1.0, np.nan]):
+        got = circuit.mpe([row], log_weights, parameters)
+        fits = np.all(np.isnan(row) | (states == row), axis=1)
+        assert got.log_density[0] == pytest.approx(np.log(p[fits].max()), abs=1e-12)
+        assert got.certified[0] and got.upper_bound[0] == pytest.approx(got.log_density[0], abs=1e-6)
+
+
+def test_best_completion_where_peers_choose_the_heavier_component():
+    """0.6 N(0, 5) + 0.4 N(10, 0.1): two packages return 0, with log density -3.04."""
+    circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
+    log_weights, parameters = np.log([0.6, 0.4]), {"gaussian": [[0.0, 5.0], [10.0, 0.1]]}
+    got = circuit.mpe([[np.nan]], log_weights, parameters)
+    grid = np.linspace(9.9, 10.1, 200_001)[:, None]
+    logs = circuit.log_density(grid, log_weights, parameters)
+    assert got.log_density[0] >= logs.max() and got.values[0, 0] == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
+    assert logs.max() <= got.upper_bound[0] < logs.max() + 0.03 and not got.certified[0]
+    product = build(
+        [("product", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 1, "poisson")], ["a", "b"], ("gaussian", "poisson")
+    )
+    got = product.mpe([[np.nan, np.nan]], [], {"gaussian": [[1.5, 2.0]], "poisson": [[3.2]]})
+    assert got.values.tolist() == [[1.5, 3.0]] and got.certified[0]
+
+
+def test_log_normal_has_mass_one_and_its_moments():
+    circuit = build([("sum", [1, 2]), *[("leaf", 0, "log_normal")] * 2], ["a"], ("log_normal",))
+    log_weights, parameters = np.log([0.3, 0.7]), {"log_normal": [[0.1, 0.4], [-0.5, 0.2]]}
+    density = lambda x: np.exp(circuit.log_density([[x]], log_weights, parameters)[0])  # noqa: E731
+    assert integrate.quad(density, 0, 20)[0] == pytest.approx(1.0, abs=1e-7)
+    got = circuit.moments([[np.nan]], log_weights, parameters)
+    assert got.mean[0, 0] == pytest.approx(integrate.quad(lambda x: x * density(x), 0, 20)[0], abs=1e-6)
+
+
+def test_impossible_evidence_is_refused_by_name():
+    circuit = build(
+        [("product", [1, 2]), ("leaf", 0, "exponential"), ("leaf", 1, "gaussian")],
+        ["a", "b"],
+        ("exponential", "gaussian"),
+    )
+    parameters = {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]}
+    rows = [[1.0, np.nan], [-1.0, np.nan]]
+    for question in (circuit.complete, circuit.moments, circuit.mpe):
+        with pytest.raises(ValueError, match="row 1 has density 0 in its observed cells"):
+            question(rows, [], parameters)
+    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
+        circuit.sample(-1, [], parameters)
+
+
+def test_portions_are_really_used():
+    circuit = crossed_circuit(2, 1, 10)
+    ops = compile_circuit(circuit).tape
+    assert (ops.end - ops.begin).max() <= tape_module.PORTION < 100

@@ -1,0 +1,59 @@
+"""The posterior as an explicit circuit: the same density, and at work inside another model."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_spn as ps
+from pymc_spn.tables import decode
+from tests.circuits.test_posterior import new_rows, posterior_of, sampled_tree
+
+PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing"]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_density_is_that_of_the_posterior(name):
+    """Weighted draws, shared empty regions, all families, finite and infinite width, gaps."""
+    post = posterior_of(name)
+    rows = decode(new_rows(name), post.columns)
+    found = post.as_circuit()
+    np.testing.assert_allclose(found.log_density(rows), post.log_density(rows), rtol=0, atol=1e-10)
+    assert found.circuit.columns == post.columns and len(found.draws) == post._states.n_draws
+    names = [c.name for c in post.columns][1:]
+    marginal = post.marginal(names)
+    np.testing.assert_allclose(
+        marginal.as_circuit().log_density(rows[names]), marginal.log_density(rows[names]), rtol=0, atol=1e-10
+    )
+
+
+def test_some_of_the_draws():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
+    rows = decode(new_rows("missing"), post.columns)
+    some = post.as_circuit(max_draws=5)
+    assert some.draws.tolist() == [0, 12, 24, 35, 47]
+    each = post.log_density(rows, per_draw=True).values.reshape(48, -1)[some.draws]
+    np.testing.assert_allclose(np.exp(some.log_density(rows)), np.exp(each).mean(axis=0), rtol=1e-10)
+    one = post.as_circuit(max_draws=1)
+    assert one.draws.tolist() == [0] and one.circuit.n_nodes < some.circuit.n_nodes
+    drawn = some.sample(20, random_seed=3)
+    assert list(drawn.columns) == [c.name for c in post.columns] and not drawn.isna().any().any()
+    assert drawn.equals(some.sample(20, random_seed=3)) and not drawn.equals(some.sample(20, random_seed=4))
+
+
+def test_refusals():
+    post = posterior_of("palette")
+    with pytest.raises(ValueError, match="as_circuit needs the posterior as sampled"):
+        post.condition({"x1": "b"}).as_circuit()
+    with pytest.raises(ValueError, match="max_draws must be at least 1, got 0"):
+        post.as_circuit(max_draws=0)
+
+
+def test_as_density_inside_another_model():
+    """A learned density scores rows in a model of its own: the log density is the posterior's."""
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
+    learned = post.as_circuit(max_draws=3)
+    rows = decode(np.abs(new_rows("missing")), post.columns)
+    with pm.Model() as model:
+        ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
+    found = model.compile_fn(model.logp(sum=False)[0])({})
+    np.testing.assert_allclose(found, learned.log_density(rows), rtol=1e-11, atol=1e-11)
