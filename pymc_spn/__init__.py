@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.structures.regions import complete_tree as complete_tree
     from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
+    from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
+    from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
+    from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
+    from pymc_spn.factor_graphs.graph import FactorGraph as FactorGraph
+    from pymc_spn.factor_graphs.inference import Inference as Inference
+    from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
+    from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
+    from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -37,15 +45,23 @@ _PUBLIC = {
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
     "Column": "tables",
+    "DiscreteField": "factor_graphs.distributions",
     "Exponential": "circuits.leaves.families",
+    "FactorGraph": "factor_graphs.graph",
+    "FieldCircuit": "factor_graphs.circuit_form",
+    "FieldEmission": "factor_graphs.distributions",
     "Gaussian": "circuits.leaves.families",
+    "Inference": "factor_graphs.inference",
+    "JunctionTree": "factor_graphs.junction_tree",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
+    "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.regions",
+    "recover_discrete": "factor_graphs.recovery",
     "skewed_tree": "circuits.structures.regions",
     "unpack": "circuits.queries.record",
 }

@@ -40,6 +40,7 @@ class FactorGraph:
         self._scopes: list[np.ndarray] = []  # (n_factors, arity) variable numbers, one array a call
         self._offsets: list[np.ndarray] = []  # (n_factors,) where the tables start
         self.blocks: list[Any] = []  # distinct tables: float64 arrays or tensors, concatenated to the potentials
+        self.block_shapes: list[tuple[int, ...]] = []
         self._sources: dict[int, tuple[Any, int, int]] = {}  # id of a given table: itself, its block, its offset
         self.n_potentials = 0
 
@@ -106,7 +107,7 @@ class FactorGraph:
         stack = (len(scopes), *shape)
         where = f"log_table of factor {self._named(scopes[0])}"
         is_tensor = hasattr(log_table, "owner") and hasattr(log_table, "type")
-        given = log_table if is_tensor else np.asarray(log_table)
+        given: Any = log_table if is_tensor else np.asarray(log_table)
         ndim = given.type.ndim if is_tensor else given.ndim
         is_stack = ndim == arity + 1 and len(scopes) > 0
         expected = stack if is_stack else shape
@@ -156,6 +157,7 @@ class FactorGraph:
         offset = self.n_potentials
         self._sources[id(source)] = (source, len(self.blocks), offset)
         self.blocks.append(given)
+        self.block_shapes.append(shape)
         self.n_potentials += int(np.prod(shape, dtype=np.int64))
         return offset
 
@@ -168,6 +170,18 @@ class FactorGraph:
             result[i] = self.number[name]
         if len(set(result.tolist())) < len(result):
             raise ValueError(f"variables must be distinct, got {tuple(variables)}")
+        return result
+
+    def labels(self, codes: np.ndarray) -> np.ndarray:
+        """Labels of state codes (..., n_variables); None for -1."""
+        result = np.empty(codes.shape, dtype=object)
+        for v, states in enumerate(self.states):
+            table = np.empty(len(states) + 1, dtype=object)
+            table[:-1], table[-1] = states, None
+            result[..., v] = table[codes[..., v]]
+        kinds = {type(s[0]) for s in self.states}
+        if len(kinds) == 1 and not np.any(codes < 0):
+            return result.astype({str: np.str_, int: np.int64, bool: np.bool_}[kinds.pop()])
         return result
 
     # -- flat form ------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Inference:
         if self.evidence.rows is None:
             values = values[0]
         else:
-            dims, coords = ("row", *dims), {"row": self.evidence.rows, **coords}
+            dims, coords = ("row", *dims), {"row": self.evidence.rows.to_numpy(), **coords}
         return xr.DataArray(values, dims=dims, coords=coords, attrs=EXACT | attrs)
 
     def _states(self, name: str) -> tuple[int, tuple[Any, ...]]:
@@ -177,19 +177,6 @@ class Inference:
         for i in np.flatnonzero(self._pass.log_z == -np.inf).tolist():
             raise ValueError(f"{query}: {self.evidence.row_name(i)} has probability zero, so no configuration exists")
 
-    def _labelled_states(self, codes: np.ndarray) -> np.ndarray:
-        """Labels of codes (..., n_variables); None for -1."""
-        fg = self.tree.graph
-        labels = np.empty(codes.shape, dtype=object)
-        for v, states in enumerate(fg.states):
-            table = np.empty(len(states) + 1, dtype=object)
-            table[:-1], table[-1] = states, None
-            labels[..., v] = table[codes[..., v]]
-        kinds = {type(s[0]) for s in fg.states}
-        if len(kinds) == 1 and not np.any(codes < 0):
-            return labels.astype({str: np.str_, int: np.int64, bool: np.bool_}[kinds.pop()])
-        return labels
-
     def map(self) -> xr.Dataset:
         """Most probable configuration, by max-sum with backtracking.
 
@@ -210,7 +197,7 @@ class Inference:
         names = {"variable": list(self.tree.graph.names)}
         return xr.Dataset(
             {
-                "state": self._label(self._labelled_states(states), ("variable",), names),
+                "state": self._label(self.tree.graph.labels(states), ("variable",), names),
                 "log_value": self._label(value, (), {}),
                 "log_probability": self._label(value - self._pass.log_z, (), {}),
                 "n_maximisers": self._label(count, (), {}),
@@ -248,7 +235,7 @@ class Inference:
         rank = {"rank": coords["rank"]}
         return xr.Dataset(
             {
-                "state": self._label(self._labelled_states(states), ("rank", "variable"), coords),
+                "state": self._label(self.tree.graph.labels(states), ("rank", "variable"), coords),
                 "log_value": self._label(value, ("rank",), rank),
                 "log_probability": self._label(value - self._pass.log_z[:, None], ("rank",), rank),
             },
@@ -288,6 +275,4 @@ class Inference:
                 )
                 states[part, some] = block
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
-        return self._label(self._labelled_states(states), ("sample", "variable"), coords)
-
-
+        return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords)

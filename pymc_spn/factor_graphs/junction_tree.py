@@ -136,7 +136,7 @@ def _frozen(graph: FactorGraph) -> FactorGraph:
     copy = FactorGraph.__new__(FactorGraph)
     copy.__dict__.update(graph.__dict__)
     copy._scopes, copy._offsets, copy.blocks = list(graph._scopes), list(graph._offsets), list(graph.blocks)
-    copy._sources = dict(graph._sources)
+    copy.block_shapes, copy._sources = list(graph.block_shapes), dict(graph._sources)
     return copy
 
 

@@ -268,8 +268,10 @@ def _copy_beliefs(kept, row, n_lanes, out):
 
 
 @kernel
-def add_table_gradient(plan, table_gradient, out):
+def add_table_gradient(plan, table_gradient, total_weight, out):
     """Gradient with respect to log potentials: add that of every table entry to its factors' entries."""
+    for offset in plan.constants:
+        out[offset] += total_weight
     for t in range(plan.table_start.size - 1):
         begin = plan.table_start[t]
         n = plan.table_start[t + 1] - begin
@@ -328,6 +330,7 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
             continue
         _exponentiate(plan, log_table, shift, table)
         lane_gradient[:] = 0.0
+        total_weight = 0.0
         for row in range(j * per_set, (j + 1) * per_set, LANES):
             n_lanes = min(LANES, (j + 1) * per_set - row)
             offset[:] = constant
@@ -358,6 +361,7 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
                 weight[lane] = 0.0
                 if lane < n_lanes and lane_status[lane] == PASSED:
                     weight[lane] = weights[row + lane] if weights.size else 1.0
+                total_weight += weight[lane]
             _distribute(
                 plan, table, own, message, unscale, weight, towards, belief, lane_gradient, kept_start, kept_lanes
             )
@@ -371,4 +375,4 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
                 for lane in range(LANES):
                     total += lane_gradient[e * LANES + lane]
                 log_table[e] = total * table[e]
-            add_table_gradient(plan, log_table, gradient[j])
+            add_table_gradient(plan, log_table, total_weight, gradient[j])

@@ -168,7 +168,7 @@ def finish_in_logs(plan, potentials, codes, soft, weights, kept_start, log_z, ma
                         kept[row, kept_start[c] + e] = value
                 at += n
             if gradient.shape[0]:
-                add_table_gradient(plan, table_gradient, gradient[current])
+                add_table_gradient(plan, table_gradient, weight, gradient[current])
 
 
 @kernel

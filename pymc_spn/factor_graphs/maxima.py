@@ -123,9 +123,7 @@ def best_configurations(plan, log_table, evidence, first, value, states):
         parts[rank] = parts[p]
         _only(plan, parts[rank], v, s)
         parts[p, plan.state_start[v] + s] = -np.inf
-        value[rank] = maximise(
-            plan, log_table, parts[rank], own, message, towards, marginal, separator, states[rank]
-        )
+        value[rank] = maximise(plan, log_table, parts[rank], own, message, towards, marginal, separator, states[rank])
         top, split_variable[rank], split_state[rank] = _runner_up(plan, marginal, states[rank])
         second[rank] = value[rank] + top
         best = maximise(plan, log_table, parts[p], own, message, towards, marginal, separator, scratch)

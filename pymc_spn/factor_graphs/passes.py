@@ -5,9 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.factor_graphs import linear_messages, log_messages
-from pymc_spn.factor_graphs.plan import Plan, PlanArrays
-
-NO_ROWS = np.empty((0, 0))
 
 
 class Pass(NamedTuple):
@@ -20,7 +17,7 @@ class Pass(NamedTuple):
     status: np.ndarray  # (n_rows,) int8
 
 
-def run_arrays(arrays: PlanArrays, potentials, codes, soft, weights, kept_start, kept_size, n_rows, marginals, gradient):
+def run_arrays(arrays, potentials, codes, soft, weights, kept_start, kept_size, n_rows, marginals, gradient):
     """`run` on plain arrays; ``marginals`` and ``gradient`` say what is wanted."""
     out = Pass(
         np.empty(n_rows),
@@ -36,7 +33,7 @@ def run_arrays(arrays: PlanArrays, potentials, codes, soft, weights, kept_start,
     return out
 
 
-def run(plan: Plan, potentials, codes, soft, n_rows, marginals=False, gradient=False, keep=()):
+def run(plan, potentials, codes, soft, n_rows, marginals=False, gradient=False, keep=()):
     """Messages for all rows; ``keep`` lists cliques whose beliefs are returned, in this order.
 
     ``potentials`` (n_sets, n_potentials); ``codes`` and ``soft`` as for `linear_messages.pass_messages`, or None.
@@ -49,6 +46,4 @@ def run(plan: Plan, potentials, codes, soft, n_rows, marginals=False, gradient=F
     for c in keep:
         kept_start[c] = at
         at += int(arrays.n_rows[c] * arrays.n_cols[c])
-    return run_arrays(
-        arrays, potentials, codes, soft, np.empty(0), kept_start, at, n_rows, marginals, gradient
-    )
+    return run_arrays(arrays, potentials, codes, soft, np.empty(0), kept_start, at, n_rows, marginals, gradient)

@@ -120,9 +120,7 @@ def make_plan(card, scope_ptr, scope, offset, max_table):
         raise Blocked(blocking)
     clique_of, position, parent, separator_step = elimination.join_cliques(order, later_ptr, later)
     n_cliques = parent.size
-    ptr, variables, n_separator = layout.clique_variables(
-        clique_of, position, order, separator_step, later_ptr, later
-    )
+    ptr, variables, n_separator = layout.clique_variables(clique_of, position, order, separator_step, later_ptr, later)
     clique = np.repeat(np.arange(n_cliques), np.diff(ptr))
     is_own = clique_of[variables] == clique
     n_cols = np.ones(n_cliques, np.int64)
