@@ -163,13 +163,17 @@ class EmissionSpec:
         plan = plan_inputs(tree.plan.arrays)
         rows = value if self.has_rows else value[None]
         codes, soft = self.evidence(rows, parameters)
-        joint = log_partition(potentials, codes, soft, pt.zeros((rows.shape[0],)), *plan)
-        if self.field.graph.is_symbolic:
-            none = pt.zeros((0, codes.shape[1]), dtype="int32"), pt.zeros((0, soft.shape[1]))
-            prior = log_partition(potentials, *none, pt.zeros((1,)), *plan)[0]
+        n = rows.shape[0]
+        if self.field.graph.is_symbolic:  # one more row, without evidence: the prior's log Z
+            if self.components:
+                soft = pt.concatenate([soft, pt.zeros((1, soft.shape[1]))])
+            if self.observed_sites.size:
+                codes = pt.concatenate([codes, pt.full((1, codes.shape[1]), -1, dtype="int32")])
+            log_z = log_partition(potentials, codes, soft, pt.zeros((n + 1,)), *plan)
+            result = log_z[:-1] - log_z[-1]
         else:
-            prior = tree.log_z
-        return joint - prior if self.has_rows else joint[0] - prior
+            result = log_partition(potentials, codes, soft, pt.zeros((n,)), *plan) - tree.log_z
+        return result if self.has_rows else result[0]
 
     def draw(self, potentials: Any, *rest: Any) -> Any:
         """Random data of the same shape: states from the field, then data from their components."""
@@ -177,7 +181,7 @@ class EmissionSpec:
         is_table = not rv_size_is_none(size) and size.type.shape != (0,)
         n_rows = size[0] if is_table else 1
         tree = self.field.tree
-        uniforms = pt.random.uniform(size=(n_rows, tree.plan.n_cliques))
+        uniforms = pm.Uniform.dist(0.0, 1.0, size=(n_rows, tree.plan.n_cliques))
         z = field_draws(potentials, uniforms, *plan_inputs(tree.plan.arrays))
         columns = [z[:, self.observed_sites].astype("float64")] if self.observed_sites.size else []
         used = 0

@@ -114,12 +114,13 @@ def code_values(values: Any, states: tuple[Any, ...], name: str, rows: Any = Non
         array = values.to_numpy() if isinstance(values, pd.Series) else np.asarray(values)
         if array.dtype.kind in "fiu" and states == tuple(range(len(states))):
             return _code_counts(array, len(states), name, states, rows)
-    series = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=object)
-    missing = series.isna().to_numpy()
-    codes = pd.Index(list(states), dtype=object).get_indexer(series.astype(object).to_numpy())
-    _refuse_unknown((codes < 0) & ~missing, series.to_numpy(), name, states, rows)
-    codes = codes.astype(np.int32)
-    codes[missing] = -1
+    labels = values.tolist() if isinstance(values, pd.Series) else list(values)
+    code = {label: i for i, label in enumerate(states)}
+    codes = np.array([code.get(label, -1) for label in labels], dtype=np.int32)
+    strange = codes < 0
+    if np.any(strange):
+        missing = pd.isna(pd.Series(labels, dtype=object)).to_numpy()
+        _refuse_unknown(strange & ~missing, labels, name, states, rows)
     return codes
 
 

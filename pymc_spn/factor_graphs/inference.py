@@ -4,7 +4,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from xarray.indexes import PandasIndex
 
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
@@ -27,6 +29,7 @@ class Inference:
         self.evidence = evidence
         self._potentials = tree.graph.potentials()[None]
         self._pass: Pass = self._run(marginals=True)
+        self._rows = None if evidence.rows is None else _indexed(evidence.rows.to_numpy(), "row")
         self._maxima: tuple[np.ndarray, ...] | None = None
         impossible = np.flatnonzero(self._pass.log_z == -np.inf)
         if impossible.size:
@@ -49,11 +52,19 @@ class Inference:
         return self.tree.plan.arrays, self._potentials, self.evidence.codes, self.evidence.soft
 
     def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
-        if self.evidence.rows is None:
-            values = values[0]
-        else:
-            dims, coords = ("row", *dims), {"row": self.evidence.rows.to_numpy(), **coords}
-        return xr.DataArray(values, dims=dims, coords=coords, attrs=EXACT | attrs)
+        if self._rows is None:
+            return xr.DataArray(values[0], dims=dims, coords=coords, attrs=EXACT | attrs)
+        # Indexes are made once: for a hundred marginals xarray's own would take longer than the inference.
+        made = {"row": self._rows} | {name: self._index(name, tuple(labels)) for name, labels in coords.items()}
+        variables = {name: variable for name, (_, variable) in made.items()}
+        indexes = {name: index for name, (index, _) in made.items()}
+        return xr.DataArray(values, dims=("row", *dims), coords=xr.Coordinates(variables, indexes), attrs=EXACT | attrs)
+
+    def _index(self, name: str, labels: tuple[Any, ...]) -> Any:
+        known = self.tree.indexes
+        if (name, labels) not in known:
+            known[name, labels] = _indexed(labels, name)
+        return known[name, labels]
 
     def _states(self, name: str) -> tuple[int, tuple[Any, ...]]:
         (v,) = self.tree.graph.numbers((name,))
@@ -276,3 +287,9 @@ class Inference:
                 states[part, some] = block
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
         return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords)
+
+
+def _indexed(labels: Any, name: str) -> tuple[Any, Any]:
+    """xarray's index over labels and its variable."""
+    index = PandasIndex(pd.Index(labels), name)
+    return index, index.create_variables()[name]

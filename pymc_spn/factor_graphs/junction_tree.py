@@ -40,6 +40,7 @@ class JunctionTree:
         except Blocked as blocked:
             raise TooWideError(_too_wide(graph, blocked.args[0], int(max_table))) from None
         self._log_z: float | None = None
+        self.indexes: dict[Any, Any] = {}  # xarray's indexes over states and variables, made when first used
 
     def __repr__(self) -> str:
         return f"JunctionTree({len(self.graph.names)} variables, {self.plan.n_cliques} cliques, width {self.width})"

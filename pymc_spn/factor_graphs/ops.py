@@ -19,9 +19,10 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 from pymc_spn.factor_graphs.linear_messages import UNDERFLOW, pass_messages
 from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
+from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
 from pymc_spn.factor_graphs.plan import PlanArrays
 
-N_ARRAYS = len(PlanArrays._fields)
+N_ARRAYS = 2
 NO_SECOND_DERIVATIVE = (
     "second derivatives of a factor graph's log partition function are not offered; samplers and optimisers that need "
     "only the gradient work"
@@ -37,7 +38,7 @@ def _version() -> int:
 
 def plan_inputs(arrays: PlanArrays) -> list[Any]:
     """The plan as constants of a graph."""
-    return [pt.constant(a) for a in arrays]
+    return [pt.constant(a) for a in pack_plan(arrays)]
 
 
 class LogPartition(Op):
@@ -107,15 +108,11 @@ class FieldDraws(Op):
 
     def make_node(self, potentials, uniforms, *plan):
         inputs = [pt.as_tensor_variable(x) for x in (potentials, uniforms, *plan)]
-        shape = (inputs[1].type.shape[0], inputs[2].type.shape[0])
-        return Apply(self, inputs, [pt.TensorType("int64", shape=shape)()])
-
-    def infer_shape(self, node, shapes):
-        return [(shapes[1][0], shapes[2][0])]
+        return Apply(self, inputs, [pt.TensorType("int64", shape=(inputs[1].type.shape[0], None))()])
 
     def perform(self, node, inputs, output_storage):
-        potentials, uniforms, *plan = inputs
-        arrays = PlanArrays(*plan)
+        potentials, uniforms, plan, maps = inputs
+        arrays = unpack_plan(plan, maps)
         states = np.empty((1, len(uniforms), arrays.card.size), np.int32)
         codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, int(arrays.state_start[-1])))
         draw_rows(arrays, potentials[None], codes, soft, uniforms[None], states, np.empty(1))
@@ -131,7 +128,7 @@ class FieldDraws(Op):
 def _evaluate(wants_gradient, potentials, codes, soft, weights, *plan):
     from pymc_spn.factor_graphs.passes import run_arrays
 
-    arrays = PlanArrays(*plan)
+    arrays = unpack_plan(*plan)
     potentials = np.ascontiguousarray(potentials, dtype=np.float64)
     out = run_arrays(
         arrays,
@@ -161,8 +158,8 @@ field_draws: Any = FieldDraws()
 @register_funcify_default_op_cache_key(LogPartition)
 def _(op, node, **kwargs):
     @numba_njit
-    def log_partition_numba(potentials, codes, soft, rows, *plan):
-        arrays = PlanArrays(*plan)
+    def log_partition_numba(potentials, codes, soft, rows, plan, maps):
+        arrays = unpack_plan(plan, maps)
         n = rows.shape[0]
         theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
         log_z, status = np.empty(n), np.zeros(n, np.int8)
@@ -179,8 +176,8 @@ def _(op, node, **kwargs):
 @register_funcify_default_op_cache_key(LogPartitionGradient)
 def _(op, node, **kwargs):
     @numba_njit
-    def log_partition_gradient_numba(potentials, codes, soft, weights, *plan):
-        arrays = PlanArrays(*plan)
+    def log_partition_gradient_numba(potentials, codes, soft, weights, plan, maps):
+        arrays = unpack_plan(plan, maps)
         n = weights.shape[0]
         theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
         log_z, status = np.empty(n), np.zeros(n, np.int8)
@@ -204,8 +201,8 @@ def _(op, node, **kwargs):
 @register_funcify_default_op_cache_key(FieldDraws)
 def _(op, node, **kwargs):
     @numba_njit
-    def field_draws_numba(potentials, uniforms, *plan):
-        arrays = PlanArrays(*plan)
+    def field_draws_numba(potentials, uniforms, plan, maps):
+        arrays = unpack_plan(plan, maps)
         n = uniforms.shape[0]
         theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
         u = np.ascontiguousarray(uniforms).reshape(1, n, uniforms.shape[1])
