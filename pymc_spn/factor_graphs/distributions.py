@@ -90,16 +90,28 @@ def _check_gradients(graph: FactorGraph, model: Any) -> None:
         if not free:
             continue
         where = f"log_table of factor {_first_scope(graph, number)}"
+        blocked = [v for v in free if v not in _differentiable_ancestors(block)]
+        if blocked:
+            raise TypeError(
+                f"{where} depends on {blocked[0].name!r} only through operations without gradient (comparing or "
+                f"rounding to integers), so NUTS cannot sample it: {block}"
+            )
         try:
             pytensor.grad(block.astype("float64").sum(), free, null_gradients="raise")
-        except DisconnectedInputError as error:
-            names = ", ".join(repr(v.name) for v in free)
-            raise TypeError(
-                f"{where} depends on {names} only through operations without gradient (such as rounding to integers or "
-                f"comparing), so NUTS cannot sample it: {block}"
-            ) from error
-        except (NotImplementedError, NullTypeGradError, AttributeError) as error:
+        except (NotImplementedError, NullTypeGradError, DisconnectedInputError, AttributeError) as error:
             raise TypeError(f"{where} has no gradient, so NUTS cannot sample it: {error}") from error
+
+
+def _differentiable_ancestors(block: Any) -> set[Any]:
+    """Variables that reach a tensor through floats alone."""
+    found: set[Any] = set()
+    waiting = [block]
+    while waiting:
+        x = waiting.pop()
+        if x not in found and str(getattr(x.type, "dtype", "")).startswith("float"):
+            found.add(x)
+            waiting += x.owner.inputs if x.owner else []
+    return found
 
 
 def _first_scope(graph: FactorGraph, block: int) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ def test_a_component_for_each_site_and_several_components_add_up():
         ps.FieldEmission(
             "y",
             z,
-            components={"level": pm.Normal.dist(mu, 0.5), "count": pm.Poisson.dist(rate)},
+            components={"level": pm.Normal.dist(mu, np.full((3, 1), 0.5)), "count": pm.Poisson.dist(rate)},
             observed={"level": level, "count": counts, "c": 1},
             sites={"count": ["c", "a"]},
         )
