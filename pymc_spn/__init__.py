@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
+    from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
+    from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
+    from pymc_spn.factor_graphs.graph import FactorGraph as FactorGraph
+    from pymc_spn.factor_graphs.inference import Inference as Inference
+    from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
+    from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
+    from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -44,9 +52,15 @@ _PUBLIC = {
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
     "Column": "tables",
+    "DiscreteField": "factor_graphs.distributions",
     "Exponential": "circuits.leaves.families",
+    "FactorGraph": "factor_graphs.graph",
+    "FieldCircuit": "factor_graphs.circuit_form",
+    "FieldEmission": "factor_graphs.distributions",
     "Gaussian": "circuits.leaves.families",
     "Geometric": "circuits.leaves.geometric",
+    "Inference": "factor_graphs.inference",
+    "JunctionTree": "factor_graphs.junction_tree",
     "LogNormal": "circuits.leaves.log_normal",
     "MostProbable": "circuits.queries.most_probable",
     "Poisson": "circuits.leaves.families",
@@ -54,10 +68,12 @@ _PUBLIC = {
     "SPN": "circuits.distributions",
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
+    "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.builders",
     "learn_tree": "circuits.structures.learned_tree",
     "most_probable": "circuits.queries.most_probable",
+    "recover_discrete": "factor_graphs.recovery",
     "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }

@@ -1,0 +1,222 @@
+"""Factor graphs of common shape: chains, lattices, trees, Bayesian networks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+ROW_TOLERANCE = 1e-6  # how far a conditional probability table's rows may be from adding up to one
+
+
+def _is_tensor(x: Any) -> bool:
+    return hasattr(x, "owner") and hasattr(x, "type")
+
+
+def _n_steps(n_steps: Any) -> int:
+    if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
+        raise ValueError(f"n_steps must be a positive integer, got {n_steps!r}")
+    return int(n_steps)
+
+
+def hmm(cls: Any, n_steps: int, log_initial: Any, log_transition: Any, states: Any, name: str) -> Any:
+    """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
+
+    Parameters
+    ----------
+    log_initial : (K,) array or tensor
+        Log probabilities of the first state.
+    log_transition : (K, K) or (n_steps - 1, K, K) array or tensor
+        Log probabilities, rows from, columns to; one matrix for all steps or one for each.
+    states : int or sequence of labels, optional
+        Found from the shapes where these are known.
+    """
+    n_steps = _n_steps(n_steps)
+    if states is None:
+        shapes = [x.type.shape if _is_tensor(x) else np.shape(x) for x in (log_initial, log_transition)]
+        known = [k for shape in shapes for k in shape[-1:] if k is not None]
+        if not known:
+            raise ValueError("states must be given: neither log_initial nor log_transition has a known length")
+        states = int(known[0])
+    fg = cls({f"{name}{t}": states for t in range(n_steps)})
+    fg.add_factor((f"{name}0",), log_initial)
+    steps = np.arange(n_steps - 1)
+    if n_steps > 1:
+        fg._add_numbered(np.stack([steps, steps + 1], axis=1), _stack_of_one(log_transition, n_steps))
+    return fg
+
+
+def _stack_of_one(log_transition: Any, n_steps: int) -> Any:
+    """With two steps, a stack of one matrix is that matrix."""
+    ndim = log_transition.type.ndim if _is_tensor(log_transition) else np.ndim(log_transition)
+    return log_transition[0] if n_steps == 2 and ndim == 3 else log_transition
+
+
+def _lattice(shape: Any, name: str, periodic: bool) -> tuple[list[str], np.ndarray]:
+    """Names of the sites and pairs of neighbours of a chain (int) or grid (n, m)."""
+    sides = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if len(sides) not in (1, 2) or any(isinstance(s, bool) or s != int(s) or s < 1 for s in sides):
+        raise ValueError(f"shape must be a length or (rows, columns), all positive integers, got {shape!r}")
+    if periodic and any(s < 3 for s in sides):
+        raise ValueError(f"shape must have sides of at least 3 with periodic=True, got {shape!r}")
+    number = np.arange(int(np.prod(sides))).reshape(sides)
+    pairs = []
+    for axis in range(len(sides)):
+        ahead = np.roll(number, -1, axis=axis)
+        keep = np.ones(sides, bool)
+        if not periodic:
+            np.moveaxis(keep, axis, 0)[-1] = False
+        pairs.append(np.stack([number[keep], ahead[keep]], axis=1))
+    names = [name + "_".join(map(str, at)) for at in np.ndindex(*sides)]
+    return names, np.concatenate(pairs)
+
+
+def ising(cls: Any, shape: Any, coupling: Any, field: Any, periodic: bool, name: str) -> Any:
+    """Ising model: log p = sum over neighbours of coupling x_i x_j + sum of field x_i, states -1 and 1.
+
+    Parameters
+    ----------
+    shape : int or (int, int)
+        A chain, with sites ``<name>0``, ..., or a grid, with sites ``<name>0_0``, ``<name>0_1``, ...
+    coupling, field : float or scalar tensor
+    periodic : bool
+        Close the chain to a ring, the grid to a torus.
+    """
+    names, pairs = _lattice(shape, name, periodic)
+    fg = cls({n: (-1, 1) for n in names})
+    fg._add_numbered(pairs, _scalar("coupling", coupling) * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    if _is_tensor(field) or field != 0.0:
+        fg._add_numbered(np.arange(len(names))[:, None], _scalar("field", field) * np.array([-1.0, 1.0]))
+    return fg
+
+
+def potts(cls: Any, shape: Any, states: Any, coupling: Any, periodic: bool, name: str) -> Any:
+    """Potts model: log p = coupling times the number of neighbouring pairs in equal states.
+
+    Arguments as in `ising`; ``states`` is a count or a sequence of labels.
+    """
+    names, pairs = _lattice(shape, name, periodic)
+    fg = cls({n: states for n in names})
+    fg._add_numbered(pairs, _scalar("coupling", coupling) * np.eye(fg.card[0]))
+    return fg
+
+
+def _scalar(argument: str, x: Any) -> Any:
+    if _is_tensor(x):
+        if x.type.ndim:
+            raise ValueError(f"{argument} must be a scalar, got a tensor of {x.type.ndim} dimensions")
+        return x
+    if np.ndim(x) or not np.isfinite(x):
+        raise ValueError(f"{argument} must be a finite number, got {x!r}")
+    return float(x)
+
+
+def tree(cls: Any, edges: Any, states: Any, pair: Any, unary: Any) -> Any:
+    """Tree or forest with a factor for each edge and, optionally, one for each variable.
+
+    Parameters
+    ----------
+    edges : sequence of (str, str)
+    states : int, sequence of labels, or mapping of names to these
+        For all variables, which are then those of the edges in order of appearance; or for each.
+    pair : array or tensor
+        (K, K) log table for all edges (first end on the rows), or (n_edges, K, K).
+    unary : array or tensor, optional
+        (K,) or (n_variables, K), or a mapping of names to log tables.
+
+    Raises
+    ------
+    ValueError
+        If the edges close a cycle; it names the edge.
+    """
+    edges = [tuple(e) for e in edges]
+    for e in edges:
+        if len(e) != 2:
+            raise ValueError(f"edges must be pairs of names, got {e!r}")
+    if isinstance(states, Mapping):
+        variables = dict(states)
+    else:
+        variables = {name: states for edge in edges for name in edge}
+    fg = cls(variables)
+    root = {name: name for name in variables}
+
+    def find(name: str) -> str:
+        while root[name] != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    for a, b in edges:
+        fg.numbers((a, b))
+        ra, rb = find(a), find(b)
+        if ra == rb:
+            raise ValueError(f"edges must form a tree or forest, but ({a!r}, {b!r}) closes a cycle")
+        root[ra] = rb
+    if edges:
+        if len(edges) == 1 and (pair.type.ndim if _is_tensor(pair) else np.ndim(pair)) == 3:
+            pair = pair[0]
+        fg.add_factors(edges, pair)
+    if isinstance(unary, Mapping):
+        for name, table in unary.items():
+            fg.add_factor((name,), table)
+    elif unary is not None:
+        if len(variables) == 1 and (unary.type.ndim if _is_tensor(unary) else np.ndim(unary)) == 2:
+            unary = unary[0]
+        fg._add_numbered(np.arange(len(variables))[:, None], unary)
+    return fg
+
+
+def bayesian_network(
+    cls: Any, states: Mapping[str, Any], parents: Mapping[str, Sequence[str]], probabilities: Mapping[str, Any]
+) -> Any:
+    """Bayesian network, one factor for each variable.
+
+    Parameters
+    ----------
+    states : mapping of str to int or sequence of labels
+    parents : mapping of str to sequence of str
+        Missing entries mean no parents.
+    probabilities : mapping of str to array
+        One axis for each parent, in the order of ``parents``, then the variable's own; rows add up to one.
+
+    Raises
+    ------
+    ValueError
+        If a table is missing or no conditional probability table, or the parents close a cycle.
+    """
+    fg = cls(states)
+    for name in (*parents, *probabilities):
+        fg.numbers((name,))
+    for name in fg.names:
+        if name not in probabilities:
+            raise ValueError(f"probabilities must hold a table for every variable, {name!r} is missing")
+        table = np.asarray(probabilities[name], dtype=np.float64)
+        scope = (*parents.get(name, ()), name)
+        shape = tuple(fg.card[fg.numbers(scope)].tolist())
+        if table.shape != shape:
+            raise ValueError(f"probabilities of {name!r} given {scope[:-1]} must have shape {shape}, got {table.shape}")
+        wrong = ~((table >= 0).all(axis=-1) & (np.abs(table.sum(axis=-1) - 1.0) < ROW_TOLERANCE))
+        if np.any(wrong):
+            at = tuple(np.argwhere(wrong)[0].tolist())
+            given = ", ".join(f"{p}={fg.states[fg.number[p]][k]!r}" for p, k in zip(scope, at, strict=False))
+            raise ValueError(
+                f"probabilities of {name!r} must be at least 0 and add up to 1, got {table[at].tolist()}"
+                + (f" given {given}" if given else "")
+            )
+        with np.errstate(divide="ignore"):
+            fg.add_factor(scope, np.log(table))
+    _refuse_cycle(fg.names, parents)
+    return fg
+
+
+def _refuse_cycle(names: Sequence[str], parents: Mapping[str, Sequence[str]]) -> None:
+    waiting = {name: set(parents.get(name, ())) for name in names}
+    while True:
+        free = [name for name, left in waiting.items() if not left]
+        if not free:
+            break
+        for name in free:
+            del waiting[name]
+        for left in waiting.values():
+            left.difference_update(free)
+    if waiting:
+        raise ValueError(f"parents must not close a cycle, but one runs through some of {sorted(waiting)}")

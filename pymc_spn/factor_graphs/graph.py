@@ -1,0 +1,336 @@
+"""The factor graph: named discrete variables and log tables, checked when added."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from pymc_spn.factor_graphs.junction_tree import JunctionTree
+
+DEFAULT_MAX_TABLE = 2**24  # entries: 128 MB a table
+
+
+class FactorGraph:
+    """Discrete variables joined by factors: p(x) is proportional to the product of all tables.
+
+    Parameters
+    ----------
+    variables : mapping of str to int or sequence
+        States of each variable: how many (then the labels are 0, 1, ...), or their labels, which are all str, all int
+        or all bool. The order of declaration breaks ties in `Inference.map`.
+
+    Examples
+    --------
+    >>> fg = FactorGraph({"rain": ["no", "yes"], "wet": 2})
+    >>> fg.add_factor(("rain", "wet"), np.log([[0.9, 0.1], [0.2, 0.8]]))
+    >>> fg.compile().infer(given={"wet": 1}).marginal("rain").sel(rain="yes").item()  # doctest: +SKIP
+    0.888...
+    """
+
+    def __init__(self, variables: Mapping[str, int | Sequence[Any]]) -> None:
+        if not isinstance(variables, Mapping):
+            raise TypeError(f"variables must be a mapping of names to states, got {type(variables).__name__}")
+        self.names: tuple[str, ...] = tuple(variables)
+        self.states: tuple[tuple[Any, ...], ...] = tuple(_labels(name, variables[name]) for name in self.names)
+        self.number = {name: i for i, name in enumerate(self.names)}
+        self.card = np.array([len(s) for s in self.states], dtype=np.int64)
+        self._scopes: list[np.ndarray] = []  # (n_factors, arity) variable numbers, one array a call
+        self._offsets: list[np.ndarray] = []  # (n_factors,) where the tables start
+        self.blocks: list[Any] = []  # distinct tables: float64 arrays or tensors, concatenated to the potentials
+        self.block_shapes: list[tuple[int, ...]] = []
+        self._sources: dict[int, tuple[Any, int, int]] = {}  # id of a given table: itself, its block, its offset
+        self.n_potentials = 0
+
+    def __repr__(self) -> str:
+        kind = ", with tensors" if self.is_symbolic else ""
+        return f"FactorGraph({len(self.names)} variables, {self.n_factors} factors{kind})"
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return sum(len(o) for o in self._offsets)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether some table is a PyTensor tensor."""
+        return any(not isinstance(b, np.ndarray) for b in self.blocks)
+
+    def add_factor(self, variables: Sequence[str], log_table: Any) -> None:
+        """Add one factor.
+
+        Parameters
+        ----------
+        variables : sequence of str
+            Distinct names, one for each axis of the table, in its order; empty for a constant.
+        log_table : array or TensorVariable, shape (states of the first variable, ...)
+            Natural logs, -inf for impossible configurations. A table that is passed several times, as the same object,
+            is stored once, and its gradient is summed.
+
+        Raises
+        ------
+        ValueError
+            If a variable is unknown or repeated, the shape does not fit, or an entry is NaN or +inf.
+        """
+        if isinstance(variables, str):
+            raise TypeError(f"variables must be a sequence of names, got the single string {variables!r}")
+        scope = self.numbers(variables)
+        self._add(scope[None, :], log_table, tuple(self.card[scope].tolist()))
+
+    def add_factors(self, scopes: Sequence[Sequence[str]], log_tables: Any) -> None:
+        """Add many factors of equal shape: one table for all, or a stack with one table each on its first axis."""
+        rows = np.array([self.numbers(scope) for scope in scopes], dtype=np.int64)
+        if rows.ndim != 2:
+            raise ValueError("scopes must have equal length")
+        self._add_numbered(rows, log_tables)
+
+    def _add_numbered(self, scopes: np.ndarray, log_tables: Any) -> None:
+        if not len(scopes):
+            return
+        cards = self.card[scopes]
+        different = np.flatnonzero(np.any(cards != cards[0], axis=1))
+        if different.size:
+            i = int(different[0])
+            raise ValueError(
+                f"scopes must have equal state counts in one call of add_factors, but {self._named(scopes[0])} has "
+                f"{tuple(cards[0].tolist())} and {self._named(scopes[i])} has {tuple(cards[i].tolist())}"
+            )
+        self._add(scopes, log_tables, tuple(cards[0].tolist()))
+
+    def _named(self, scope: Any) -> tuple[str, ...]:
+        return tuple(self.names[v] for v in scope)
+
+    def _add(self, scopes: np.ndarray, log_table: Any, shape: tuple[int, ...]) -> None:
+        arity = len(shape)
+        stack = (len(scopes), *shape)
+        where = f"log_table of factor {self._named(scopes[0])}"
+        is_tensor = hasattr(log_table, "owner") and hasattr(log_table, "type")
+        given: Any = log_table if is_tensor else np.asarray(log_table)
+        ndim = given.type.ndim if is_tensor else given.ndim
+        is_stack = ndim == arity + 1 and len(scopes) > 0
+        expected = stack if is_stack else shape
+        if is_tensor:
+            static = given.type.shape
+            fits = ndim in (arity, arity + 1) and all(
+                a is None or a == b for a, b in zip(static, expected, strict=True)
+            )
+            fits = fits and (not is_stack or len(scopes) > 1 or static[0] == 1)
+            actual: Any = static
+        else:
+            fits, actual = given.shape == expected and (ndim == arity or len(scopes) > 1), given.shape
+        if not fits:
+            stacked = f" or {stack}, one table for each of {len(scopes)} factors" if len(scopes) > 1 else ""
+            raise ValueError(f"{where} must have shape {shape}, one axis for each variable{stacked}, got {actual}")
+        offset = self._store(log_table, given, expected, where, scopes, is_tensor)
+        size = int(np.prod(shape, dtype=np.int64))
+        self._scopes.append(scopes)
+        self._offsets.append(offset + size * np.arange(len(scopes)) * int(is_stack))
+
+    def _store(
+        self, source: Any, given: Any, shape: tuple[int, ...], where: str, scopes: np.ndarray, is_tensor: bool
+    ) -> int:
+        if id(source) in self._sources:
+            _, block, offset = self._sources[id(source)]
+            if is_tensor or np.array_equal(self.blocks[block], given):
+                return offset
+        if not is_tensor:
+            if given.dtype.kind not in "fiu":
+                raise TypeError(f"{where} must hold numbers, got dtype {given.dtype}")
+            given = np.array(given, dtype=np.float64)
+            wrong = np.isnan(given) | (given == np.inf)
+            if np.any(wrong):
+                place = np.argwhere(wrong)[0].tolist()
+                if len(place) > scopes.shape[1]:
+                    scope, place = scopes[place[0]], place[1:]
+                else:
+                    scope = scopes[0]
+                entry = ", ".join(f"{self.names[v]}={self.states[v][k]!r}" for v, k in zip(scope, place, strict=True))
+                raise ValueError(
+                    f"log_table of factor {self._named(scope)} must be finite or -inf, "
+                    f"got {given[tuple(np.argwhere(wrong)[0])]} at ({entry})"
+                )
+            given.setflags(write=False)
+        elif given.type.dtype.startswith(("complex", "bool")):
+            raise TypeError(f"{where} must hold real numbers, got dtype {given.type.dtype}")
+        offset = self.n_potentials
+        self._sources[id(source)] = (source, len(self.blocks), offset)
+        self.blocks.append(given)
+        self.block_shapes.append(shape)
+        self.n_potentials += int(np.prod(shape, dtype=np.int64))
+        return offset
+
+    def numbers(self, variables: Sequence[str]) -> np.ndarray:
+        """(k,) int64, numbers of distinct variables by name."""
+        result = np.empty(len(variables), dtype=np.int64)
+        for i, name in enumerate(variables):
+            if name not in self.number:
+                raise ValueError(f"unknown variable {name!r}; the variables are {_shortened(self.names)}")
+            result[i] = self.number[name]
+        if len(set(result.tolist())) < len(result):
+            raise ValueError(f"variables must be distinct, got {tuple(variables)}")
+        return result
+
+    def labels(self, codes: np.ndarray) -> np.ndarray:
+        """Labels of state codes (..., n_variables); None for -1."""
+        result = np.empty(codes.shape, dtype=object)
+        for v, states in enumerate(self.states):
+            table = np.empty(len(states) + 1, dtype=object)
+            table[:-1], table[-1] = states, None
+            result[..., v] = table[codes[..., v]]
+        kinds = {type(s[0]) for s in self.states}
+        if len(kinds) == 1 and not np.any(codes < 0):
+            return result.astype({str: np.str_, int: np.int64, bool: np.bool_}[kinds.pop()])
+        return result
+
+    # -- flat form ------------------------------------------------------------------------------------
+
+    def scopes(self) -> tuple[np.ndarray, np.ndarray]:
+        """CSR (n_factors + 1,), variable numbers of all factors."""
+        arity = np.concatenate([[0], *(np.full(len(s), s.shape[1]) for s in self._scopes)]).astype(np.int64)
+        flat = np.concatenate([np.empty(0, np.int64), *(s.ravel() for s in self._scopes)])
+        return np.cumsum(arity), flat
+
+    def offsets(self) -> np.ndarray:
+        """(n_factors,) int64, where each factor's table starts in `potentials`."""
+        return np.concatenate([np.empty(0, np.int64), *self._offsets])
+
+    def scope_of(self, factor: int) -> tuple[str, ...]:
+        """Names of the variables of one factor, in the order of its axes."""
+        ptr, flat = self.scopes()
+        if not 0 <= factor < ptr.size - 1:
+            raise ValueError(f"factor must be within 0..{ptr.size - 2}, got {factor}")
+        return self._named(flat[ptr[factor] : ptr[factor + 1]])
+
+    def potentials(self) -> np.ndarray:
+        """(n_potentials,) float64, all distinct tables one after the other.
+
+        Raises
+        ------
+        ValueError
+            If some table is a tensor.
+        """
+        for block in self.blocks:
+            if not isinstance(block, np.ndarray):
+                raise ValueError(
+                    f"the log table {block} is a tensor, so the graph has no numbers of its own: use it in a model as "
+                    "ps.DiscreteField and ask ps.recover_discrete, or build it with NumPy tables"
+                )
+        return np.concatenate([np.empty(0), *(b.ravel() for b in self.blocks)])
+
+    def log_table(self, factor: int) -> np.ndarray:
+        """The log table of one factor of a graph without tensors."""
+        scope = self.numbers(self.scope_of(factor))
+        shape = tuple(self.card[scope].tolist())
+        start = self.offsets()[factor]
+        return self.potentials()[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+
+    def compile(self, max_table: int = DEFAULT_MAX_TABLE) -> "JunctionTree":
+        """Plan exact inference by a junction tree, which on a tree is sum-product with cliques of two variables.
+
+        Parameters
+        ----------
+        max_table : int
+            Largest clique table, in entries of 8 bytes.
+
+        Raises
+        ------
+        TooWideError
+            A ValueError that names the clique and what would help.
+        """
+        from pymc_spn.factor_graphs.junction_tree import JunctionTree
+
+        return JunctionTree(self, max_table)
+
+    def report(self, max_table: int = DEFAULT_MAX_TABLE) -> str:
+        """Width found, the largest clique, table entries and memory, as text."""
+        return self.compile(max_table).report()
+
+    # -- builders: `builders.py`, `exchange.py`, `bif.py` -----------------------------------------------
+
+    @classmethod
+    def hmm(cls, n_steps: int, log_initial: Any, log_transition: Any, *, states: Any = None, name: str = "z") -> Any:
+        """Hidden Markov chain ``z0``, ``z1``, ...: see `builders.hmm`."""
+        from pymc_spn.factor_graphs import builders
+
+        return builders.hmm(cls, n_steps, log_initial, log_transition, states, name)
+
+    @classmethod
+    def ising(cls, shape: Any, coupling: Any, field: Any = 0.0, *, periodic: bool = False, name: str = "x") -> Any:
+        """Ising chain or grid with states -1 and 1: see `builders.ising`."""
+        from pymc_spn.factor_graphs import builders
+
+        return builders.ising(cls, shape, coupling, field, periodic, name)
+
+    @classmethod
+    def potts(cls, shape: Any, states: Any, coupling: Any, *, periodic: bool = False, name: str = "x") -> Any:
+        """Potts chain or grid, where equal neighbours gain ``coupling``: see `builders.potts`."""
+        from pymc_spn.factor_graphs import builders
+
+        return builders.potts(cls, shape, states, coupling, periodic, name)
+
+    @classmethod
+    def tree(cls, edges: Any, states: Any, pair: Any, unary: Any = None) -> Any:
+        """Tree or forest of pairwise factors: see `builders.tree`."""
+        from pymc_spn.factor_graphs import builders
+
+        return builders.tree(cls, edges, states, pair, unary)
+
+    @classmethod
+    def from_bayesian_network(cls, states: Any, parents: Any, probabilities: Any) -> Any:
+        """Bayesian network from conditional probability tables: see `builders.bayesian_network`."""
+        from pymc_spn.factor_graphs import builders
+
+        return builders.bayesian_network(cls, states, parents, probabilities)
+
+    @classmethod
+    def from_bif(cls, path: Any) -> Any:
+        """Bayesian network from a file in the Bayesian Interchange Format (``.bif``, also gzipped)."""
+        from pymc_spn.factor_graphs.bif import read_bif
+
+        return cls.from_bayesian_network(*read_bif(path))
+
+    @classmethod
+    def from_pgmpy(cls, model: Any) -> Any:
+        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`."""
+        from pymc_spn.factor_graphs import exchange
+
+        return exchange.from_pgmpy(cls, model)
+
+    @classmethod
+    def from_networkx(cls, graph: "nx.Graph") -> Any:
+        """Bipartite graph as `to_networkx` makes it: see `exchange.from_networkx`."""
+        from pymc_spn.factor_graphs import exchange
+
+        return exchange.from_networkx(cls, graph)
+
+    def to_networkx(self) -> "nx.Graph":
+        """Bipartite graph of variables and factors, for drawing and for `from_networkx`."""
+        from pymc_spn.factor_graphs import exchange
+
+        return exchange.to_networkx(self)
+
+
+def _labels(name: Any, states: Any) -> tuple[Any, ...]:
+    if not isinstance(name, str):
+        raise TypeError(f"a variable's name must be a str, got {name!r}")
+    if isinstance(states, bool | str) or states is None:
+        raise TypeError(f"states of variable {name!r} must be a count or a sequence of labels, got {states!r}")
+    if isinstance(states, int | np.integer):
+        if states < 1:
+            raise ValueError(f"variable {name!r} must have at least one state, got {states}")
+        return tuple(range(int(states)))
+    labels = tuple(s.item() if isinstance(s, np.generic) else s for s in states)
+    if not labels:
+        raise ValueError(f"variable {name!r} must have at least one state, got none")
+    if len({type(s) for s in labels}) > 1 or not isinstance(labels[0], str | int):
+        raise TypeError(f"states of variable {name!r} must be all str, all int or all bool, got {labels!r}")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"states of variable {name!r} must differ, got {labels!r}")
+    return labels
+
+
+def _shortened(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

@@ -1,0 +1,295 @@
+"""Answers about a factor graph given evidence: labelled, one row of evidence each."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from xarray.indexes import PandasIndex
+
+from pymc_spn.factor_graphs import log_messages, maxima
+from pymc_spn.factor_graphs.evidence import Evidence
+from pymc_spn.factor_graphs.passes import Pass, run
+
+EXACT = {"exactness": "exact"}
+MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
+
+
+class Inference:
+    """What a factor graph says given evidence; made by `JunctionTree.infer`.
+
+    All answers have a leading dimension ``row``, named like the rows of ``given``, unless that held scalars only.
+    Where evidence is impossible, `log_z` and `log_evidence` are -inf, marginals are zero and not NaN, and queries that
+    need a configuration raise and name the row.
+    """
+
+    def __init__(self, tree: Any, evidence: Evidence) -> None:
+        self.tree = tree
+        self.evidence = evidence
+        self._potentials = tree.graph.potentials()[None]
+        self._pass: Pass = self._run(marginals=True)
+        self._rows = None if evidence.rows is None else _indexed(evidence.rows.to_numpy(), "row")
+        self._maxima: tuple[np.ndarray, ...] | None = None
+        impossible = np.flatnonzero(self._pass.log_z == -np.inf)
+        if impossible.size:
+            names = ", ".join(evidence.row_name(int(i)) for i in impossible[:5])
+            more = f" and {impossible.size - 5} more rows" if impossible.size > 5 else ""
+            warnings.warn(
+                f"{names}{more}: evidence of probability zero; log_z is -inf there and marginals are zero",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def __repr__(self) -> str:
+        return f"Inference({self.evidence.n_rows} rows of evidence on {self.tree!r})"
+
+    def _run(self, **wanted: Any) -> Pass:
+        e = self.evidence
+        return run(self.tree.plan, self._potentials, e.codes, e.soft, e.n_rows, **wanted)
+
+    def _kernel_inputs(self) -> tuple[Any, ...]:
+        return self.tree.plan.arrays, self._potentials, self.evidence.codes, self.evidence.soft
+
+    def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
+        if self._rows is None:
+            return xr.DataArray(values[0], dims=dims, coords=coords, attrs=EXACT | attrs)
+        # Indexes are made once: for a hundred marginals xarray's own would take longer than the inference.
+        made = {"row": self._rows} | {name: self._index(name, tuple(labels)) for name, labels in coords.items()}
+        variables = {name: variable for name, (_, variable) in made.items()}
+        indexes = {name: index for name, (index, _) in made.items()}
+        return xr.DataArray(values, dims=("row", *dims), coords=xr.Coordinates(variables, indexes), attrs=EXACT | attrs)
+
+    def _index(self, name: str, labels: tuple[Any, ...]) -> Any:
+        known = self.tree.indexes
+        if (name, labels) not in known:
+            known[name, labels] = _indexed(labels, name)
+        return known[name, labels]
+
+    def _states(self, name: str) -> tuple[int, tuple[Any, ...]]:
+        (v,) = self.tree.graph.numbers((name,))
+        return int(v), self.tree.graph.states[v]
+
+    # -- sums -----------------------------------------------------------------------------------------
+
+    @property
+    def log_z(self) -> xr.DataArray:
+        """Log of the sum over all configurations that agree with the evidence, soft evidence included."""
+        return self._label(self._pass.log_z, (), {})
+
+    @property
+    def log_evidence(self) -> xr.DataArray:
+        """Log probability of the evidence: `log_z` less that without evidence."""
+        return self._label(self._pass.log_z - self.tree.log_z, (), {})
+
+    def marginal(self, name: str) -> xr.DataArray:
+        """Probabilities of the states of a variable, dimension named after it."""
+        v, labels = self._states(name)
+        start = self.tree.plan.arrays.state_start
+        return self._label(self._pass.marginals[:, start[v] : start[v + 1]], (name,), {name: list(labels)})
+
+    def marginals(self) -> dict[str, xr.DataArray]:
+        """`marginal` of every variable."""
+        return {name: self.marginal(name) for name in self.tree.graph.names}
+
+    def pairwise(self, a: str, b: str) -> xr.DataArray:
+        """Joint probabilities of two variables.
+
+        Within a clique these are read off its beliefs; otherwise the first is set to each of its states in turn.
+        """
+        (va, first), (vb, second) = self._states(a), self._states(b)
+        if va == vb:
+            raise ValueError(f"pairwise needs two different variables, got {a!r} twice")
+        coords = {a: list(first), b: list(second)}
+        clique = self._clique_with((va, vb))
+        if clique is not None:
+            return self._label(self._clique_marginal(clique, (va, vb)), (a, b), coords)
+        start = self.tree.plan.arrays.state_start
+        joint = np.zeros((self.evidence.n_rows, len(first), len(second)))
+        codes = np.full((self.evidence.n_rows, len(self.tree.graph.names)), -1, np.int32)
+        if self.evidence.codes.size:
+            codes[:] = self.evidence.codes
+        observed = codes[:, va].copy()
+        of_a = self._pass.marginals[:, start[va] : start[va + 1]]
+        for s in range(len(first)):
+            codes[:, va] = s
+            clamped = run(
+                self.tree.plan, self._potentials, codes, self.evidence.soft, self.evidence.n_rows, marginals=True
+            )
+            allowed = (observed < 0) | (observed == s)
+            joint[:, s] = np.where(
+                allowed[:, None], of_a[:, s, None] * clamped.marginals[:, start[vb] : start[vb + 1]], 0.0
+            )
+        return self._label(joint, (a, b), coords)
+
+    def factor_marginal(self, factor: int) -> xr.DataArray:
+        """Joint probabilities of the variables of a factor, numbered in the order in which they were added."""
+        names = self.tree.graph.scope_of(factor)
+        if not names:
+            return self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
+        clique = int(self.tree.plan.factor_clique[factor])
+        numbers = tuple(int(v) for v in self.tree.graph.numbers(names))
+        coords = {n: list(self._states(n)[1]) for n in names}
+        return self._label(self._clique_marginal(clique, numbers), names, coords)
+
+    def factor_marginals(self) -> list[xr.DataArray]:
+        """`factor_marginal` of all factors, in order."""
+        return [self.factor_marginal(f) for f in range(self.tree.graph.n_factors)]
+
+    def entropy(self) -> xr.DataArray:
+        """Entropy of the distribution given the evidence, in nats; 0 where the evidence is impossible."""
+        e, plan = self.evidence, self.tree.plan
+        result = np.empty(e.n_rows)
+        log_p = self._potentials[0]
+        finite = np.where(np.isfinite(log_p), log_p, 0.0)
+        for i in range(e.n_rows):
+            row = slice(i, i + 1)
+            codes = e.codes[row] if len(e.codes) else e.codes
+            soft = e.soft[row] if len(e.soft) > 1 else e.soft
+            expected = float(run(plan, self._potentials, codes, soft, 1, gradient=True).gradient[0] @ finite)
+            if len(soft):
+                expected += float(self._pass.marginals[i] @ np.where(np.isfinite(soft[0]), soft[0], 0.0))
+            possible = self._pass.log_z[i] > -np.inf
+            result[i] = max(self._pass.log_z[i] - expected, 0.0) if possible else 0.0
+        return self._label(result, (), {}, unit="nats")
+
+    def _clique_with(self, variables: tuple[int, ...]) -> int | None:
+        plan = self.tree.plan
+        for v in variables:
+            c = int(plan.arrays.own_clique[v])
+            if set(variables) <= set(plan.variables_of(c).tolist()):
+                return c
+        return None
+
+    def _clique_marginal(self, clique: int, variables: tuple[int, ...]) -> np.ndarray:
+        """(n_rows, states of each variable) from the beliefs of a clique; one-state variables need not be in it."""
+        plan, card = self.tree.plan, self.tree.graph.card
+        axes = plan.variables_of(clique).tolist()
+        beliefs = self._run(keep=(clique,)).kept.reshape(-1, *card[axes])
+        wide = [v for v in variables if v in axes]
+        summed = beliefs.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in wide))
+        kept = [v for v in axes if v in wide]
+        ordered = summed.transpose(0, *(1 + kept.index(v) for v in wide))
+        return ordered.reshape(-1, *card[list(variables)])
+
+    # -- maxima ---------------------------------------------------------------------------------------
+
+    def _maximise(self) -> tuple[np.ndarray, ...]:
+        if self._maxima is None:
+            n, arrays = self.evidence.n_rows, self.tree.plan.arrays
+            value, count = np.empty(n), np.empty(n)
+            states = np.empty((n, arrays.card.size), np.int32)
+            best_with = np.empty((n, int(arrays.state_start[-1])))
+            maxima.maximise_rows(*self._kernel_inputs(), value, states, count, best_with)
+            self._maxima = value, states, count, best_with
+        return self._maxima
+
+    def _refuse_impossible(self, query: str) -> None:
+        for i in np.flatnonzero(self._pass.log_z == -np.inf).tolist():
+            raise ValueError(f"{query}: {self.evidence.row_name(i)} has probability zero, so no configuration exists")
+
+    def map(self) -> xr.Dataset:
+        """Most probable configuration, by max-sum with backtracking.
+
+        Returns
+        -------
+        Dataset
+            ``state`` (variable), labels, the first maximiser in declared order; ``log_value``, log of the product of
+            all tables there; ``log_probability`` given the evidence; ``n_maximisers``, how many configurations tie
+            (log values within 1e-12, relative), a float that is exact below 2**53.
+
+        Raises
+        ------
+        ValueError
+            If the evidence of a row is impossible.
+        """
+        self._refuse_impossible("map")
+        value, states, count, _ = self._maximise()
+        names = {"variable": list(self.tree.graph.names)}
+        return xr.Dataset(
+            {
+                "state": self._label(self.tree.graph.labels(states), ("variable",), names),
+                "log_value": self._label(value, (), {}),
+                "log_probability": self._label(value - self._pass.log_z, (), {}),
+                "n_maximisers": self._label(count, (), {}),
+            },
+            attrs=EXACT,
+        )
+
+    def max_marginal(self, name: str) -> xr.DataArray:
+        """Log value of the best configuration with each state of a variable."""
+        v, labels = self._states(name)
+        start = self.tree.plan.arrays.state_start
+        return self._label(self._maximise()[3][:, start[v] : start[v + 1]], (name,), {name: list(labels)})
+
+    def max_marginals(self) -> dict[str, xr.DataArray]:
+        """`max_marginal` of every variable."""
+        return {name: self.max_marginal(name) for name in self.tree.graph.names}
+
+    def kbest(self, k: int) -> xr.Dataset:
+        """The k most probable configurations, best first.
+
+        Returns
+        -------
+        Dataset
+            ``state`` (rank, variable), ``log_value`` and ``log_probability`` (rank). Beyond the number of possible
+            configurations values are -inf and states None. Ties after the first stand in no particular order.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k must be a positive integer, got {k!r}")
+        self._refuse_impossible("kbest")
+        first = self._maximise()[1]
+        n, n_variables = first.shape
+        value, states = np.empty((n, k)), np.empty((n, k, n_variables), np.int32)
+        maxima.k_best_rows(*self._kernel_inputs(), first, value, states)
+        coords: dict[str, Any] = {"rank": np.arange(k), "variable": list(self.tree.graph.names)}
+        rank = {"rank": coords["rank"]}
+        return xr.Dataset(
+            {
+                "state": self._label(self.tree.graph.labels(states), ("rank", "variable"), coords),
+                "log_value": self._label(value, ("rank",), rank),
+                "log_probability": self._label(value - self._pass.log_z[:, None], ("rank",), rank),
+            },
+            attrs=EXACT,
+        )
+
+    # -- draws ----------------------------------------------------------------------------------------
+
+    def sample(self, n: int, random_seed: Any = None) -> xr.DataArray:
+        """Exact joint draws (sample, variable), as labels.
+
+        Parameters
+        ----------
+        n : int
+            Draws for each row of evidence.
+        random_seed : int, Generator or None
+        """
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a positive integer, got {n!r}")
+        self._refuse_impossible("sample")
+        rng = np.random.default_rng(random_seed)
+        arrays, potentials, codes, soft = self._kernel_inputs()
+        n_rows, n_variables, n_cliques = self.evidence.n_rows, arrays.card.size, self.tree.plan.n_cliques
+        states = np.empty((n_rows, n, n_variables), np.int32)
+        draws = max(1, min(n, MOST_UNIFORMS // n_cliques))
+        rows = max(1, MOST_UNIFORMS // (n_cliques * draws))
+        for i in range(0, n_rows, rows):
+            part = slice(i, min(i + rows, n_rows))
+            here = codes[part] if len(codes) else codes
+            log_z = np.empty(part.stop - i)
+            for j in range(0, n, draws):
+                some = slice(j, min(j + draws, n))
+                uniforms = rng.random((part.stop - i, some.stop - j, n_cliques))
+                block = np.empty((*uniforms.shape[:2], n_variables), np.int32)
+                log_messages.draw_rows(
+                    arrays, potentials, here, soft[part] if len(soft) > 1 else soft, uniforms, block, log_z
+                )
+                states[part, some] = block
+        coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
+        return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords)
+
+
+def _indexed(labels: Any, name: str) -> tuple[Any, Any]:
+    """xarray's index over labels and its variable."""
+    index = PandasIndex(pd.Index(labels), name)
+    return index, index.create_variables()[name]

@@ -1,0 +1,153 @@
+"""A compiled factor graph: the plan, its limits, and the entry to inference."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.factor_graphs.graph import FactorGraph
+from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
+
+if TYPE_CHECKING:
+    from pymc_spn.factor_graphs.circuit_form import FieldCircuit
+    from pymc_spn.factor_graphs.inference import Inference
+
+
+class JunctionTree:
+    """A factor graph with the plan of its exact inference; made by `FactorGraph.compile`.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Later changes of the graph do not reach the tree.
+    max_table : int
+        Largest clique table, in entries.
+
+    Raises
+    ------
+    TooWideError
+        If min-fill finds no junction tree within the limit.
+    """
+
+    def __init__(self, graph: FactorGraph, max_table: int) -> None:
+        if isinstance(max_table, bool) or not isinstance(max_table, int | np.integer) or max_table < 1:
+            raise ValueError(f"max_table must be a positive integer, got {max_table!r}")
+        if not graph.names:
+            raise ValueError("the graph must have at least one variable, got none")
+        self.graph = _frozen(graph)
+        ptr, scope = graph.scopes()
+        try:
+            self.plan: Plan = make_plan(graph.card, ptr, scope, graph.offsets(), int(max_table))
+        except Blocked as blocked:
+            raise TooWideError(_too_wide(graph, blocked.args[0], int(max_table))) from None
+        self._log_z: float | None = None
+        self.indexes: dict[Any, Any] = {}  # xarray's indexes over states and variables, made when first used
+
+    def __repr__(self) -> str:
+        return f"JunctionTree({len(self.graph.names)} variables, {self.plan.n_cliques} cliques, width {self.width})"
+
+    @property
+    def width(self) -> int:
+        """Variables of the largest clique less one, as found by min-fill: an upper bound on the treewidth."""
+        return int(np.diff(self.plan.clique_ptr).max()) - 1
+
+    @property
+    def cliques(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the variables of all cliques, children before parents."""
+        return tuple(self._named(self.plan.variables_of(c)) for c in range(self.plan.n_cliques))
+
+    def _named(self, variables: Any) -> tuple[str, ...]:
+        return tuple(self.graph.names[v] for v in variables)
+
+    @property
+    def n_entries(self) -> int:
+        """Table entries of all cliques."""
+        return int(np.sum(self.plan.arrays.n_rows * self.plan.arrays.n_cols))
+
+    @property
+    def memory(self) -> int:
+        """Bytes of tables and index maps, and of messages for eight rows."""
+        arrays = self.plan.arrays
+        per_row = 2 * arrays.message_start[-1] + 2 * arrays.own_start[-1] + arrays.state_start[-1]
+        tables = 2 * arrays.table_start[-1]
+        return int(8 * tables + 64 * per_row + sum(a.nbytes for a in arrays))
+
+    def report(self) -> str:
+        """Width found, the largest clique, table entries and memory, as text."""
+        arrays = self.plan.arrays
+        sizes = arrays.n_rows * arrays.n_cols
+        largest = int(np.argmax(sizes))
+        names = ", ".join(self._named(self.plan.variables_of(largest)))
+        return "\n".join(
+            [
+                f"{len(self.graph.names)} variables, {self.graph.n_factors} factors, {self.plan.n_cliques} cliques",
+                f"width found by min-fill: {self.width}",
+                f"largest clique: {{{names}}}, {int(sizes[largest]):,} entries",
+                f"table entries: {self.n_entries:,}, in distinct tables {int(arrays.table_start[-1]):,}",
+                f"memory: {self.memory / 2**20:.3g} MiB for plan, tables and eight rows of messages",
+            ]
+        )
+
+    @property
+    def log_z(self) -> float:
+        """Log of the sum over all configurations, without evidence."""
+        if self._log_z is None:
+            from pymc_spn.factor_graphs.passes import run
+
+            self._log_z = float(run(self.plan, self.graph.potentials()[None], None, None, 1).log_z[0])
+        return self._log_z
+
+    def infer(self, given: Any = None, soft_evidence: Any = None) -> "Inference":
+        """Condition on evidence, row by row.
+
+        Parameters
+        ----------
+        given : DataFrame, mapping of names to columns or to scalars, optional
+            Observed states by label; NaN, None and pd.NA are unobserved and summed out. With scalars, answers have no
+            ``row`` dimension.
+        soft_evidence : mapping of str to (K,) or (rows, K) array, optional
+            Log likelihoods of the variable's states, which multiply its marginal.
+
+        Returns
+        -------
+        Inference
+
+        Raises
+        ------
+        ValueError
+            If a name is no variable, a value no state, or a soft value NaN or +inf; it names the place.
+
+        Warns
+        -----
+        UserWarning
+            If the evidence of some rows has probability zero; it names them.
+        """
+        from pymc_spn.factor_graphs.evidence import code_evidence
+        from pymc_spn.factor_graphs.inference import Inference
+
+        return Inference(self, code_evidence(self.graph, given, soft_evidence, self.plan.arrays.state_start))
+
+    def to_circuit(self) -> "FieldCircuit":
+        """The distribution as a smooth, decomposable circuit with its parameters: see `FieldCircuit`."""
+        from pymc_spn.factor_graphs.circuit_form import build_circuit
+
+        return build_circuit(self)
+
+
+def _frozen(graph: FactorGraph) -> FactorGraph:
+    copy = FactorGraph.__new__(FactorGraph)
+    copy.__dict__.update(graph.__dict__)
+    copy._scopes, copy._offsets, copy.blocks = list(graph._scopes), list(graph._offsets), list(graph.blocks)
+    copy.block_shapes, copy._sources = list(graph.block_shapes), dict(graph._sources)
+    return copy
+
+
+def _too_wide(graph: FactorGraph, clique: np.ndarray, max_table: int) -> str:
+    names = [graph.names[v] for v in clique]
+    shown = ", ".join(names[:40]) + (f", ... ({len(names)} variables)" if len(names) > 40 else "")
+    entries = float(np.sum(np.log10(graph.card[clique])))
+    size = f"{10**entries:,.0f}" if entries < 15 else f"1e{entries:.0f}"
+    return (
+        f"the graph is too wide for exact inference: the smallest clique that min-fill can make next, {{{shown}}}, has "
+        f"{size} entries, more than max_table={max_table:,}. Raise max_table if memory allows, observe or remove some "
+        "of these variables, cut edges between them (a narrower strip of a grid), or lower their numbers of states"
+    )

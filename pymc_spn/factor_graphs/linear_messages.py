@@ -1,0 +1,378 @@
+"""Sum-product on a junction tree in scaled linear arithmetic, eight rows of evidence at a time.
+
+Tables and messages are scaled to a maximum near one by powers of two, which cost no logarithm and no rounding. A row in
+which some message falls below `SMALLEST` is left to the log domain: until then, what underflows is smaller than the
+rest by a factor of 1e-100 and more.
+"""
+
+import math
+
+import numpy as np
+
+from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.lanes import (
+    LANES,
+    add,
+    exponent_sum,
+    inverse_power,
+    larger,
+    load,
+    mul,
+    multiply_add,
+    power_below,
+    ratio,
+    smaller,
+    splat,
+    store,
+)
+
+SMALLEST = 1e-200
+LOG_SMALLEST_NORMAL = -708.0
+PASSED, IMPOSSIBLE, UNDERFLOW, NOT_A_NUMBER = 0, 1, 2, 3
+
+
+@kernel
+def log_tables(plan, potentials, out, shift):
+    """Log of every clique table for one vector of log potentials, with its largest entry apart.
+
+    ``out`` (n_entries,) and ``shift`` (n_tables,) are written; returns the constant of factors without variables.
+    """
+    for t in range(shift.size):
+        begin = plan.table_start[t]
+        n = plan.table_start[t + 1] - begin
+        for e in range(n):
+            out[begin + e] = 0.0
+        for i in range(plan.term_ptr[t], plan.term_ptr[t + 1]):
+            offset, at = plan.term_offset[i], plan.term_map_ptr[i]
+            for e in range(n):
+                out[begin + e] += potentials[offset + plan.term_map[at + e]]
+        top = -np.inf
+        for e in range(n):
+            if out[begin + e] > top or out[begin + e] != out[begin + e]:
+                top = out[begin + e]
+        shift[t] = top
+    constant = 0.0
+    for offset in plan.constants:
+        constant += potentials[offset]
+    return constant
+
+
+@kernel
+def _exponentiate(plan, log_table, shift, table):
+    for t in range(shift.size):
+        top = shift[t] if shift[t] > -np.inf else 0.0
+        for e in range(plan.table_start[t], plan.table_start[t + 1]):
+            x = log_table[e] - top
+            table[e] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+
+
+@kernel
+def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
+    """Evidence of rows ``row``.. as factors on states, largest one; its logs go to ``offset`` (LANES,)."""
+    if soft.shape[0] == 0:
+        for s in range(plan.state_start[-1]):
+            store(evidence, s, splat(1.0))
+    else:
+        for lane in range(LANES):
+            given = soft[(row + min(lane, n_lanes - 1)) % soft.shape[0]]
+            for v in range(plan.card.size):
+                top = -np.inf
+                for s in range(plan.state_start[v], plan.state_start[v + 1]):
+                    top = max(top, given[s])
+                    if given[s] != given[s] or given[s] == np.inf:
+                        status[lane] = NOT_A_NUMBER
+                offset[lane] += top if top > -np.inf else 0.0
+                base = top if top > -np.inf else 0.0
+                for s in range(plan.state_start[v], plan.state_start[v + 1]):
+                    x = given[s] - base
+                    evidence[s * LANES + lane] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+    if codes.shape[0] == 0:
+        return
+    for lane in range(n_lanes):
+        given = codes[(row + lane) % codes.shape[0]]
+        for v in range(plan.card.size):
+            if given[v] >= 0:
+                for s in range(plan.state_start[v], plan.state_start[v + 1]):
+                    if s - plan.state_start[v] != given[v]:
+                        evidence[s * LANES + lane] = 0.0
+
+
+@kernel
+def _collect(plan, table, evidence, own, message, unscale):
+    """Messages towards the roots, scaled; returns (sum of log2 of scales, smallest maximum of a message)."""
+    exponents = splat(0.0)
+    low = splat(1.0)
+    for c in range(plan.parent.size):
+        n_rows, n_cols = plan.n_rows[c], plan.n_cols[c]
+        t, o, m = plan.table_start[plan.table[c]], plan.own_start[c], plan.message_start[c]
+        first = plan.own_ptr[c]
+        for k in range(first, plan.own_ptr[c + 1]):
+            v = plan.own_variables[k]
+            start, stride, card = plan.state_start[v], plan.own_stride[v], plan.card[v]
+            if k == first:
+                if card == n_cols:
+                    for r in range(n_cols):
+                        store(own, o + r, load(evidence, start + r))
+                else:
+                    for r in range(n_cols):
+                        store(own, o + r, load(evidence, start + r // stride % card))
+            else:
+                for r in range(n_cols):
+                    store(own, o + r, mul(load(own, o + r), load(evidence, start + r // stride % card)))
+        mixed = plan.child_ptr[c] + plan.n_simple[c]
+        for i in range(plan.child_ptr[c], mixed):
+            below, at = plan.message_start[plan.children[i]], plan.map_ptr[i]
+            for r in range(n_cols):
+                store(own, o + r, mul(load(own, o + r), load(message, below + plan.child_map[at + r])))
+        top = splat(0.0)
+        if mixed == plan.child_ptr[c + 1]:
+            s = 0
+            while s + 4 <= n_rows:  # four sums at a time hide the latency of the additions
+                a, b, d, e = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                at = t + s * n_cols
+                for r in range(n_cols):
+                    x = load(own, o + r)
+                    a = multiply_add(splat(table[at + r]), x, a)
+                    b = multiply_add(splat(table[at + n_cols + r]), x, b)
+                    d = multiply_add(splat(table[at + 2 * n_cols + r]), x, d)
+                    e = multiply_add(splat(table[at + 3 * n_cols + r]), x, e)
+                store(message, m + s, a)
+                store(message, m + s + 1, b)
+                store(message, m + s + 2, d)
+                store(message, m + s + 3, e)
+                top = larger(larger(a, b), larger(larger(d, e), top))
+                s += 4
+            while s < n_rows:
+                a = splat(0.0)
+                for r in range(n_cols):
+                    a = multiply_add(splat(table[t + s * n_cols + r]), load(own, o + r), a)
+                store(message, m + s, a)
+                top = larger(a, top)
+                s += 1
+        else:
+            entry = 0
+            for s in range(n_rows):
+                a = splat(0.0)
+                for r in range(n_cols):
+                    x = mul(splat(table[t + entry]), load(own, o + r))
+                    for i in range(mixed, plan.child_ptr[c + 1]):
+                        at = plan.message_start[plan.children[i]] + plan.child_map[plan.map_ptr[i] + entry]
+                        x = mul(x, load(message, at))
+                    a = add(a, x)
+                    entry += 1
+                store(message, m + s, a)
+                top = larger(a, top)
+        power = power_below(top)
+        inverse = inverse_power(power)
+        for s in range(n_rows):
+            store(message, m + s, mul(load(message, m + s), inverse))
+        store(unscale, c, inverse)
+        exponents = exponent_sum(exponents, power)
+        low = smaller(top, low)
+    return exponents, low
+
+
+@kernel
+def _distribute(plan, table, own, message, unscale, weight, towards, belief, gradient, kept_start, kept):
+    """Beliefs from the roots down, times each row's weight.
+
+    ``towards`` and ``belief`` (own states of each clique) are written; unless empty, ``gradient`` (entries) gains
+    beliefs divided by the table, and ``kept`` receives the beliefs of cliques with ``kept_start`` >= 0.
+    """
+    wants_gradient = gradient.size > 0
+    for g in range(plan.message_start[-1]):
+        store(towards, g, splat(0.0))
+    for c in range(plan.parent.size - 1, -1, -1):
+        n_rows, n_cols = plan.n_rows[c], plan.n_cols[c]
+        t, o, m = plan.table_start[plan.table[c]], plan.own_start[c], plan.message_start[c]
+        inverse = load(unscale, c)
+        if plan.parent[c] < 0:
+            store(towards, m, load(weight, 0))
+        for s in range(n_rows):
+            store(towards, m + s, mul(ratio(load(towards, m + s), load(message, m + s)), inverse))
+        mixed = plan.child_ptr[c] + plan.n_simple[c]
+        keeps = kept_start[c] >= 0
+        if mixed == plan.child_ptr[c + 1] and not keeps:
+            r = 0
+            while r + 4 <= n_cols:
+                a, b, d, e = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                for s in range(n_rows):
+                    x = load(towards, m + s)
+                    at = t + s * n_cols + r
+                    a = multiply_add(splat(table[at]), x, a)
+                    b = multiply_add(splat(table[at + 1]), x, b)
+                    d = multiply_add(splat(table[at + 2]), x, d)
+                    e = multiply_add(splat(table[at + 3]), x, e)
+                store(belief, o + r, mul(a, load(own, o + r)))
+                store(belief, o + r + 1, mul(b, load(own, o + r + 1)))
+                store(belief, o + r + 2, mul(d, load(own, o + r + 2)))
+                store(belief, o + r + 3, mul(e, load(own, o + r + 3)))
+                r += 4
+            while r < n_cols:
+                a = splat(0.0)
+                for s in range(n_rows):
+                    a = multiply_add(splat(table[t + s * n_cols + r]), load(towards, m + s), a)
+                store(belief, o + r, mul(a, load(own, o + r)))
+                r += 1
+            if wants_gradient:
+                for s in range(n_rows):
+                    x = load(towards, m + s)
+                    at = t + s * n_cols
+                    for r in range(n_cols):
+                        store(gradient, at + r, multiply_add(x, load(own, o + r), load(gradient, at + r)))
+        else:
+            for r in range(n_cols):
+                store(belief, o + r, splat(0.0))
+            entry = 0
+            for s in range(n_rows):
+                above = load(towards, m + s)
+                for r in range(n_cols):
+                    x = mul(above, load(own, o + r))
+                    for i in range(mixed, plan.child_ptr[c + 1]):
+                        at = plan.message_start[plan.children[i]] + plan.child_map[plan.map_ptr[i] + entry]
+                        x = mul(x, load(message, at))
+                    if wants_gradient:
+                        store(gradient, t + entry, add(load(gradient, t + entry), x))
+                    x = mul(x, splat(table[t + entry]))
+                    store(belief, o + r, add(load(belief, o + r), x))
+                    for i in range(mixed, plan.child_ptr[c + 1]):
+                        at = plan.message_start[plan.children[i]] + plan.child_map[plan.map_ptr[i] + entry]
+                        store(towards, at, add(load(towards, at), x))
+                    if keeps:
+                        store(kept, kept_start[c] + entry, x)
+                    entry += 1
+        for i in range(plan.child_ptr[c], mixed):
+            below, at = plan.message_start[plan.children[i]], plan.map_ptr[i]
+            for r in range(n_cols):
+                g = below + plan.child_map[at + r]
+                store(towards, g, add(load(towards, g), load(belief, o + r)))
+
+
+@kernel
+def _add_marginals(plan, belief, row, n_lanes, out):
+    for v in range(plan.card.size):
+        c = plan.own_clique[v]
+        start, stride, card, o = plan.state_start[v], plan.own_stride[v], plan.card[v], plan.own_start[c]
+        for r in range(plan.n_cols[c]):
+            s = start + r // stride % card
+            for lane in range(n_lanes):
+                out[row + lane, s] += belief[(o + r) * LANES + lane]
+
+
+@kernel
+def _copy_beliefs(kept, row, n_lanes, out):
+    for lane in range(n_lanes):
+        for e in range(out.shape[1]):
+            out[row + lane, e] = kept[e * LANES + lane]
+
+
+@kernel
+def add_table_gradient(plan, table_gradient, total_weight, out):
+    """Gradient with respect to log potentials: add that of every table entry to its factors' entries."""
+    for offset in plan.constants:
+        out[offset] += total_weight
+    for t in range(plan.table_start.size - 1):
+        begin = plan.table_start[t]
+        n = plan.table_start[t + 1] - begin
+        for i in range(plan.term_ptr[t], plan.term_ptr[t + 1]):
+            offset, at = plan.term_offset[i], plan.term_map_ptr[i]
+            for e in range(n):
+                out[offset + plan.term_map[at + e]] += table_gradient[begin + e]
+
+
+@kernel
+def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, marginals, gradient, kept, status):
+    """Log partition functions of all rows, and what else has room: marginals, gradient, beliefs of cliques.
+
+    Parameters
+    ----------
+    plan : PlanArrays
+    potentials : (n_sets, n_potentials) float64
+        Log potentials; consecutive ``n_rows / n_sets`` rows belong to each set.
+    codes : (k, n_variables) int32
+        Observed states, -1 where unobserved; k is 0 (nothing observed) or divides the number of rows: row i reads
+        i modulo k.
+    soft : (k, n_states) float64
+        Log evidence on the states of all variables, read likewise.
+    weights : (n_rows,) or (0,) float64
+        Factor on everything but ``log_z``; one where empty.
+    kept_start : (n_cliques,) int64
+        Where a clique's beliefs go in ``kept``, or -1.
+    log_z : (n_rows,) float64
+    marginals : (n_rows or 0, n_states) float64, zero on entry
+    gradient : (n_sets or 0, n_potentials) float64, zero on entry
+    kept : (n_rows, n_kept) float64
+    status : (n_rows,) int8
+        On return ``UNDERFLOW`` where a row must be done in the log domain, with nothing added to the other outputs.
+    """
+    n_rows = log_z.size
+    n_sets = potentials.shape[0]
+    per_set = n_rows // n_sets
+    n_entries = plan.table_start[-1]
+    n_cliques = plan.parent.size
+    log_table, shift, table = np.empty(n_entries), np.empty(plan.table_start.size - 1), np.empty(n_entries)
+    evidence = np.empty(plan.state_start[-1] * LANES)
+    own, belief = np.empty(plan.own_start[-1] * LANES), np.empty(plan.own_start[-1] * LANES)
+    message, towards = np.empty(plan.message_start[-1] * LANES), np.empty(plan.message_start[-1] * LANES)
+    unscale = np.empty(n_cliques * LANES)
+    kept_lanes = np.empty(kept.shape[1] * LANES)
+    lane_gradient = np.empty(n_entries * LANES if gradient.shape[0] else 0)
+    out, low, weight, offset = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    lane_status = np.empty(LANES, np.int8)
+    for j in range(n_sets):
+        constant = log_tables(plan, potentials[j], log_table, shift)
+        for c in range(n_cliques):
+            constant += shift[plan.table[c]]
+        if constant != constant or constant == np.inf:
+            log_z[j * per_set : (j + 1) * per_set] = np.nan
+            status[j * per_set : (j + 1) * per_set] = NOT_A_NUMBER
+            continue
+        _exponentiate(plan, log_table, shift, table)
+        lane_gradient[:] = 0.0
+        total_weight = 0.0
+        for row in range(j * per_set, (j + 1) * per_set, LANES):
+            n_lanes = min(LANES, (j + 1) * per_set - row)
+            offset[:] = constant
+            lane_status[:] = PASSED
+            _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, lane_status)
+            exponents, smallest = _collect(plan, table, evidence, own, message, unscale)
+            store(out, 0, exponents)
+            store(low, 0, smallest)
+            for lane in range(n_lanes):
+                if lane_status[lane] == NOT_A_NUMBER:
+                    log_z[row + lane] = np.nan
+                elif not low[lane] >= SMALLEST or constant == -np.inf:
+                    lane_status[lane] = UNDERFLOW
+                else:
+                    total = 1.0
+                    rest = 0.0
+                    for c in range(n_cliques):
+                        if plan.parent[c] < 0:
+                            total *= message[plan.message_start[c] * LANES + lane]  # in [1, 2)
+                            if total > 1e200:
+                                rest += math.log(total)
+                                total = 1.0
+                    log_z[row + lane] = offset[lane] + (out[lane] * math.log(2.0) + (rest + math.log(total)))
+                status[row + lane] = lane_status[lane]
+            if marginals.shape[0] == 0 and gradient.shape[0] == 0 and kept.shape[1] == 0:
+                continue
+            for lane in range(LANES):
+                weight[lane] = 0.0
+                if lane < n_lanes and lane_status[lane] == PASSED:
+                    weight[lane] = weights[row + lane] if weights.size else 1.0
+                total_weight += weight[lane]
+            _distribute(
+                plan, table, own, message, unscale, weight, towards, belief, lane_gradient, kept_start, kept_lanes
+            )
+            if marginals.shape[0]:
+                _add_marginals(plan, belief, row, n_lanes, marginals)
+            if kept.shape[1]:
+                _copy_beliefs(kept_lanes, row, n_lanes, kept)
+        if gradient.shape[0]:
+            for e in range(n_entries):
+                total = 0.0
+                for lane in range(LANES):
+                    total += lane_gradient[e * LANES + lane]
+                log_table[e] = total * table[e]
+            add_table_gradient(plan, log_table, total_weight, gradient[j])

@@ -1,0 +1,234 @@
+"""Log partition functions and joint draws of a factor graph as PyTensor operations.
+
+The plan's arrays are inputs and not part of an operation: compiled code is the same for every graph.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.mode import optdb
+from pytensor.gradient import disconnected_type
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.graph.traversal import ancestors
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+
+from pymc_spn.factor_graphs.linear_messages import UNDERFLOW, pass_messages
+from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
+from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
+from pymc_spn.factor_graphs.plan import PlanArrays
+
+N_ARRAYS = 2
+NO_SECOND_DERIVATIVE = (
+    "second derivatives of a factor graph's log partition function are not offered; samplers and optimisers that need "
+    "only the gradient work"
+)
+
+
+def _version() -> int:
+    """Number that changes with the kernels' source: PyTensor's cache of compiled code does not look into callees."""
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("*.py")), *sorted((here.parent / "numerics").glob("*.py"))]
+    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
+
+
+def plan_inputs(arrays: PlanArrays) -> list[Any]:
+    """The plan as constants of a graph."""
+    return [pt.constant(a) for a in pack_plan(arrays)]
+
+
+class LogPartition(Op):
+    """log Z of every row of evidence.
+
+    Inputs: log potentials (n_potentials,), codes (k, n_variables) int32, log evidence (k, n_states), of which one may
+    have no rows, a vector whose length is the number of rows, and the plan. Output: (n_rows,).
+    """
+
+    __props__ = ()
+
+    def make_node(self, potentials, codes, soft, rows, *plan):
+        inputs = [pt.as_tensor_variable(x) for x in (potentials, codes, soft, rows, *plan)]
+        return Apply(self, inputs, [pt.TensorType("float64", shape=(inputs[3].type.shape[0],))()])
+
+    def infer_shape(self, node, shapes):
+        return [(shapes[3][0],)]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = _evaluate(False, *inputs)[0]
+
+    def connection_pattern(self, node):
+        return [[True], [False], [True]] + [[False]] * (1 + N_ARRAYS)
+
+    def pullback(self, inputs, outputs, cotangents):
+        potentials, codes, soft, _, *plan = inputs
+        _, for_potentials, for_soft = log_partition_gradient(potentials, codes, soft, cotangents[0], *plan)
+        return [for_potentials, disconnected_type(), for_soft] + [disconnected_type() for _ in range(1 + N_ARRAYS)]
+
+
+class LogPartitionGradient(Op):
+    """log Z of every row, and the gradient of its sum weighted by the fourth input (n_rows,).
+
+    The gradient with respect to log potentials is the expected use of each entry, that with respect to log evidence
+    the marginals: one pass down after the pass up that log Z needs. Inputs as for `LogPartition`.
+    """
+
+    __props__ = ()
+
+    def make_node(self, potentials, codes, soft, weights, *plan):
+        inputs = [pt.as_tensor_variable(x) for x in (potentials, codes, soft, weights, *plan)]
+        n = inputs[3].type.shape[0]
+        outputs = [pt.TensorType("float64", shape=s)() for s in ((n,), inputs[0].type.shape, inputs[2].type.shape)]
+        return Apply(self, inputs, outputs)
+
+    def infer_shape(self, node, shapes):
+        return [(shapes[3][0],), shapes[0], shapes[2]]
+
+    def perform(self, node, inputs, output_storage):
+        for storage, value in zip(output_storage, _evaluate(True, *inputs), strict=True):
+            storage[0] = value
+
+    def connection_pattern(self, node):
+        return [[True] * 3, [False] * 3, [True] * 3, [True] * 3] + [[False] * 3] * N_ARRAYS
+
+    def pullback(self, inputs, outputs, cotangents):
+        raise NotImplementedError(NO_SECOND_DERIVATIVE)
+
+
+class FieldDraws(Op):
+    """Joint draws without evidence, as codes: each clique's states are decided by one uniform number.
+
+    Inputs: log potentials, uniforms (n_draws, n_cliques), and the plan. Output: (n_draws, n_variables) int64.
+    """
+
+    __props__ = ()
+
+    def make_node(self, potentials, uniforms, *plan):
+        inputs = [pt.as_tensor_variable(x) for x in (potentials, uniforms, *plan)]
+        return Apply(self, inputs, [pt.TensorType("int64", shape=(inputs[1].type.shape[0], None))()])
+
+    def perform(self, node, inputs, output_storage):
+        potentials, uniforms, plan, maps = inputs
+        arrays = unpack_plan(plan, maps)
+        states = np.empty((1, len(uniforms), arrays.card.size), np.int32)
+        codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, int(arrays.state_start[-1])))
+        draw_rows(arrays, potentials[None], codes, soft, uniforms[None], states, np.empty(1))
+        output_storage[0][0] = states[0].astype(np.int64)
+
+    def connection_pattern(self, node):
+        return [[False]] * (2 + N_ARRAYS)
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [disconnected_type() for _ in inputs]
+
+
+def _evaluate(wants_gradient, potentials, codes, soft, weights, *plan):
+    from pymc_spn.factor_graphs.passes import run_arrays
+
+    arrays = unpack_plan(*plan)
+    potentials = np.ascontiguousarray(potentials, dtype=np.float64)
+    out = run_arrays(
+        arrays,
+        potentials[None],
+        np.ascontiguousarray(codes),
+        np.ascontiguousarray(soft, dtype=np.float64),
+        np.ascontiguousarray(weights, dtype=np.float64),
+        np.full(arrays.parent.size, -1),
+        0,
+        len(weights),
+        wants_gradient and len(soft) > 0,
+        wants_gradient,
+    )
+    if not wants_gradient:
+        return (out.log_z,)
+    for_soft = out.marginals
+    if len(soft) != len(for_soft):
+        for_soft = out.marginals.reshape(-1, len(soft), soft.shape[1]).sum(axis=0) if len(soft) else soft
+    return out.log_z, out.gradient[0], np.ascontiguousarray(for_soft)
+
+
+log_partition: Any = LogPartition()
+log_partition_gradient: Any = LogPartitionGradient()
+field_draws: Any = FieldDraws()
+
+
+@register_funcify_default_op_cache_key(LogPartition)
+def _(op, node, **kwargs):
+    @numba_njit
+    def log_partition_numba(potentials, codes, soft, rows, plan, maps):
+        arrays = unpack_plan(plan, maps)
+        n = rows.shape[0]
+        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
+        log_z, status = np.empty(n), np.zeros(n, np.int8)
+        none, kept, unkept = np.empty((0, 0)), np.empty((n, 0)), np.full(arrays.parent.size, -1)
+        weights, c, s = np.empty(0), np.ascontiguousarray(codes), np.ascontiguousarray(soft)
+        pass_messages(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
+        if np.any(status == UNDERFLOW):
+            finish_in_logs(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
+        return log_z
+
+    return log_partition_numba, _version()
+
+
+@register_funcify_default_op_cache_key(LogPartitionGradient)
+def _(op, node, **kwargs):
+    @numba_njit
+    def log_partition_gradient_numba(potentials, codes, soft, weights, plan, maps):
+        arrays = unpack_plan(plan, maps)
+        n = weights.shape[0]
+        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
+        log_z, status = np.empty(n), np.zeros(n, np.int8)
+        marginals = np.zeros((n if soft.shape[0] else 0, soft.shape[1]))
+        gradient = np.zeros((1, potentials.shape[0]))
+        kept, unkept = np.empty((n, 0)), np.full(arrays.parent.size, -1)
+        w, c, s = np.ascontiguousarray(weights), np.ascontiguousarray(codes), np.ascontiguousarray(soft)
+        pass_messages(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)
+        if np.any(status == UNDERFLOW):
+            finish_in_logs(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)
+        for_soft = marginals
+        if soft.shape[0] != marginals.shape[0]:
+            for_soft = np.zeros(soft.shape)
+            for i in range(marginals.shape[0]):
+                for_soft[i % soft.shape[0]] += marginals[i]
+        return log_z, gradient[0], for_soft
+
+    return log_partition_gradient_numba, _version()
+
+
+@register_funcify_default_op_cache_key(FieldDraws)
+def _(op, node, **kwargs):
+    @numba_njit
+    def field_draws_numba(potentials, uniforms, plan, maps):
+        arrays = unpack_plan(plan, maps)
+        n = uniforms.shape[0]
+        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
+        u = np.ascontiguousarray(uniforms).reshape(1, n, uniforms.shape[1])
+        states = np.empty((1, n, arrays.card.size), np.int32)
+        codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, arrays.state_start[-1]))
+        draw_rows(arrays, theta, codes, soft, u, states, np.empty(1))
+        return states[0].astype(np.int64)
+
+    return field_draws_numba, _version()
+
+
+class _FuseWithGradient(GraphRewriter):
+    """Read log Z off the gradient's pass where both are wanted, unless the gradient's weights depend on log Z."""
+
+    def apply(self, fgraph):
+        values = [n for n in fgraph.apply_nodes if isinstance(n.op, LogPartition)]
+        for gradient in [n for n in fgraph.apply_nodes if isinstance(n.op, LogPartitionGradient)]:
+            above = None
+            for value in values:
+                same = value.inputs[:3] + value.inputs[4:] == gradient.inputs[:3] + gradient.inputs[4:]
+                if not same or not fgraph.clients.get(value.outputs[0]):
+                    continue
+                above = set(ancestors([gradient.inputs[3]])) if above is None else above
+                if value.outputs[0] not in above:
+                    fgraph.replace_validate(value.outputs[0], gradient.outputs[0], reason="fuse_log_partition")
+
+
+# after the last merge (49), so that equal inputs are the same variable; before anything works in place (49.5)
+optdb.register("fuse_log_partition", _FuseWithGradient(), "fast_run", position=49.2)

@@ -1,0 +1,176 @@
+"""Discrete states back from the draws of a model in which they were summed out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+from pymc_spn.factor_graphs import log_messages, maxima
+from pymc_spn.factor_graphs.distributions import EmissionSpec
+from pymc_spn.factor_graphs.passes import run
+
+KINDS = ("marginals", "map", "samples")
+MOST_NUMBERS = 4_000_000  # log evidence entries held at a time
+
+
+def recover_discrete(
+    idata: Any, *, model: Any = None, what: Sequence[str] = ("marginals", "map", "samples"), random_seed: Any = None
+) -> xr.Dataset:
+    """States of the discrete fields of a model, for every draw of its posterior.
+
+    Parameters
+    ----------
+    idata : DataTree
+        With a ``posterior`` that holds the model's free variables.
+    model : pm.Model, optional
+        By default the model of the context.
+    what : sequence of {"marginals", "map", "samples"}
+        ``marginals``: probabilities of the states given the draw's parameters and the data; their mean over draws is
+        the posterior probability. ``map``: the most probable configuration given the parameters, with its log
+        probability. ``samples``: one joint draw of the field for each draw of the parameters, so that the samples
+        are draws of the posterior of the field.
+    random_seed : int, Generator or None
+        For ``samples``.
+
+    Returns
+    -------
+    Dataset
+        For a field ``z``: ``z_marginals`` (chain, draw, row, variable, state), ``z_map``, ``z_map_log_probability``,
+        ``z_samples``, as labels. The row is left out where the data have none. Where variables differ in their states,
+        ``z_marginals`` has one dimension ``z_entry`` over all states of all variables, with coordinates ``z_of`` and
+        ``z_state``.
+
+    Raises
+    ------
+    ValueError
+        If the model has no discrete field, the posterior lacks a variable, or the data of a row are impossible under
+        some draw.
+    """
+    model = pm.modelcontext(model)
+    if isinstance(what, str):
+        raise TypeError(f"what must be a sequence of {KINDS}, got the single string {what!r}")
+    for kind in what:
+        if kind not in KINDS:
+            raise ValueError(f"what must be among {KINDS}, got {kind!r}")
+    if not what:
+        raise ValueError(f"what must name at least one of {KINDS}, got none")
+    emissions = [rv for rv in model.observed_RVs if isinstance(getattr(rv.tag, "field_emission", None), EmissionSpec)]
+    if not emissions:
+        raise ValueError("the model has no ps.FieldEmission, so there is no discrete field to recover")
+    posterior = idata["posterior"]
+    posterior = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+    rng = np.random.default_rng(random_seed)
+    result: dict[str, xr.DataArray] = {}
+    for rv in emissions:
+        result |= _recover(rv.tag.field_emission, model, posterior, tuple(what), rng)
+    return xr.Dataset(result, coords={c: posterior.coords[c] for c in ("chain", "draw") if c in posterior.coords})
+
+
+def _parameters_of_draws(spec: EmissionSpec, model: Any, posterior: Any) -> Any:
+    """Function from the number of a draw to potentials, codes and log evidence, and the shape (chain, draw)."""
+    codes, soft = spec.evidence(pt.constant(spec.values), spec.parameters)
+    outputs = [spec.field.potentials, codes, soft]
+    free = [rv for rv in model.free_RVs if rv in set(pm.pytensorf.rvs_in_graph(outputs)) or _is_above(rv, outputs)]
+    missing = [rv.name for rv in free if rv.name not in posterior]
+    if missing:
+        raise ValueError(f"idata.posterior must hold the free variables of the model, {missing[0]!r} is missing")
+    function = pm.compile(free, outputs, on_unused_input="ignore")
+    draws = [posterior[rv.name].stack(_draws=("chain", "draw")).transpose("_draws", ...).values for rv in free]
+    shape = tuple(posterior.sizes[d] for d in ("chain", "draw"))
+    return lambda i: function(*(d[i] for d in draws)), shape
+
+
+def _is_above(rv: Any, outputs: Any) -> bool:
+    from pytensor.graph.traversal import ancestors
+
+    return rv in set(ancestors(outputs))
+
+
+def _recover(spec: EmissionSpec, model: Any, posterior: Any, what: tuple[str, ...], rng: Any) -> dict[str, Any]:
+    field = spec.field
+    plan, arrays, n_rows = field.tree.plan, field.tree.plan.arrays, len(spec.values)
+    evaluate, shape = _parameters_of_draws(spec, model, posterior)
+    n_draws = shape[0] * shape[1]
+    n_states, n_variables = int(arrays.state_start[-1]), arrays.card.size
+    marginals = np.empty((n_draws if "marginals" in what else 0, n_rows, n_states))
+    best = np.empty((n_draws if "map" in what else 0, n_rows, n_variables), np.int32)
+    log_best = np.empty(best.shape[:2])
+    samples = np.empty((n_draws if "samples" in what else 0, n_rows, n_variables), np.int32)
+    block = max(1, MOST_NUMBERS // (n_rows * (n_states + plan.n_cliques) + field.graph.n_potentials))
+    for start in range(0, n_draws, block):
+        part = slice(start, min(start + block, n_draws))
+        values = [evaluate(i) for i in range(part.start, part.stop)]
+        potentials = np.array([v[0] for v in values], dtype=np.float64)
+        codes = np.ascontiguousarray(values[0][1], dtype=np.int32)  # data: the same for all draws
+        soft = np.concatenate([v[2] for v in values]).astype(np.float64)
+        n = n_rows * len(values)
+        done = run(plan, potentials, codes, soft, n, marginals="marginals" in what)
+        if np.any(done.log_z == -np.inf):
+            i = int(np.argmax(done.log_z == -np.inf))
+            raise ValueError(
+                f"the data of row {i % n_rows} of {field.emission!r} are impossible under draw {start + i // n_rows}"
+            )
+        if "marginals" in what:
+            marginals[part] = done.marginals.reshape(-1, n_rows, n_states)
+        if "map" in what:
+            value, states, count = np.empty(n), np.empty((n, n_variables), np.int32), np.empty(n)
+            maxima.maximise_rows(arrays, potentials, codes, soft, value, states, count, np.empty((n, n_states)))
+            best[part] = states.reshape(-1, n_rows, n_variables)
+            log_best[part] = (value - done.log_z).reshape(-1, n_rows)
+        if "samples" in what:
+            states = np.empty((n, 1, n_variables), np.int32)
+            uniforms = rng.random((n, 1, plan.n_cliques))
+            log_messages.draw_rows(arrays, potentials, codes, soft, uniforms, states, np.empty(n))
+            samples[part] = states.reshape(-1, n_rows, n_variables)
+    return _labelled(spec, model, shape, what, marginals, best, log_best, samples)
+
+
+def _labelled(
+    spec: EmissionSpec,
+    model: Any,
+    shape: tuple[int, ...],
+    what: Any,
+    marginals: Any,
+    best: Any,
+    log_best: Any,
+    drawn: Any,
+) -> dict[str, Any]:
+    field, graph = spec.field, spec.field.graph
+    names = model.coords.get(field.dims)
+    names = list(graph.names) if names is None or len(names) != len(graph.names) else list(names)
+    rows: dict[str, Any] = {}
+    if spec.has_rows:
+        given = model.coords.get(spec.row_dim)
+        rows = {spec.row_dim: np.arange(len(spec.values)) if given is None else list(given)}
+    variable = {field.dims: names}
+
+    def array(values: np.ndarray, more: dict[str, Any], tail: tuple[str, ...]) -> xr.DataArray:
+        values = values.reshape(*shape, *values.shape[1:])
+        values = values if spec.has_rows else values[:, :, 0]
+        return xr.DataArray(
+            values, dims=("chain", "draw", *rows, *tail), coords=rows | more, attrs={"exactness": "exact"}
+        )
+
+    result: dict[str, Any] = {}
+    if "marginals" in what:
+        if len(set(graph.states)) == 1:
+            state = f"{field.name}_state"
+            values = marginals.reshape(*marginals.shape[:2], len(names), -1)
+            result[f"{field.name}_marginals"] = array(
+                values, variable | {state: list(graph.states[0])}, (field.dims, state)
+            )
+        else:
+            entry = f"{field.name}_entry"
+            of = [n for n, states in zip(names, graph.states, strict=True) for _ in states]
+            labels = np.array([s for states in graph.states for s in states], dtype=object)
+            more = {f"{field.name}_of": (entry, of), f"{field.name}_state": (entry, labels.astype(str))}
+            result[f"{field.name}_marginals"] = array(marginals, more, (entry,))
+    if "map" in what:
+        result[f"{field.name}_map"] = array(graph.labels(best), variable, (field.dims,))
+        result[f"{field.name}_map_log_probability"] = array(log_best, {}, ())
+    if "samples" in what:
+        result[f"{field.name}_samples"] = array(graph.labels(drawn), variable, (field.dims,))
+    return result

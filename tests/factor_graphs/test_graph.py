@@ -1,0 +1,174 @@
+"""Building graphs, exchange with other formats, and every refusal of the surface once."""
+
+import gzip
+import itertools
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+from pymc_spn import FactorGraph
+
+BIF = """
+network unknown { }
+variable rain { type discrete [ 2 ] { no, yes }; }
+variable wet { type discrete [ 3 ] { dry, damp, soaked }; } // a comment
+variable cold { type discrete [ 2 ] { "low", "high" }; }
+probability ( rain ) { table 0.8, 0.2; }
+probability ( wet | rain, cold ) {
+  (no, low) 0.9, 0.08, 0.02;
+  (no, high) 0.8, 0.1, 0.1;
+  default 0.1, 0.3, 0.6;
+}
+probability ( cold | rain ) { table 0.7, 0.5, 0.3, 0.5; }
+"""
+
+
+def test_bif_files_are_read_with_rows_defaults_and_whole_tables(tmp_path):
+    (tmp_path / "a.bif").write_text(BIF)
+    (tmp_path / "a.bif.gz").write_bytes(gzip.compress(BIF.encode()))
+    fg = FactorGraph.from_bif(tmp_path / "a.bif")
+    assert fg.names == ("rain", "wet", "cold") and fg.states[2] == ("low", "high")
+    wet = np.exp(fg.log_table(1))  # axes rain, cold, wet
+    np.testing.assert_allclose(wet[0, 1], [0.8, 0.1, 0.1], atol=1e-15)
+    np.testing.assert_allclose(wet[1, 0], [0.1, 0.3, 0.6], atol=1e-15)
+    np.testing.assert_allclose(np.exp(fg.log_table(2)), [[0.7, 0.3], [0.5, 0.5]], atol=1e-15)
+    r = FactorGraph.from_bif(tmp_path / "a.bif.gz").compile().infer({"wet": "soaked"})
+    p = 0.2 * 0.6
+    q = 0.8 * (0.7 * 0.02 + 0.3 * 0.1)
+    assert float(r.marginal("rain").sel(rain="yes")) == pytest.approx(p / (p + q), abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{ no, yes }", "{ no }", "variable 'rain' declares 2 states and lists 1"),
+        ("0.8, 0.2;", "0.8;", "the table of 'rain' must have 2 entries, got 1"),
+        ("0.8, 0.2;", "0.8, x;", "the table of 'rain' must hold numbers, got '0.8, x'"),
+        ("(no, low)", "(non, low)", "'non' is no state of 'rain'"),
+        ("default 0.1, 0.3, 0.6;", "", r"the table of 'wet' has no row for \(rain=yes, cold=low\)"),
+        ("( cold | rain )", "( cold | snow )", "names 'snow', which is no variable"),
+        ("0.5; }", "0.5;", "is not closed"),
+        ("0.8, 0.2;", "0.8, 0.3;", r"probabilities of 'rain' must be at least 0 and add up to 1, got \[0.8, 0.3\]"),
+    ],
+)
+def test_bad_bif_files_are_refused_with_the_place(tmp_path, old, new, message):
+    path = tmp_path / "bad.bif"
+    path.write_text(BIF.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        FactorGraph.from_bif(path)
+
+
+def test_networkx_and_back():
+    rng = np.random.default_rng(0)
+    fg = FactorGraph({"a": 2, "b": ["x", "y", "z"], "c": 2})
+    fg.add_factor(("b", "a"), rng.normal(size=(3, 2)))
+    fg.add_factor(("a", "b"), rng.normal(size=(2, 3)))
+    fg.add_factor((), 1.5)
+    graph = fg.to_networkx()
+    assert nx.is_bipartite(graph) and graph.number_of_nodes() == 6
+    again = FactorGraph.from_networkx(graph)
+    assert again.states == fg.states
+    assert [again.scope_of(f) for f in range(3)] == [fg.scope_of(f) for f in range(3)]
+    assert again.compile().log_z == fg.compile().log_z
+    graph.remove_edge(("factor", 0), "a")
+    with pytest.raises(ValueError, match=r"factor node \('factor', 0\) must be joined to exactly its scope"):
+        FactorGraph.from_networkx(graph)
+    with pytest.raises(ValueError, match="must have kind 'variable' or 'factor', got None"):
+        FactorGraph.from_networkx(nx.path_graph(2))
+
+
+def test_pgmpy_models_are_read_through_their_tables():
+    """Objects with pgmpy's interface (TabularCPD: own variable first); the benchmark compares with pgmpy itself."""
+    a = SimpleNamespace(variables=["a"], values=np.array([0.3, 0.7]), state_names={"a": ["n", "y"]})
+    b = SimpleNamespace(
+        variables=["b", "a"], values=np.array([[0.9, 0.2], [0.1, 0.8]]), state_names={"a": ["n", "y"], "b": [0, 1]}
+    )
+    net = SimpleNamespace(get_cpds=lambda: [a, b], nodes=lambda: ["a", "b"])
+    r = FactorGraph.from_pgmpy(net).compile().infer({"b": 1})
+    assert float(r.marginal("a").sel(a="y")) == pytest.approx(0.56 / 0.59, abs=1e-14)
+    field = SimpleNamespace(get_factors=lambda: [b], nodes=lambda: ["a", "b"])
+    assert FactorGraph.from_pgmpy(field).compile().log_z == pytest.approx(np.log(2.0), abs=1e-14)
+    with pytest.raises(TypeError, match="model must be a network of pgmpy"):
+        FactorGraph.from_pgmpy(object())
+    with pytest.raises(ValueError, match="every variable must occur in a table, 'c' occurs in none"):
+        FactorGraph.from_pgmpy(SimpleNamespace(get_cpds=lambda: [a], nodes=lambda: ["a", "c"]))
+
+
+def test_bulk_factors_equal_single_ones():
+    rng = np.random.default_rng(2)
+    tables = rng.normal(size=(3, 2, 2))
+    names = ["a", "b", "c", "d"]
+    one, many = FactorGraph(dict.fromkeys(names, 2)), FactorGraph(dict.fromkeys(names, 2))
+    many.add_factors(list(itertools.pairwise(names)), tables)
+    for i in range(3):
+        one.add_factor(names[i : i + 2], tables[i])
+    tree = FactorGraph.tree(list(itertools.pairwise(names)), 2, tables)
+    assert one.compile().log_z == many.compile().log_z == tree.compile().log_z
+
+
+def two():
+    return FactorGraph({"a": ["no", "yes"], "b": 3})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: FactorGraph(["a"]), TypeError, "variables must be a mapping"),
+        (lambda: FactorGraph({"a": 0}), ValueError, "variable 'a' must have at least one state, got 0"),
+        (lambda: FactorGraph({"a": ["x", "x"]}), ValueError, "states of variable 'a' must differ"),
+        (lambda: FactorGraph({"a": ["x", 1]}), TypeError, "must be all str, all int or all bool"),
+        (lambda: two().add_factor(("a", "b"), np.zeros((3, 2))), ValueError, r"must have shape \(2, 3\).*got \(3, 2\)"),
+        (lambda: two().add_factor(("a", "z"), np.zeros((2, 2))), ValueError, "unknown variable 'z'; the variables are"),
+        (lambda: two().add_factor(("a", "a"), np.zeros((2, 2))), ValueError, "variables must be distinct"),
+        (lambda: two().add_factor("a", np.zeros(2)), TypeError, "a sequence of names, got the single string"),
+        (
+            lambda: two().add_factor(("a", "b"), [[0, 0, 0], [0, np.nan, 0]]),
+            ValueError,
+            r"log_table of factor \('a', 'b'\) must be finite or -inf, got nan at \(a='yes', b=1\)",
+        ),
+        (lambda: two().add_factor(("b",), [0, np.inf, 0]), ValueError, "got inf at .b=1."),
+        (lambda: two().add_factor(("a",), ["x", "y"]), TypeError, "must hold numbers"),
+        (lambda: two().compile(max_table=0), ValueError, "max_table must be a positive integer, got 0"),
+        (lambda: FactorGraph({}).compile(), ValueError, "at least one variable"),
+        (lambda: two().compile().infer({"z": 1}), ValueError, "unknown variable 'z'"),
+        (
+            lambda: two().compile().infer(pd.DataFrame({"a": ["no", "maybe"]}, index=["r", "s"])),
+            ValueError,
+            r"given\['a'\] must be a state of the variable in row 's': 'maybe' is none of \('no', 'yes'\)",
+        ),
+        (lambda: two().compile().infer({"b": 3}), ValueError, r"given\['b'\].*3 is none of \(0, 1, 2\)"),
+        (lambda: two().compile().infer({"b": [0.0, 1.5]}), ValueError, "in row 1: 1.5 is none of"),
+        (lambda: two().compile().infer({"a": "no", "b": [1, 2]}), ValueError, "scalars only or columns only"),
+        (lambda: two().compile().infer({"a": [], "b": []}), ValueError, "at least one row"),
+        (lambda: two().compile().infer({"a": ["no"], "b": [1, 2]}), ValueError, "columns of equal length"),
+        (lambda: two().compile().infer(3), TypeError, "given must be a DataFrame"),
+        (
+            lambda: two().compile().infer(soft_evidence={"b": [0, np.nan, 0]}),
+            ValueError,
+            r"soft_evidence\['b'\] must be finite or -inf, got nan at state 1",
+        ),
+        (lambda: two().compile().infer(soft_evidence={"b": [0, 0]}), ValueError, r"must have shape \(3,\)"),
+        (lambda: two().compile().infer().marginal("z"), ValueError, "unknown variable 'z'"),
+        (lambda: two().compile().infer().pairwise("a", "a"), ValueError, "two different variables"),
+        (lambda: two().compile().infer().factor_marginal(0), ValueError, "factor must be within"),
+        (lambda: two().compile().infer().kbest(0), ValueError, "k must be a positive integer"),
+        (lambda: two().compile().infer().sample(0), ValueError, "n must be a positive integer"),
+        (lambda: FactorGraph.tree([("a", "b"), ("b", "c"), ("c", "a")], 2, np.eye(2)), ValueError, "closes a cycle"),
+        (lambda: FactorGraph.hmm(0, [0.0], [[0.0]]), ValueError, "n_steps must be a positive integer, got 0"),
+        (lambda: FactorGraph.ising((2, 2), 1.0, periodic=True), ValueError, "sides of at least 3"),
+        (lambda: FactorGraph.ising(3, np.nan), ValueError, "coupling must be a finite number"),
+        (
+            lambda: FactorGraph.from_bayesian_network({"a": 2, "b": 2}, {"a": ["b"], "b": ["a"]},
+                                                      {"a": np.full((2, 2), 0.5), "b": np.full((2, 2), 0.5)}),
+            ValueError,
+            "parents must not close a cycle",
+        ),
+        (lambda: FactorGraph.from_bayesian_network({"a": 2}, {}, {}), ValueError, "'a' is missing"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
