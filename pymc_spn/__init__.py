@@ -26,19 +26,33 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.structures.regions import complete_tree as complete_tree
     from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
+    from pymc_spn.dags.dag import CPDAG as CPDAG
+    from pymc_spn.dags.dag import DAG as DAG
+    from pymc_spn.dags.local_scores import LocalScores as LocalScores
+    from pymc_spn.dags.scores import BDeu as BDeu
+    from pymc_spn.dags.scores import BGe as BGe
+    from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
+    from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
 __version__ = metadata.version("pymc-spn")
 
 _PUBLIC = {
+    "BDeu": "dags.scores",
+    "BGe": "dags.scores",
     "Bernoulli": "circuits.leaves.families",
     "BottomUpSPNStep": "circuits.step_methods",
+    "CPDAG": "dags.dag",
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
     "Column": "tables",
+    "DAG": "dags.dag",
+    "EdgeLogOdds": "dags.structure_prior",
+    "EdgePenalty": "dags.structure_prior",
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
+    "LocalScores": "dags.local_scores",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
