@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
+    from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
     from pymc_spn.dags.scores import BDeu as BDeu
     from pymc_spn.dags.scores import BGe as BGe
     from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
@@ -53,6 +54,7 @@ _PUBLIC = {
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
     "LocalScores": "dags.local_scores",
+    "OrderSPN": "dags.order_spn",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba import njit
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_exp, fast_log
@@ -13,44 +14,139 @@ HEADROOM = 600.0  # the largest score is worth exp(HEADROOM), so that 2^26 of th
 _BLOCK = 12  # 2^12 doubles fit the first-level cache
 
 
+# Reductions over a table vectorise only if they may be regrouped; there is no NaN in one.
+_reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "nnan", "contract"})
+
+
+@_reduction
+def largest(a):
+    """Largest entry, -inf if all are."""
+    top = -math.inf
+    for x in a:
+        top = max(top, x)
+    return top
+
+
+@_reduction
+def fold(p, q):
+    """Add q to p; the sum of q is returned."""
+    total = 0.0
+    for m in range(p.size):
+        total += q[m]
+        p[m] += q[m]
+    return total
+
+
+@kernel
+def _lowest_bits(a, start, stop):
+    """Subset sums over the three lowest bits, eight entries at a time."""
+    for m in range(start, stop, 8):
+        a0, a1, a2, a3 = a[m], a[m + 1], a[m + 2], a[m + 3]
+        a4, a5, a6, a7 = a[m + 4], a[m + 5], a[m + 6], a[m + 7]
+        a1 += a0
+        a3 += a2
+        a5 += a4
+        a7 += a6
+        a2 += a0
+        a3 += a1
+        a6 += a4
+        a7 += a5
+        a[m + 1], a[m + 2], a[m + 3] = a1, a2, a3
+        a[m + 4], a[m + 5], a[m + 6], a[m + 7] = a4 + a0, a5 + a1, a6 + a2, a7 + a3
+
+
+@kernel
+def _lowest_bits_up(a, start, stop):
+    """Superset sums over the three lowest bits."""
+    for m in range(start, stop, 8):
+        a0, a1, a2, a3 = a[m], a[m + 1], a[m + 2], a[m + 3]
+        a4, a5, a6, a7 = a[m + 4], a[m + 5], a[m + 6], a[m + 7]
+        a0 += a1
+        a2 += a3
+        a4 += a5
+        a6 += a7
+        a0 += a2
+        a1 += a3
+        a4 += a6
+        a5 += a7
+        a[m], a[m + 1], a[m + 2], a[m + 3] = a0 + a4, a1 + a5, a2 + a6, a3 + a7
+        a[m + 4], a[m + 5], a[m + 6] = a4, a5, a6
+
+
+@kernel
+def _two_bits(p, q, r, s):
+    """Subset sums over two bits: the four quarters of a block."""
+    for m in range(p.size):
+        lower = p[m] + q[m]
+        s[m] += r[m] + lower
+        r[m] += p[m]
+        q[m] = lower
+
+
+@kernel
+def _two_bits_up(p, q, r, s):
+    """Superset sums over two bits."""
+    for m in range(p.size):
+        upper = r[m] + s[m]
+        p[m] += q[m] + upper
+        q[m] += s[m]
+        r[m] = upper
+
+
+@kernel
+def _one_bit(p, q):
+    for m in range(p.size):
+        q[m] += p[m]
+
+
+@kernel
+def _higher_bits(a, half, upward):
+    """Sums over the bits from `half` (a power of two) to the size of the array."""
+    while 4 * half <= a.size:
+        for low in range(0, a.size, 4 * half):
+            p = a[low : low + half]
+            q = a[low + half : low + 2 * half]
+            r = a[low + 2 * half : low + 3 * half]
+            s = a[low + 3 * half : low + 4 * half]
+            if upward:
+                _two_bits_up(p, q, r, s)
+            else:
+                _two_bits(p, q, r, s)
+        half *= 4
+    if 2 * half <= a.size:
+        for low in range(0, a.size, 2 * half):
+            if upward:
+                _one_bit(a[low + half : low + 2 * half], a[low : low + half])
+            else:
+                _one_bit(a[low : low + half], a[low + half : low + 2 * half])
+
+
+@kernel
+def _sums(a, upward):
+    if a.size < 8:
+        _higher_bits(a, 1, upward)
+        return
+    block = min(a.size, 1 << _BLOCK)
+    for start in range(0, a.size, block):
+        part = a[start : start + block]
+        if upward:
+            _lowest_bits_up(part, 0, block)
+        else:
+            _lowest_bits(part, 0, block)
+        _higher_bits(part, 8, upward)
+    _higher_bits(a, block, upward)
+
+
 @kernel
 def subset_sums(a):
     """In place: entry m becomes the sum over all subsets of m. Blocked, so that small bits stay in the cache."""
-    n = a.size
-    block = min(n, 1 << _BLOCK)
-    for start in range(0, n, block):
-        half = 1
-        while half < block:
-            for low in range(start, start + block, 2 * half):
-                for m in range(low, low + half):
-                    a[m + half] += a[m]
-            half *= 2
-    half = block
-    while half < n:
-        for low in range(0, n, 2 * half):
-            for m in range(low, low + half):
-                a[m + half] += a[m]
-        half *= 2
+    _sums(a, False)
 
 
 @kernel
 def superset_sums(a):
     """In place: entry m becomes the sum over all supersets of m."""
-    n = a.size
-    block = min(n, 1 << _BLOCK)
-    for start in range(0, n, block):
-        half = 1
-        while half < block:
-            for low in range(start, start + block, 2 * half):
-                for m in range(low, low + half):
-                    a[m] += a[m + half]
-            half *= 2
-    half = block
-    while half < n:
-        for low in range(0, n, 2 * half):
-            for m in range(low, low + half):
-                a[m] += a[m + half]
-        half *= 2
+    _sums(a, True)
 
 
 @kernel
@@ -106,9 +202,7 @@ def fits_linear(log_scores):
 @kernel
 def _offset_subset_sums(log_scores, out):
     """Sums over subsets of exp(score - offset) in `out`; returns the offset, -inf if every score is -inf."""
-    top = -math.inf
-    for x in log_scores:
-        top = max(top, x)
+    top = largest(log_scores)
     if top == -math.inf:
         out[:] = 0.0
         return top
@@ -171,3 +265,11 @@ def add_by_bits(terms, out):
     for m in range(1, out.size):
         running[m] = running[m & (m - 1)] + terms[lowest_bit(m)]
         out[m] += running[m]
+
+
+@kernel
+def keep_sets(present, absent, table):
+    """Rule out the subsets that lack a member of `present` or hold one of `absent` (bits of the index)."""
+    for m in range(table.size):
+        if m & present != present or m & absent:
+            table[m] = -math.inf
