@@ -10,6 +10,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
+from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.distributions import SPN as SPN
@@ -28,10 +29,15 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
+    from pymc_spn.dags.distributions import DagOrder as DagOrder
+    from pymc_spn.dags.distributions import DagPartition as DagPartition
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
+    from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
     from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
     from pymc_spn.dags.scores import BDeu as BDeu
     from pymc_spn.dags.scores import BGe as BGe
+    from pymc_spn.dags.step_methods import DagOrderStep as DagOrderStep
+    from pymc_spn.dags.step_methods import DagPartitionStep as DagPartitionStep
     from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
     from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
     from pymc_spn.tables import Column as Column
@@ -49,6 +55,11 @@ _PUBLIC = {
     "Circuit": "circuits.structures.circuit",
     "Column": "tables",
     "DAG": "dags.dag",
+    "DagDraws": "dags.mcmc_posterior",
+    "DagOrder": "dags.distributions",
+    "DagOrderStep": "dags.step_methods",
+    "DagPartition": "dags.distributions",
+    "DagPartitionStep": "dags.step_methods",
     "EdgeLogOdds": "dags.structure_prior",
     "EdgePenalty": "dags.structure_prior",
     "Exponential": "circuits.leaves.families",
