@@ -4,6 +4,7 @@ from functools import cache
 from itertools import permutations, product
 
 import numpy as np
+import pandas as pd
 from scipy.special import gammaln, logsumexp
 
 
@@ -190,3 +191,16 @@ class Pairs:
                     b[parents, i] = np.linalg.solve(block, matrices[i][parents, i]) if parents.size else []
                 total += p * np.linalg.inv(np.eye(self.d) - b)
         return total
+
+
+def table(d, n=40, seed=1):
+    """Correlated Gaussian columns a, b, ..."""
+    rng = np.random.default_rng(seed)
+    mix = np.eye(d) + np.triu(rng.normal(size=(d, d)) * (rng.random((d, d)) < 0.6), 1)
+    return pd.DataFrame(rng.normal(size=(n, d)) @ mix, columns=list("abcdef")[:d])
+
+
+def score_function(df):
+    """BGe with the fair prior, for the functions above."""
+    d = df.shape[1]
+    return lambda i, parents: bge(df, i, parents) + fair(d, len(parents))

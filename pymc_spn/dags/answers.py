@@ -10,6 +10,9 @@ from pymc_spn.dags.constraints import edge_list
 if TYPE_CHECKING:
     import xarray as xr
 
+Edges = Iterable[tuple[str, str]]
+Given = Mapping[str, Edges]
+Seed = int | np.random.Generator | None
 Evidence = tuple[tuple[int, ...], tuple[int, ...]]  # by child: parents present, parents absent, as bits
 
 

@@ -11,8 +11,7 @@ from pymc_spn.dags.local_scores import LocalScores
 
 def coverage(post: Any, n: int, random_seed: Any, sweeps: int) -> tuple[float, float]:
     """Share of independent Gibbs orders inside the support, and its standard error."""
-    if any(any(masks) for masks in post.evidence):
-        raise ValueError("coverage is that of the posterior as built; ask it before conditioning")
+    post._refuse_evidence("coverage")
     rng = np.random.default_rng(random_seed)
     inside = int(post._holds(gibbs_orders(post.scores, n, rng, sweeps)).sum())
     smoothed = (inside + 0.5) / (n + 1) if inside in (0, n) else inside / n

@@ -37,7 +37,8 @@ def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
         part[:] = post._leaf_tables.log_scores(i)
         draw_kernels.subset_maxima(part)
     weights = np.empty(lattice.n_edges)
-    lattice_kernels.gather(scores.offsets, flat, lattice.variable, post._lattice_passes.index, weights)
+    ones = np.ones(scores.d)
+    lattice_kernels.gather(scores.offsets, flat, ones, lattice.variable, post._lattice_passes.index, weights)
     order = np.empty(scores.d, np.int64)
     log_weight = lattice_kernels.best_chain(
         lattice.masks, lattice.ptr, lattice.source, lattice.variable, weights, order

@@ -171,10 +171,10 @@ def log_linear_extensions(parents, max_ideals):
                 if keys[place] == 0:
                     keys[place] = larger
                     n += 1
+                    if seen + n > max_ideals:
+                        return np.nan
                 values[place] += counts[s]
         seen += n
-        if seen > max_ideals:
-            return np.nan
         if n == 0:
             return -np.inf
         sets = np.empty(n, np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.graph_kernels import find_slot
-from pymc_spn.dags.zeta_kernels import log_add
+from pymc_spn.dags.zeta_kernels import TINY, log_add
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -116,18 +116,18 @@ def edge_indices(masks, ptr, source, variable, lookup, out):
 
 
 @kernel
-def gather(offsets, tables, variable, index, out):
-    """Entry of a flat table for every edge."""
+def gather(offsets, tables, factors, variable, index, out):
+    """Entry of a flat table for every edge, times a factor by variable."""
     for e in range(variable.size):
-        out[e] = tables[offsets[variable[e]] + index[e]]
+        out[e] = tables[offsets[variable[e]] + index[e]] * factors[variable[e]]
 
 
 @kernel
-def gather_one(i, table, variable, index, out):
-    """Entry of one variable's table for each of its edges; other edges stay."""
+def gather_one(i, table, factor, variable, index, out):
+    """Entry of one variable's table, times a factor, for each of its edges; other edges stay."""
     for e in range(variable.size):
         if variable[e] == i:
-            out[e] = table[index[e]]
+            out[e] = table[index[e]] * factor
 
 
 @kernel
@@ -139,6 +139,63 @@ def forward(ptr, source, weights, out):
         for e in range(ptr[t], ptr[t + 1]):
             total += out[source[e]] * weights[e]
         out[t] = total
+
+
+@kernel
+def completions(ptr, source, weights, out):
+    """Sum over the chains from each prefix to the last, linear."""
+    n = out.size
+    out[:] = 0.0
+    out[n - 1] = 1.0
+    for back in range(n):
+        t = n - 1 - back
+        for e in range(ptr[t], ptr[t + 1]):
+            out[source[e]] += out[t] * weights[e]
+
+
+@kernel
+def nothing_lost(sums, rest, total):
+    """Whether linear sums to and from all prefixes are exact to rounding although some may have underflowed.
+
+    What is lost at a prefix whose sum underflowed is at most the smallest number times the sum of its completions, and
+    the other way round.
+    """
+    if not (total > TINY and total < math.inf):
+        return False
+    lost = 0.0
+    for t in range(sums.size):
+        if sums[t] < TINY:
+            lost += rest[t]
+        if rest[t] < TINY:
+            lost += sums[t]
+    return lost * TINY <= 1e-14 * total
+
+
+@kernel
+def greedy_factors(lookup, offsets, sums, must_precede, out):
+    """Inverse scaled sums along an order that takes next the variable that loses least against all its candidates.
+
+    Parameters
+    ----------
+    lookup, offsets, must_precede : arrays of `LocalScores`
+    sums : (offsets[-1],) float64
+        Scaled so that each variable's last is 1.
+    out : (d,) float64
+        Out.
+    """
+    d = out.size
+    placed = 0
+    for _ in range(d):
+        best = -1.0
+        chosen = -1
+        for i in range(d):
+            if not (placed >> i) & 1 and must_precede[i] & ~placed == 0:
+                value = sums[offsets[i] + subset_index(lookup, i, placed)]
+                if value > best:
+                    best = value
+                    chosen = i
+        out[chosen] = 1.0 / max(best, 1e-250)
+        placed |= 1 << chosen
 
 
 @kernel

@@ -13,7 +13,8 @@ from pymc_spn.dags.prefix_lattice import PrefixLattice
 
 SWEEPS = 64  # of d relocations from a random start to an order that counts as a draw
 _REFERENCE_STARTS = 32
-_OUTSIDERS = 200  # Gibbs orders that are looked at in each round of refinement
+_OUTSIDERS = 100  # Gibbs orders that are looked at in each round of refinement
+_SHORT = 32  # sweeps behind orders that only guide the search
 
 
 def gibbs_orders(scores: LocalScores, n: int, rng: np.random.Generator, sweeps: int = SWEEPS) -> np.ndarray:
@@ -62,7 +63,7 @@ def search(
     prefixes are ranked by their posterior probability, and the best kept.
     """
     scores = tables.scores
-    starts = gibbs_orders(scores, _REFERENCE_STARTS, rng)
+    starts = gibbs_orders(scores, _REFERENCE_STARTS, rng, _SHORT)
     weights = order_log_weights(scores, starts)
     if not np.isfinite(weights.max()):
         raise ValueError("scores: no order was found in which every variable has a possible parent set")
@@ -76,7 +77,7 @@ def search(
         passes = passes_of(scores, lattice, tables)
         if round_number < refine:
             known = _remembered(lattice, passes)
-            orders = gibbs_orders(scores, _OUTSIDERS, rng)
+            orders = gibbs_orders(scores, _OUTSIDERS, rng, _SHORT)
             extra.append(prefixes_of(orders[~lattice.holds(orders)]))
     if lattice.n_prefixes > max_prefixes:
         best = np.argsort(-passes.prefix, kind="stable")[: max_prefixes - 2]  # the empty set and the whole are added

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import zeta_kernels
+from pymc_spn.dags import lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
 
-TWO_THREADS_FROM = 1 << 20  # table entries
+TWO_THREADS_FROM = 1 << 19  # table entries
 _KEPT = 64  # masked tables that are remembered
 
 
@@ -32,16 +32,17 @@ class BaseTables:
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
 
     @cached_property
-    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores = self.scores
         sums, log_scale = np.empty(scores.log_scores.size), np.empty(scores.d)
+        sound = np.empty(scores.d, bool)
 
         def work(i: int) -> None:
             part = slice(scores.offsets[i], scores.offsets[i + 1])
-            log_scale[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], sums[part])
+            log_scale[i], sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], sums[part])
 
         on_two_threads(work, scores.d, scores.log_scores.size)
-        return sums, log_scale
+        return sums, log_scale, sound
 
     @property
     def sums(self) -> np.ndarray:
@@ -52,6 +53,19 @@ class BaseTables:
     def log_scale(self) -> np.ndarray:
         """(d,) log of each variable's largest sum."""
         return self._scaled[1]
+
+    @property
+    def sound(self) -> np.ndarray:
+        """(d,) whether each variable's linear sums lost nothing."""
+        return self._scaled[2]
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """(d,) by which the scaled sums are multiplied, so that a good order has weight one."""
+        scores = self.scores
+        out = np.empty(scores.d)
+        lattice_kernels.greedy_factors(scores.lookup, scores.offsets, self.sums, scores.must_precede, out)
+        return out
 
     def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
         """Tables of variable i given parents that are present or absent (bits); the last few are remembered."""
@@ -75,11 +89,14 @@ class MaskedLeaf:
         Linear sums over subsets, scaled to end in 1.
     log_scale : float
         -inf if no set is left.
+    sound : bool
+        Whether the linear sums lost nothing.
     """
 
     log_scores: np.ndarray
     sums: np.ndarray
     log_scale: float
+    sound: bool
 
     @classmethod
     def of(cls, scores: LocalScores, i: int, present: int, absent: int) -> "MaskedLeaf":
@@ -92,7 +109,7 @@ class MaskedLeaf:
         else:
             zeta_kernels.keep_sets(must, scores.index_of_parents(i, absent & known), table)
         sums = np.empty(table.size)
-        return cls(table, sums, zeta_kernels.linear_subset_sums(table, sums))
+        return cls(table, sums, *zeta_kernels.linear_subset_sums(table, sums))
 
     @cached_property
     def log_sums(self) -> np.ndarray:
@@ -127,6 +144,17 @@ class LeafTables:
         for i, leaf in self.leaves.items():
             out[i] = leaf.log_scale
         return out
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether linear sums are exact to rounding for every variable."""
+        own = [leaf.sound for leaf in self.leaves.values()]
+        return all(own) and all(ok for i, ok in enumerate(self.base.sound) if i not in self.leaves)
+
+    @property
+    def log_unit(self) -> float:
+        """Log of what a scaled total of one stands for."""
+        return float(self.log_scale.sum() - np.log(self.base.factors).sum())
 
     @property
     def possible(self) -> bool:

@@ -1,6 +1,6 @@
 """Posterior over orders and graphs as a tractable object: built once, asked often."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pymc_spn.dags.answers import (
+    Edges,
     Evidence,
+    Given,
+    Seed,
     clashes,
     count,
     in_words,
@@ -19,6 +22,7 @@ from pymc_spn.dags.answers import (
 )
 from pymc_spn.dags.dag import DAG
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.sampled_queries import SampledQueries
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,10 +30,6 @@ if TYPE_CHECKING:
     from pymc_spn.dags.leaf_tables import BaseTables
     from pymc_spn.dags.passes import FullPasses, LatticePasses
     from pymc_spn.dags.prefix_lattice import PrefixLattice
-
-Edges = Iterable[tuple[str, str]]
-Given = Mapping[str, Edges]
-Seed = int | np.random.Generator | None
 
 
 class MostProbable(NamedTuple):
@@ -40,7 +40,7 @@ class MostProbable(NamedTuple):
     log_probability: float
 
 
-class OrderSPN:
+class OrderSPN(SampledQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
@@ -168,45 +168,6 @@ class OrderSPN:
         words = f"OrderSPN({self.kind}: {self.scores.d} variables, {size}, log mass {self._log_total:.3f}"
         return words + (f", given {given})" if given else ")")
 
-    # ---- certificate
-
-    def coverage(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
-        """Share of the whole posterior that the support holds, estimated by Gibbs orders drawn apart from it.
-
-        Parameters
-        ----------
-        orders : int
-            Each is the end of a relocation Gibbs chain of its own.
-        random_seed : int, Generator or None
-        sweeps : int
-            Sweeps of d relocations in each chain; too few leave the estimate low.
-
-        Returns
-        -------
-        DataArray
-            Scalar with ``mcse``, the binomial standard error (of the half-count estimate where none or all fell inside,
-            so that it is never zero).
-        """
-        from pymc_spn.dags.certificates import coverage
-
-        share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps))
-        return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps)
-
-    def estimate_log_evidence(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
-        """Log evidence of the data: `log_mass` less the log of `coverage`, with the standard error in nats.
-
-        Raises
-        ------
-        ValueError
-            If no order fell inside: the lattice is then too small to estimate it.
-        """
-        share = self.coverage(orders, random_seed, sweeps)
-        if float(share) == 0.0:
-            raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
-        value = self._log_total - np.log(float(share))
-        mcse = share.attrs["mcse"] / float(share)
-        return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share))
-
     # ---- edges and parent sets
 
     def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
@@ -305,25 +266,6 @@ class OrderSPN:
         names = tuple(self.names[i] for i in order)
         return MostProbable(DAG(self.names, graph), names, float(log_weight - asked._log_total))
 
-    # ---- draws
-
-    def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
-        """Independent draws from the posterior.
-
-        Returns
-        -------
-        DataArray
-            (draw, parent, child) bool, with the coordinate ``position`` (draw, child): the place of each variable in
-            the draw's order, from 0.
-        """
-        from pymc_spn.dags.drawing import draw
-
-        asked = self._given(given)
-        orders, graphs = draw(asked, count("draws", draws), np.random.default_rng(random_seed))
-        coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
-        answer = asked._answer("graph", graphs, coords)
-        return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
-
     # ---- causal effects
 
     def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
@@ -337,16 +279,6 @@ class OrderSPN:
         return asked._answer(
             "causal_effect", mean_effects(asked, max_gigabytes), {"cause": self.names, "effect": self.names}
         )
-
-    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
-        """Posterior draws of all total causal effects, (draw, cause, effect): graph, then coefficients given it."""
-        from pymc_spn.dags.causal_effects import draw_effects
-
-        asked = self._given(given)
-        rng = np.random.default_rng(random_seed)
-        values = draw_effects(asked, count("draws", draws), rng)
-        coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
-        return asked._answer("causal_effect", values, coords)
 
     # ---- files
 

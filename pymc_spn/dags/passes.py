@@ -12,8 +12,6 @@ from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
 from pymc_spn.dags.leaf_tables import LeafTables, on_two_threads
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
-LOWEST = np.exp(-600.0)  # smallest scaled total for which what underflows is below rounding
-
 
 class LatticePasses:
     """Passes over an explicit lattice.
@@ -38,13 +36,14 @@ class LatticePasses:
         lattice, tables = self.lattice, self.tables
         if self.base is None:
             out = np.empty(lattice.n_edges)
-            lattice_kernels.gather(tables.scores.offsets, tables.flat_sums(), lattice.variable, self.index, out)
+            arguments = tables.scores.offsets, tables.flat_sums(), tables.base.factors
+            lattice_kernels.gather(*arguments, lattice.variable, self.index, out)
             return out
         if not tables.leaves:
             return self.base
         out = self.base.copy()
         for i, leaf in tables.leaves.items():
-            lattice_kernels.gather_one(i, leaf.sums, lattice.variable, self.index, out)
+            lattice_kernels.gather_one(i, leaf.sums, tables.base.factors[i], lattice.variable, self.index, out)
         return out
 
     @cached_property
@@ -52,16 +51,21 @@ class LatticePasses:
         """(e,) log weights, not scaled."""
         out = np.empty(self.lattice.n_edges)
         flat = self.tables.flat_log_sums()
-        lattice_kernels.gather(self.tables.scores.offsets, flat, self.lattice.variable, self.index, out)
+        ones = np.ones(self.tables.scores.d)
+        lattice_kernels.gather(self.tables.scores.offsets, flat, ones, self.lattice.variable, self.index, out)
         return out
 
     @cached_property
     def _sums(self) -> tuple[np.ndarray, bool]:
-        out = np.empty(self.lattice.n_prefixes)
-        lattice_kernels.forward(self.lattice.ptr, self.lattice.source, self.weights, out)
-        if out[-1] >= LOWEST:
-            return out, True
-        lattice_kernels.log_forward(self.lattice.ptr, self.lattice.source, self.log_weights, out)
+        lattice = self.lattice
+        out = np.empty(lattice.n_prefixes)
+        if self.tables.sound:
+            rest = np.empty(lattice.n_prefixes)
+            lattice_kernels.forward(lattice.ptr, lattice.source, self.weights, out)
+            lattice_kernels.completions(lattice.ptr, lattice.source, self.weights, rest)
+            if lattice_kernels.nothing_lost(out, rest, out[-1]):
+                return out, True
+        lattice_kernels.log_forward(lattice.ptr, lattice.source, self.log_weights, out)
         return out, False
 
     @property
@@ -75,7 +79,7 @@ class LatticePasses:
         if not self.tables.possible:
             return -np.inf
         sums, linear = self._sums
-        return float(np.log(sums[-1]) + self.tables.log_scale.sum()) if linear else float(sums[-1])
+        return float(np.log(sums[-1]) + self.tables.log_unit) if linear else float(sums[-1])
 
     @cached_property
     def from_source(self) -> np.ndarray:
@@ -113,7 +117,8 @@ class LatticePasses:
             total = before[-1]
             # a scaled weight of variable i lacks log_scale[i]
             held = self.lattice.masks[:, None] >> np.arange(self.lattice.d) & 1 if linear else None
-            scale = 0.0 if held is None else (1 - held) @ self.tables.log_scale
+            units = self.tables.log_scale - np.log(self.tables.base.factors)
+            scale = 0.0 if held is None else (1 - held) @ units
             return np.log(self.prefix) + total - before + scale
 
     @cached_property
@@ -135,7 +140,7 @@ class LatticePasses:
         logs = self.tables.log_scores(i)
         if self.linear:
             zeta_kernels.superset_sums(part)
-            return part * np.exp(logs - self.tables.log_scale[i])
+            return part * np.exp(logs - self.tables.log_scale[i] + np.log(self.tables.base.factors[i]))
         zeta_kernels.log_superset_sums(part)
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(logs), 0.0, np.exp(part + logs))
@@ -167,39 +172,43 @@ class FullPasses:
     @cached_property
     def _prefixes(self) -> np.ndarray:
         out = np.empty(1 << self.d)
+        factors = self.tables.base.factors
         if self.unrestricted:
-            subset_kernels.forward(self._weights, out)
+            subset_kernels.forward(self._weights, factors, out)
         else:
             scores = self.tables.scores
-            subset_kernels.forward_restricted(scores.lookup, scores.offsets, self._weights, out)
+            subset_kernels.forward_restricted(scores.lookup, scores.offsets, self._weights, factors, out)
         return out
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing of weight underflowed."""
-        return bool(self._prefixes[-1] >= LOWEST)
-
-    @property
-    def log_total(self) -> float:
-        """Log of the summed weight of all orders."""
-        return float(np.log(self._prefixes[-1]) + self.tables.log_scale.sum())
 
     @cached_property
     def _completions(self) -> np.ndarray:
         out = np.empty(1 << self.d)
-        total = self._prefixes[-1]
+        factors = self.tables.base.factors
         if self.unrestricted:
-            subset_kernels.backward(self._weights, total, out)
+            subset_kernels.backward(self._weights, factors, out)
         else:
             scores = self.tables.scores
-            subset_kernels.backward_restricted(scores.lookup, scores.offsets, self._weights, total, out)
+            subset_kernels.backward_restricted(scores.lookup, scores.offsets, self._weights, factors, out)
         return out
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether linear sums lost nothing."""
+        if not self.tables.sound:
+            return False
+        return bool(lattice_kernels.nothing_lost(self._prefixes, self._completions, self._prefixes[-1]))
+
+    @property
+    def log_total(self) -> float:
+        """Log of the summed weight of all orders."""
+        return float(np.log(self._prefixes[-1]) + self.tables.log_unit)
 
     def parent_sets(self, i: int) -> np.ndarray:
         """(2^k,) posterior of one variable's parent sets."""
-        scores = self.tables.scores
+        scores, tables = self.tables.scores, self.tables
         out = np.empty(1 << scores.n_candidates[i])
-        arguments = self._prefixes, self._completions, self.tables.log_scores(i), self.tables.log_scale[i], out
+        log_unit = np.log(self._prefixes[-1]) + tables.log_scale[i] - np.log(tables.base.factors[i])
+        arguments = self._prefixes, self._completions, tables.log_scores(i), log_unit, out
         if self.unrestricted:
             subset_kernels.parent_set_posterior(i, *arguments)
         else:

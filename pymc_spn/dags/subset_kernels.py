@@ -16,13 +16,15 @@ _BITS = 6  # prefixes that differ only in the lowest bits are worked on together
 
 
 @kernel
-def forward(weights, out):
+def forward(weights, factors, out):
     """Sum over the orders of each prefix; every variable has all others as candidates.
 
     Parameters
     ----------
     weights : (d, 2^(d-1)) float64
         Scaled sums over parent sets inside a prefix, indexed by the prefix without the variable.
+    factors : (d,) float64
+        Multiply the weights of each variable.
     out : (2^d,) float64
         Out; entry 0 is 1.
 
@@ -42,34 +44,34 @@ def forward(weights, out):
                 source = high ^ bit
                 index = (source & (bit - 1)) | ((source >> (i + 1)) << i)
                 row = weights[i]
+                factor = factors[i]
                 for s in range(size):
-                    out[high + s] += out[source + s] * row[index + s]
+                    out[high + s] += factor * out[source + s] * row[index + s]
         for s in range(1, size):
             total = out[high + s]
             for i in range(low):
                 if (s >> i) & 1:
                     source = high + s - (1 << i)
-                    total += out[source] * weights[i, (source & ((1 << i) - 1)) | ((source >> (i + 1)) << i)]
+                    index = (source & ((1 << i) - 1)) | ((source >> (i + 1)) << i)
+                    total += factors[i] * out[source] * weights[i, index]
             out[high + s] = total
 
 
 @kernel
-def backward(weights, total, out):
-    """Sum over the ways to complete each prefix, divided by the sum over all orders.
+def backward(weights, factors, out):
+    """Sum over the ways to complete each prefix.
 
     Parameters
     ----------
-    weights : (d, 2^(d-1)) float64
-    total : float
-        Last entry of `forward`.
+    weights, factors : (d, 2^(d-1)), (d,) float64
     out : (2^d,) float64
-        Out; the last entry is 1 / total.
+        Out; the last entry is 1.
     """
     d = weights.shape[0]
     low = min(_BITS, d)
     size = 1 << low
     out[:] = 0.0
-    out[out.size - 1] = 1.0 / total
+    out[out.size - 1] = 1.0
     for block in range(out.size // size):
         high = out.size - size * (block + 1)
         for i in range(low, d):
@@ -77,20 +79,22 @@ def backward(weights, total, out):
             if not high & bit:
                 index = (high & (bit - 1)) | ((high >> (i + 1)) << i)
                 row = weights[i]
+                factor = factors[i]
                 for s in range(size):
-                    out[high + s] += out[high + bit + s] * row[index + s]
+                    out[high + s] += factor * out[high + bit + s] * row[index + s]
         for back in range(size):
             s = size - 1 - back
             value = out[high + s]
             here = high + s
             for i in range(low):
                 if not (s >> i) & 1:
-                    value += out[here + (1 << i)] * weights[i, (here & ((1 << i) - 1)) | ((here >> (i + 1)) << i)]
+                    index = (here & ((1 << i) - 1)) | ((here >> (i + 1)) << i)
+                    value += factors[i] * out[here + (1 << i)] * weights[i, index]
             out[here] = value
 
 
 @kernel
-def parent_set_posterior(i, prefixes, completions, log_scores, log_scale, out):
+def parent_set_posterior(i, prefixes, completions, log_scores, log_unit, out):
     """Posterior of all parent sets of one variable.
 
     Parameters
@@ -99,8 +103,8 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_scale, out):
     prefixes, completions : (2^d,) float64
         From `forward` and `backward`.
     log_scores : (2^(d-1),) float64
-    log_scale : float
-        Log of the sum of exp(score) over all parent sets.
+    log_unit : float
+        Log of what one unit of `prefixes` times `completions` stands for, without the variable's own score.
     out : (2^(d-1),) float64
         Out: probabilities.
     """
@@ -111,8 +115,8 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_scale, out):
             out[start + s] = prefixes[prefix + s] * completions[prefix + bit + s]
     superset_sums(out)
     for m in range(out.size):
-        x = log_scores[m] - log_scale
-        out[m] *= fast_exp(x) if x > -708.0 else 0.0
+        x = log_scores[m] - log_unit
+        out[m] = out[m] * fast_exp(x) if x > -708.0 else 0.0
 
 
 @kernel
@@ -136,14 +140,14 @@ def inclusion(probabilities, scratch, out):
 
 
 @kernel
-def forward_restricted(lookup, offsets, weights, out):
+def forward_restricted(lookup, offsets, weights, factors, out):
     """As `forward`, where variables have few candidates.
 
     Parameters
     ----------
     lookup : (d, n_bytes, 256) int32
     offsets : (d + 1,) int64
-    weights : (offsets[-1],) float64
+    weights, factors : (offsets[-1],), (d,) float64
     out : (2^d,) float64
         Out.
     """
@@ -154,27 +158,27 @@ def forward_restricted(lookup, offsets, weights, out):
         for i in range(d):
             if (s >> i) & 1:
                 source = s ^ (1 << i)
-                total += out[source] * weights[offsets[i] + subset_index(lookup, i, source)]
+                total += factors[i] * out[source] * weights[offsets[i] + subset_index(lookup, i, source)]
         out[s] = total
 
 
 @kernel
-def backward_restricted(lookup, offsets, weights, total, out):
+def backward_restricted(lookup, offsets, weights, factors, out):
     """As `backward`, where variables have few candidates."""
     d = offsets.size - 1
     full = out.size - 1
-    out[full] = 1.0 / total
+    out[full] = 1.0
     for back in range(1, out.size):
         s = full - back
         value = 0.0
         for i in range(d):
             if not (s >> i) & 1:
-                value += out[s | (1 << i)] * weights[offsets[i] + subset_index(lookup, i, s)]
+                value += factors[i] * out[s | (1 << i)] * weights[offsets[i] + subset_index(lookup, i, s)]
         out[s] = value
 
 
 @kernel
-def parent_set_posterior_restricted(i, lookup, prefixes, completions, log_scores, log_scale, out):
+def parent_set_posterior_restricted(i, lookup, prefixes, completions, log_scores, log_unit, out):
     """As `parent_set_posterior`, where the variable has few candidates."""
     bit = 1 << i
     out[:] = 0.0
@@ -183,5 +187,5 @@ def parent_set_posterior_restricted(i, lookup, prefixes, completions, log_scores
             out[subset_index(lookup, i, s)] += prefixes[s] * completions[s | bit]
     superset_sums(out)
     for m in range(out.size):
-        x = log_scores[m] - log_scale
+        x = log_scores[m] - log_unit
         out[m] *= math.exp(x)

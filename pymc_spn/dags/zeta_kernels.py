@@ -10,6 +10,7 @@ from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import kernel
 
 LINEAR_RANGE = 1240.0  # nats between the largest score and the smallest that matters, for linear sums
+TINY = 1e-283  # below this a linear sum counts as lost
 HEADROOM = 600.0  # the largest score is worth exp(HEADROOM), so that 2^26 of them stay finite
 _BLOCK = 12  # 2^12 doubles fit the first-level cache
 
@@ -216,27 +217,31 @@ def _offset_subset_sums(log_scores, out):
 
 @kernel
 def linear_subset_sums(log_scores, out):
-    """Sums over subsets of exp(score), scaled to be 1 for the whole set; returns the log of the scale.
+    """Sums over subsets of exp(score), scaled to be 1 for the whole set.
 
     Parameters
     ----------
     log_scores : (2^k,) float64
     out : (2^k,) float64
-        Out: zero where a sum is more than 708 nats below that of the whole set.
+        Out.
 
     Returns
     -------
-    float
-        log of the sum over all sets; -inf if there is none with positive score.
+    log_scale : float
+        Log of the sum over all sets; -inf if there is none with positive score.
+    sound : bool
+        False if some sum is so far below that of the whole set (650 nats) that it is lost in linear space.
     """
     offset = _offset_subset_sums(log_scores, out)
     if offset == -math.inf:
-        return offset
+        return offset, True
     total = out[out.size - 1]
     scale = 1.0 / total
+    low = 0
     for m in range(out.size):
         out[m] *= scale
-    return math.log(total) + offset
+        low += 1 if out[m] < TINY and (out[m] > 0.0 or log_scores[m] > -math.inf) else 0
+    return math.log(total) + offset, low == 0
 
 
 @kernel
