@@ -276,7 +276,7 @@ def relocate(rng, parts, n_parts, v, base, lookup, offsets, log_sums, ranked, lo
 
 @kernel
 def exchange(rng, parts, n_parts, i, j, base, weight, lookup, offsets, log_sums, ranked, log_scores):
-    """Metropolis step: two variables of different blocks change places. Returns the log weight and if it was accepted."""
+    """Metropolis step: two variables of different blocks change places. Returns log weight and acceptance."""
     s = -1
     t = -1
     for b in range(n_parts):

@@ -67,14 +67,16 @@ class DagSchema:
 
 def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:
     """Schemas of the sampled graphs that a tree holds, by name."""
-    constants = idata.children.get("constant_data")
+    if "constant_data" not in idata.children:
+        return {}
+    constants = idata["constant_data"].dataset
     found: dict[str, DagSchema] = {}
-    for variable in () if constants is None else constants.data_vars:
+    for variable in constants.data_vars:
         name = str(variable).removesuffix(SCHEMA)
         if name == str(variable):
             continue
         try:
-            found[name] = DagSchema.from_vector(constants.dataset[variable].values)
+            found[name] = DagSchema.from_vector(constants[variable].values)
         except (ValueError, UnicodeDecodeError):
             continue  # of another family
     return found

@@ -1,6 +1,7 @@
 """PyMC step methods for `DagOrder` and `DagPartition`: they unpack the point, run a chain, and pack the point.
 
-This module is imported with the package, so it loads neither Numba nor kernels; chains are imported when a step is made.
+This module is imported with the package, so it loads neither Numba nor kernels; chains are imported when a step is
+made.
 """
 
 import time
@@ -25,7 +26,7 @@ class DagStepState(StepMethodState):
 class DagOrderStep(BlockedStep):
     """Relocation Gibbs over the order of one `DagOrder`, then a graph given the order.
 
-    ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random orders,
+    ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random states,
     whatever the initial point.
 
     Parameters

@@ -19,7 +19,7 @@ def rough_scores(d, spread=3.0, seed=0, **knowledge):
     rng = np.random.default_rng(seed)
     names = [f"v{i}" for i in range(d)]
     table = {}
-    for i, name in enumerate(names):
+    for name in names:
         others = [n for n in names if n != name]
         table[name] = {
             tuple(p for k, p in enumerate(others) if m >> k & 1): float(rng.normal() * spread)
