@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.distributions import DagOrder as DagOrder
     from pymc_spn.dags.distributions import DagPartition as DagPartition
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
+    from pymc_spn.dags.log_evidence import dag_log_evidence as dag_log_evidence
     from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
     from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
     from pymc_spn.dags.scores import BDeu as BDeu
@@ -73,6 +74,7 @@ _PUBLIC = {
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.regions",
+    "dag_log_evidence": "dags.log_evidence",
     "skewed_tree": "circuits.structures.regions",
     "unpack": "circuits.queries.record",
 }

@@ -220,7 +220,7 @@ class LocalScores:
                 if mask.bit_count() > most:
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
         _check_memory(constraints, limit, max_gigabytes)
-        scorer, score_name = choose_score(score, table, _intervened(interventions, table))
+        scorer, score_name = choose_score(score, table, intervened_cells(interventions, table))
         chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names)
         tables = _fill(scorer, constraints, chosen, by_size, by_edge)
         restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
@@ -336,7 +336,8 @@ def _check_table(table: Table) -> None:
         )
 
 
-def _intervened(mask: Any, table: Table) -> np.ndarray:
+def intervened_cells(mask: Any, table: Table) -> np.ndarray:
+    """(N, d) bool: cells that the experimenter set."""
     shape = table.values.shape
     if mask is None:
         return np.zeros(shape, bool)
