@@ -12,7 +12,7 @@ from pymc_spn.numerics.kernel_options import kernel
 
 
 @kernel
-def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place):
+def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place, base=0):
     """Redraw the place of the variable at position v of an order.
 
     Parameters
@@ -27,6 +27,8 @@ def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place):
         Places that break it have probability zero.
     log_place : (d,) float64
         Scratch space.
+    base : int
+        Variables, as bits, that stand before the order's; the order then holds d others.
     """
     d = order.size
     x = order[v]
@@ -34,7 +36,7 @@ def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place):
         order[p] = order[p + 1]
     # place p: x stands before order[p]; walking right, order[p] moves in front of x
     bit = 1 << x
-    before = 0
+    before = base
     total = 0.0
     top = -math.inf
     for p in range(d):
@@ -73,10 +75,10 @@ def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place):
 
 
 @kernel
-def sweep(rng, order, lookup, offsets, log_sums, must_precede, log_place):
+def sweep(rng, order, lookup, offsets, log_sums, must_precede, log_place, base=0):
     """d relocations at random positions."""
     for _ in range(order.size):
-        relocate(rng, order, rng.integers(0, order.size), lookup, offsets, log_sums, must_precede, log_place)
+        relocate(rng, order, rng.integers(0, order.size), lookup, offsets, log_sums, must_precede, log_place, base)
 
 
 @kernel

@@ -49,7 +49,7 @@ def positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
 
 
 @kernel
-def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents):
+def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base=0):
     """Parents of every variable given an order; returns the graph's log score.
 
     Parameters
@@ -61,8 +61,10 @@ def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ran
         Subset indices of each variable by descending score.
     parents : (d,) int64
         Out: as bits.
+    base : int
+        Variables, as bits, that stand before the order's.
     """
-    before = 0
+    before = base
     total = 0.0
     for i in order:
         start = offsets[i]

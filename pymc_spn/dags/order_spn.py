@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.leaf_tables import BaseTables
     from pymc_spn.dags.passes import FullPasses, LatticePasses
     from pymc_spn.dags.prefix_lattice import PrefixLattice
+    from pymc_spn.dags.regular_tree import RegularTree
 
 
 class MostProbable(NamedTuple):
@@ -53,7 +54,7 @@ class OrderSPN(SampledQueries):
     scores : LocalScores
     lattice : PrefixLattice or None
         The support; None for all orders.
-    kind : {"exact", "lattice"}
+    kind : {"exact", "lattice", "regular"}
     evidence : pair of tuples of int, optional
         By child: parents that are present, and absent, as bits.
     tables : BaseTables, optional
@@ -137,6 +138,54 @@ class OrderSPN(SampledQueries):
         rng = np.random.default_rng(random_seed)
         lattice = search(LeafTables(tables, none, none), size, count("refine", refine, 0), float(beam_factor), rng)
         return cls(scores, lattice, "lattice", None, tables)
+
+    @classmethod
+    def regular(
+        cls,
+        scores: LocalScores,
+        expansion_factors: Sequence[int],
+        oracle: str = "order_mcmc",
+        random_seed: Seed = None,
+        data: Any = None,
+        dibs: Mapping[str, Any] | None = None,
+    ) -> "OrderSPN":
+        """The paper's network: a tree in which every level halves the variables, with closed-form weights.
+
+        For comparison with the paper: a lattice of the same size holds more (`fit`, or ``tree.to_lattice()``).
+
+        Parameters
+        ----------
+        scores : LocalScores
+        expansion_factors : sequence of int
+            Splits of each sum, from the root down; ceil(log2 d) entries. A sum with fewer possible splits has them all.
+        oracle : {"order_mcmc", "partition_mcmc", "random", "dibs"}
+            Who proposes splits. Scopes of up to four variables are enumerated and their best splits kept, except by
+            "random". "dibs" needs the package ``dibs-lib``; it runs once, and deeper nodes are split by its orders
+            restricted to their scope, where the paper would run it again.
+        random_seed : int, Generator or None
+        data : DataFrame or array, optional
+            For "dibs": the rows that the scores were made from.
+        dibs : mapping, optional
+            For "dibs": ``n_particles`` (30) and ``steps`` (3000).
+
+        References
+        ----------
+        Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
+        """
+        from pymc_spn.dags.regular_growth import grow
+
+        rng = np.random.default_rng(random_seed)
+        tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs))
+        return cls(scores, tree.paths, "regular")
+
+    @property
+    def tree(self) -> "RegularTree":
+        """The tree behind `regular`: its sizes, number of orders, weights and other forms."""
+        from pymc_spn.dags.regular_tree import TreePaths
+
+        if not isinstance(self._lattice, TreePaths):
+            raise ValueError(f"only OrderSPN.regular has a tree; this one is of kind {self.kind!r}")
+        return self._lattice.tree
 
     # ---- what it is
 

@@ -26,8 +26,8 @@ class DagStepState(StepMethodState):
 class DagOrderStep(BlockedStep):
     """Relocation Gibbs over the order of one `DagOrder`, then a graph given the order.
 
-    ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random states,
-    whatever the initial point.
+    ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random
+    states, whatever the initial point.
 
     Parameters
     ----------

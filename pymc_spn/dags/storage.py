@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.scores import GaussianMoments
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         shared = all(np.array_equal(moments.matrices[0], m) for m in moments.matrices[1:])
         data["scale_matrices"] = (("matrix", "row", "column"), moments.matrices[:1] if shared else moments.matrices)
         data["n_rows"] = (("variable",), moments.n_rows)
-    if post._lattice is not None:
+    if isinstance(post._lattice, TreePaths):
+        tree = post._lattice.tree
+        data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
+    elif post._lattice is not None:
         data["prefixes"] = (("prefix",), post._lattice.masks)
     fields = {
         "format": FORMAT,
@@ -83,5 +87,7 @@ def from_file(path: str | PathLike[str]) -> OrderSPN:
         gaussian,
     )
     lattice = PrefixLattice.of_prefixes(len(names), data["prefixes"].values) if "prefixes" in data else None
+    if "splits" in data:
+        lattice = RegularTree.from_splits(names, data["splits"].values, data["ptr"].values).paths
     present, absent = (tuple(masks) for masks in fields["evidence"])
     return OrderSPN(scores, lattice, fields["kind"], (present, absent))
