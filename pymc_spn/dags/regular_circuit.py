@@ -15,8 +15,8 @@ class TreeCircuit:
     """A circuit over orders, or over orders and graphs, and its parameters.
 
     Column ``before_<name>`` holds the number of the set of variables that stand before a variable; the last level
-    stands for every set that the tree does not hold. Column ``parents_<name>`` holds the number of its parent set, a subset
-    index of `LocalScores`.
+    stands for every set that the tree does not hold. Column ``parents_<name>`` holds the number of its parent set, a
+    subset index of `LocalScores`.
 
     Parameters
     ----------
@@ -94,24 +94,24 @@ def tree_circuit(tree: RegularTree, scores: LocalScores, parents: bool, max_giga
     children: list[list[int]] = [[] for _ in range(first_leaf + n_leaves)]
     for t in sums:
         children[sum_number[t]] = product_number[tree.ptr[t] : tree.ptr[t + 1]].tolist()
-    for p in range(tree.n_products):
-        for t in (2 * p + 1, 2 * p + 2):
-            below = [sum_number[t]] if inner[t] else [leaf_number[t], *([leaf_number[t] + 1] if parents else [])]
-            children[product_number[p]] += [int(b) for b in below]
+    for part in range(1, tree.before.size):
+        leaves = [leaf_number[part], leaf_number[part] + 1][: 2 if parents else 1]
+        below = [sum_number[part]] if inner[part] else leaves
+        children[product_number[(part - 1) // 2]] += [int(b) for b in below]
     kind = np.full(len(children), LEAF)
     kind[sum_number[sums]], kind[product_number] = SUM, PRODUCT
     column, family = np.full(len(children), -1), np.full(len(children), -1)
     family[first_leaf:] = 0
     table = np.zeros((n_leaves, width))
     support: list[int | None] = []
-    for q, (i, before) in enumerate(distinct.tolist()):
+    for q, (leaf_variable, before) in enumerate(distinct.tolist()):
         at = q * (2 if parents else 1)
-        column[first_leaf + at] = i
+        column[first_leaf + at] = leaf_variable
         table[at, level_of[q]] = 1.0
         support.append(1 << int(level_of[q]))
         if parents:
-            column[first_leaf + at + 1] = d + i
-            chances = _parent_sets(scores, i, before)
+            column[first_leaf + at + 1] = d + leaf_variable
+            chances = _parent_sets(scores, leaf_variable, before)
             table[at + 1, : chances.size] = chances
             support.append(None)
     names = [f"before_{n}" for n in tree.names] + ([f"parents_{n}" for n in tree.names] if parents else [])
