@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.dags import lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
 
-TWO_THREADS_FROM = 1 << 19  # table entries
+TWO_THREADS_FROM = 1 << 20  # table entries
 _KEPT = 64  # masked tables that are remembered
 
 

@@ -1,0 +1,1 @@
+"""Drawings: matplotlib axes in, axes out."""
