@@ -1,8 +1,8 @@
 """Speed and mass of order posteriors: exact sums, queries, beams, certificates.
 
-Simulated data: Erdős-Rényi graphs of 2d expected edges, standard normal weights, noise variance 0.1, 100 rows. Times are CPU
-seconds of the process after compilation (two threads count double), medians of repeats; the pass that the exact posterior
-is compared with runs in the same loop.
+Simulated data: Erdős-Rényi graphs of 2d expected edges, standard normal weights, noise variance 0.1, 100 rows. Times
+are CPU seconds of the process after compilation (two threads count double), medians of repeats; the pass that the
+exact posterior is compared with runs in the same loop.
 
     python -m tests.benchmarks.dags_exact_and_lattice exact lattice large
 """
@@ -68,7 +68,8 @@ def exact_times(d, repeats):
     }
     for task in tasks.values():
         task()
-    return {name: np.array([seconds(task) for _ in range(repeats)]) for name, task in tasks.items()}
+    rounds = np.array([[seconds(task) for task in tasks.values()] for _ in range(repeats)])  # interleaved
+    return {name: rounds[:, k] for k, name in enumerate(tasks)}
 
 
 def exact(sizes, repeats):
@@ -185,8 +186,8 @@ def widest(seed=0):
     print("### Lattice, d = 64\n")
     error = beside.attrs["mcse"].max()
     print(
-        f"200,000 prefixes in {cpu['fit']:.1f} CPU s; coverage {float(found):.4f} ± {found.attrs['mcse']:.4f}; edges of "
-        f"the lattice against those of 1,000 Gibbs orders: mean difference {float(difference.mean()):.4f}, largest "
+        f"200,000 prefixes in {cpu['fit']:.1f} CPU s; coverage {float(found):.4f} ± {found.attrs['mcse']:.4f}; edges "
+        f"of the lattice against those of 1,000 Gibbs orders: mean difference {float(difference.mean()):.4f}, largest "
         f"{float(difference.max()):.2f}, where the standard error of the latter is at most {error:.3f}.\n"
     )
 
