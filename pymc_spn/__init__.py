@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
     from pymc_spn.dags.log_evidence import dag_log_evidence as dag_log_evidence
     from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
+    from pymc_spn.dags.mixed_score import ConditionalGaussian as ConditionalGaussian
     from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
     from pymc_spn.dags.scores import BDeu as BDeu
     from pymc_spn.dags.scores import BGe as BGe
@@ -55,6 +56,7 @@ _PUBLIC = {
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
     "Column": "tables",
+    "ConditionalGaussian": "dags.mixed_score",
     "DAG": "dags.dag",
     "DagDraws": "dags.mcmc_posterior",
     "DagOrder": "dags.distributions",

@@ -81,15 +81,16 @@ def posterior(score, d, precede=()):
     return total, np.exp(logs - total)
 
 
-def bge(data, child, parents, alpha_mu=1.0, alpha_w=None, t=None):
+def bge(data, child, parents, alpha_mu=1.0, alpha_w=None, t=None, centre=None):
     """BGe by dense determinants: Kuipers, Moffa and Heckerman (2014), equations 4 and 18 as a ratio."""
     data = np.asarray(data, float)
     n, d = data.shape
     alpha_w = d + alpha_mu + 1 if alpha_w is None else alpha_w
     t = alpha_mu * (alpha_w - d - 1) / (alpha_mu + 1) if t is None else t
-    centred = data - data.mean(axis=0)
+    mean = data.mean(axis=0)
+    shift = mean - (mean if centre is None else centre)
     prior = t * np.eye(d)
-    posterior_matrix = prior + centred.T @ centred
+    posterior_matrix = prior + (data - mean).T @ (data - mean) + n * alpha_mu / (n + alpha_mu) * np.outer(shift, shift)
 
     def of_set(members):
         members = sorted(members)

@@ -88,7 +88,8 @@ class BGe:
         if not isinstance(t, int | float | np.number):
             raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
         _warn_of_columns(table)
-        return BGeScorer(table.values, intervened, alpha_mu, alpha_w, float(t), table.names)
+        x = table.values
+        return BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
 
 
 @dataclass(frozen=True)
@@ -138,19 +139,22 @@ def choose_score(score: Any, table: Table, intervened: np.ndarray) -> tuple[Any,
     if score is None:
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
-    if isinstance(score, BGe | BDeu):
+    if hasattr(score, "scorer"):
         return score.scorer(table, intervened), score.name
     if callable(score):
         if intervened.any():
             raise ValueError("interventions cannot be handed to a callable score: leave the rows out inside it")
         return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__)
-    raise TypeError(f"score must be a BGe, a BDeu or a callable (child, parents) -> float, got {score!r}")
+    raise TypeError(
+        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {score!r}"
+    )
 
 
 def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
     kinds = {c.name: c.kind for c in table.columns if c.name in wrong}
     hint = (
-        "no closed form for mixed tables is offered: bin the numeric columns and use BDeu"
+        "for mixed tables use score=ps.ConditionalGaussian(), in which no numeric column causes a discrete one, "
+        "or bin the numeric columns and use BDeu"
         if len(wrong) < len(table.columns)
         else "use " + ("BDeu" if rule.startswith("BGe") else "BGe, or declare levels with kinds=")
     )
@@ -193,11 +197,10 @@ class BGeScorer:
     As in every scorer, `table` gives the (2^k,) log marginal likelihoods of a child given a base and each subset of k
     candidates. `scan` adds candidates greedily, `all_tables` scores everything at once."""
 
-    def __init__(self, values, intervened, alpha_mu, alpha_w, t, names):
-        n_rows, d = values.shape
+    def __init__(self, centred, intervened, alpha_mu, alpha_w, t, names):
+        d = centred.shape[1]
         self.d, self.names = d, names
         self.alpha_mu, self.alpha_w, self.t = alpha_mu, alpha_w, t
-        centred = values - values.mean(axis=0) if n_rows else values
         self.same_rows = not intervened.any()
         kept = ~intervened
         counts = kept.sum(axis=0)

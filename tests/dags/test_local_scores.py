@@ -209,7 +209,7 @@ def test_required_forbidden_and_tiers_shape_the_table():
         ({"prior": "flat"}, ValueError, "prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds"),
         ({"max_indegree": 0, "required": [("v0", "v1")]}, ValueError, "max_indegree = 0, but 'v1' has 1 required"),
         ({"max_candidates": -1}, ValueError, "max_candidates must be an integer of at least 0, got -1"),
-        ({"score": "bge"}, TypeError, "score must be a BGe, a BDeu or a callable"),
+        ({"score": "bge"}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),
         ({"score": ps.BDeu()}, ValueError, "BDeu needs binary or categorical columns"),
         ({"score": ps.BGe(t=-1.0)}, ValueError, "BGe: t must be positive and finite, got -1.0"),
         ({"score": lambda c, p: float("nan")}, ValueError, "score of 'v0' given [] must be finite or -inf, got nan"),
@@ -226,7 +226,9 @@ def test_bad_arguments_are_refused(change, error, sentence):
 def test_bad_data_is_refused():
     df = gaussian_table(4)
     mixed = df.assign(v3=pd.Categorical(["a", "b"] * 30))
-    with pytest.raises(ValueError, match=r"BGe needs numeric columns, got \{'v3': 'categorical'\}; no closed form"):
+    with pytest.raises(
+        ValueError, match=r"BGe needs numeric columns, got \{'v3': 'categorical'\}; for mixed tables use"
+    ):
         ps.LocalScores.from_data(mixed)
     gap = df.copy()
     gap.iloc[7, 2] = np.nan
