@@ -133,17 +133,26 @@ def test_recorded_scalars_belong_to_the_recorded_state(family, long_runs):
         assert (draws.state[1, s][j] < draws.state[1, s][i]).all()
 
 
-@pytest.mark.full
-def test_order_agrees_with_exact_at_sixteen_variables():
+def worst_edge(draws, seed):
+    """Largest error of an edge at sixteen variables, over its Monte Carlo standard error; largest R-hat."""
     scores = ps.LocalScores.from_data(gaussian_table(16, n=100, seed=9))
     exact = ps.OrderSPN.exact(scores).edge_probabilities().values
-    idata = draw(model_of("order", scores), draws=20_000, tune=1000, chains=4, random_seed=4)
+    idata = draw(model_of("order", scores), draws=draws, tune=draws // 10, chains=4, random_seed=seed)
     found = ps.DagDraws.from_idata(idata).edge_diagnostics(scores)
     error = np.abs(found["probability"].values - exact)
-    known = np.isfinite(found["mcse"].values)
-    worst = np.unravel_index(np.argmax(np.where(known, error, 0.0)), error.shape)
-    assert error[worst] < 4 * found["mcse"].values[worst]
-    assert np.nanmax(found["r_hat"].values) < 1.01
+    worst = np.unravel_index(np.argmax(np.where(np.isfinite(found["mcse"].values), error, 0.0)), error.shape)
+    return error[worst] / found["mcse"].values[worst], error[worst], np.nanmax(found["r_hat"].values)
+
+
+def test_order_agrees_with_exact_at_sixteen_variables():
+    z, error, r_hat = worst_edge(1000, 5)
+    assert z < 4 and error < 0.05 and r_hat < 1.1
+
+
+@pytest.mark.full
+def test_order_agrees_closely_at_sixteen_variables():
+    z, _, r_hat = worst_edge(20_000, 4)
+    assert z < 4 and r_hat < 1.01
 
 
 # ---- seeds, chains, processes
