@@ -4,8 +4,8 @@
     python dags_peers.py dibs OUT --d 16 --seeds 0         # pip install dibs-lib
 
 Writes ``OUT/<peer>_<d>_<seed>.npz`` with graphs (n, d, d), parents by children, and CPU and wall seconds. sumu runs
-with the paper's settings for GADGET (16 coupled chains, 320,000 iterations, 10,000 graphs); DiBS with 30 particles and 3000
-steps. Needs NumPy and the peer only.
+with the paper's settings for GADGET (16 coupled chains, 320,000 iterations, 10,000 graphs); DiBS with 30 particles and
+3000 steps. Needs NumPy and the peer only.
 """
 
 import argparse
