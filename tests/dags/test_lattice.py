@@ -166,12 +166,18 @@ def test_one_and_two_variables():
 
 @pytest.mark.full
 def test_mass_and_coverage_of_sixteen_variables_over_five_seeds():
-    """Mass at least 0.70 for every seed and 0.85 in the median, coverage within three standard errors of it."""
-    masses = []
+    """Mass at least 0.70 for every seed and 0.85 in the median; coverage within its standard errors of the mass.
+
+    The sum of five squared errors exceeds 20 once in 800 times; chains that had not arrived (20 sweeps) were seen to be
+    off by seven standard errors of 4,000 orders.
+    """
+    masses, errors = [], []
     for seed in range(5):
         scores = ps.LocalScores.from_data(simulated(16, seed))
         post = ps.OrderSPN.fit(scores, max_prefixes=10_400, random_seed=seed)
-        masses.append(np.exp(float(post.log_mass - ps.OrderSPN.exact(scores).log_mass)))
+        mass = np.exp(float(post.log_mass - ps.OrderSPN.exact(scores).log_mass))
         found = post.coverage(orders=10_000, random_seed=seed)
-        assert abs(float(found) - masses[-1]) < 3 * found.attrs["mcse"]
+        masses.append(mass)
+        errors.append((float(found) - mass) / np.sqrt(mass * (1 - mass) / 10_000))
     assert min(masses) > 0.70 and np.median(masses) > 0.85
+    assert np.square(errors).sum() < 20

@@ -105,3 +105,29 @@ def test_refusals():
         ps.dag_log_evidence(table(4), "bge")
     with pytest.raises(TypeError, match="BGe: t must be a number here"):
         ps.LocalScores.from_data(table(4), ps.BGe(t=pt.dscalar()))
+
+
+@pytest.mark.full
+def test_nuts_learns_the_equivalent_sample_size():
+    """Eight discrete columns: the mean of log ess against a grid, five standard errors."""
+    df = ps_table(8)
+    levels = pd.DataFrame({c: pd.Categorical((df[c] > df[c].median()).astype(int)) for c in df})
+    with pm.Model():
+        log_ess = pm.Normal("log_ess", 0.0, 1.5)
+        pm.Potential("data", ps.dag_log_evidence(levels, ps.BDeu(pm.math.exp(log_ess))))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few draws
+            idata = pm.sample(300, tune=300, chains=2, cores=1, random_seed=1, progressbar=False)
+    x = pt.dscalar("x")
+    log_p = pytensor.function([x], ps.dag_log_evidence(levels, ps.BDeu(pt.exp(x))))
+    grid = np.linspace(-6.0, 6.0, 121)
+    logs = np.array([log_p(at) for at in grid]) - 0.5 * (grid / 1.5) ** 2
+    p = np.exp(logs - logs.max())
+    p /= p.sum()
+    mean = (p * grid).sum()
+    sd = np.sqrt((p * grid**2).sum() - mean**2)
+    import arviz as az
+
+    row = az.summary(idata, round_to="none").loc["log_ess"]
+    assert sd < 1.2  # the data say something
+    assert abs(float(row["mean"]) - mean) < 5 * sd / np.sqrt(float(row["ess_bulk"]))
