@@ -165,6 +165,7 @@ def test_one_and_two_variables():
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:BGe's prior scale:UserWarning")
 def test_mass_and_coverage_of_sixteen_variables_over_five_seeds():
     """Mass at least 0.70 for every seed and 0.85 in the median; coverage within its standard errors of the mass.
 
