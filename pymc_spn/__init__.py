@@ -10,6 +10,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
+from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
@@ -32,6 +33,21 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.dags.dag import CPDAG as CPDAG
+    from pymc_spn.dags.dag import DAG as DAG
+    from pymc_spn.dags.distributions import DagOrder as DagOrder
+    from pymc_spn.dags.distributions import DagPartition as DagPartition
+    from pymc_spn.dags.local_scores import LocalScores as LocalScores
+    from pymc_spn.dags.log_evidence import dag_log_evidence as dag_log_evidence
+    from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
+    from pymc_spn.dags.mixed_score import ConditionalGaussian as ConditionalGaussian
+    from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
+    from pymc_spn.dags.scores import BDeu as BDeu
+    from pymc_spn.dags.scores import BGe as BGe
+    from pymc_spn.dags.step_methods import DagOrderStep as DagOrderStep
+    from pymc_spn.dags.step_methods import DagPartitionStep as DagPartitionStep
+    from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
+    from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
     from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
     from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
     from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
@@ -46,13 +62,25 @@ if TYPE_CHECKING:
 __version__ = metadata.version("pymc-spn")
 
 _PUBLIC = {
+    "BDeu": "dags.scores",
+    "BGe": "dags.scores",
     "Bernoulli": "circuits.leaves.families",
     "BottomUpSPNStep": "circuits.step_methods",
+    "CPDAG": "dags.dag",
     "Categorical": "circuits.leaves.families",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
     "Column": "tables",
+    "ConditionalGaussian": "dags.mixed_score",
+    "DAG": "dags.dag",
+    "DagDraws": "dags.mcmc_posterior",
+    "DagOrder": "dags.distributions",
+    "DagOrderStep": "dags.step_methods",
+    "DagPartition": "dags.distributions",
+    "DagPartitionStep": "dags.step_methods",
     "DiscreteField": "factor_graphs.distributions",
+    "EdgeLogOdds": "dags.structure_prior",
+    "EdgePenalty": "dags.structure_prior",
     "Exponential": "circuits.leaves.families",
     "FactorGraph": "factor_graphs.graph",
     "FieldCircuit": "factor_graphs.circuit_form",
@@ -61,8 +89,10 @@ _PUBLIC = {
     "Geometric": "circuits.leaves.geometric",
     "Inference": "factor_graphs.inference",
     "JunctionTree": "factor_graphs.junction_tree",
+    "LocalScores": "dags.local_scores",
     "LogNormal": "circuits.leaves.log_normal",
     "MostProbable": "circuits.queries.most_probable",
+    "OrderSPN": "dags.order_spn",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
@@ -71,6 +101,7 @@ _PUBLIC = {
     "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.builders",
+    "dag_log_evidence": "dags.log_evidence",
     "learn_tree": "circuits.structures.learned_tree",
     "most_probable": "circuits.queries.most_probable",
     "recover_discrete": "factor_graphs.recovery",

@@ -6,8 +6,16 @@ _PUBLIC = {
     "plot_circuit": "circuits_drawing",
     "plot_cluster_profile": "circuits_clusters",
     "plot_dependence": "circuits_dependence",
+    "plot_edge_probabilities": "graphs",
+    "plot_graph": "graphs",
+    "plot_ice": "trees",
     "plot_log_joint": "circuits_traces",
     "plot_pairs": "circuits_pairs",
+    "plot_pdp": "trees",
+    "plot_tree": "trees",
+    "plot_tree_convergence": "trees",
+    "variable_importance": "trees",
+    "variable_inclusion": "trees",
 }
 
 __all__ = list(_PUBLIC)

@@ -1,0 +1,1 @@
+"""Posteriors over directed acyclic graphs: local scores, prefix lattices, order posteriors, causal effects."""

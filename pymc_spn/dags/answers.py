@@ -1,0 +1,84 @@
+"""Labelled answers, and how questions about edges are read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.constraints import edge_list
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Edges = Iterable[tuple[str, str]]
+Given = Mapping[str, Edges]
+Seed = int | np.random.Generator | None
+Evidence = tuple[tuple[int, ...], tuple[int, ...]]  # by child: parents present, parents absent, as bits
+
+
+def labelled(
+    name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str, **attrs: Any
+) -> "xr.DataArray":
+    """DataArray with an exactness mark; no coords make a scalar."""
+    import xarray as xr
+
+    values = np.asarray(values)
+    dims = list(coords)
+    return xr.DataArray(values, {k: list(v) for k, v in coords.items()}, dims, name, {"exactness": exactness, **attrs})
+
+
+def read_evidence(
+    names: Sequence[str], present: Iterable[tuple[str, str]] | None, absent: Iterable[tuple[str, str]] | None
+) -> Evidence:
+    """Present and absent edges as bits.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or an edge is present and absent at once.
+    """
+    here, gone = [0] * len(names), [0] * len(names)
+    for parent, child in edge_list(names, present, "present"):
+        here[child] |= 1 << parent
+    for parent, child in edge_list(names, absent, "absent"):
+        gone[child] |= 1 << parent
+        if here[child] >> parent & 1:
+            raise ValueError(f"{names[parent]!r} -> {names[child]!r} is present and absent at once")
+    return tuple(here), tuple(gone)
+
+
+def read_given(names: Sequence[str], given: Any) -> Evidence:
+    """Evidence of a ``given={"present": [...], "absent": [...]}`` argument."""
+    if given is None:
+        return read_evidence(names, None, None)
+    if not isinstance(given, Mapping) or set(given) - {"present", "absent"}:
+        raise ValueError(f"given must be a mapping with the keys 'present' and 'absent', got {given!r}")
+    return read_evidence(names, given.get("present"), given.get("absent"))
+
+
+def joined(first: Evidence, second: Evidence) -> Evidence:
+    """Both; they may clash, and then no graph is left."""
+    present = tuple(a | b for a, b in zip(first[0], second[0], strict=True))
+    absent = tuple(a | b for a, b in zip(first[1], second[1], strict=True))
+    return present, absent
+
+
+def clashes(evidence: Evidence) -> bool:
+    """Whether an edge is present and absent at once."""
+    return any(a & b for a, b in zip(*evidence, strict=True))
+
+
+def in_words(names: Sequence[str], evidence: Evidence) -> str:
+    """Evidence as people read it, empty if there is none."""
+    words = []
+    for masks, mark in zip(evidence, ("", "not "), strict=True):
+        for child, mask in enumerate(masks):
+            words += [f"{mark}{names[j]} -> {names[child]}" for j in range(len(names)) if mask >> j & 1]
+    return ", ".join(words)
+
+
+def count(argument: str, value: Any, least: int = 1) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
+    return int(value)

@@ -1,0 +1,72 @@
+"""Sets of at most 64 variables as the bits of an int64, and subsets of a variable's candidate parents as indices."""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from pymc_spn.numerics.kernel_options import kernel
+
+
+@intrinsic
+def popcount(typingctx, x):
+    """Number of set bits of an int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, x):
+    """Position of the lowest set bit of an int64 that is not zero."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), codegen
+
+
+@kernel
+def subset_index(lookup, i, prefix):
+    """Index, among the subsets of i's candidates, of those candidates that a prefix holds.
+
+    Parameters
+    ----------
+    lookup : (d, n_bytes, 256) int32
+        From `index_lookup`.
+    i : int
+    prefix : int64
+        Bit j set means that variable j is in the prefix.
+    """
+    index = 0
+    for byte in range(lookup.shape[1]):
+        index |= lookup[i, byte, (prefix >> (8 * byte)) & 255]
+    return index
+
+
+@kernel
+def index_lookup(candidates, n_candidates):
+    """Table behind `subset_index`: what each byte of a prefix contributes to each variable's subset index.
+
+    Parameters
+    ----------
+    candidates : (d, K) int64
+        Row i: candidate parents of variable i in ascending order.
+    n_candidates : (d,) int64
+
+    Returns
+    -------
+    (d, n_bytes, 256) int32
+    """
+    d = n_candidates.size
+    n_bytes = (d + 7) // 8
+    lookup = np.zeros((d, n_bytes, 256), np.int32)
+    for i in range(d):
+        for k in range(n_candidates[i]):
+            j = candidates[i, k]
+            for value in range(256):
+                if (value >> (j & 7)) & 1:
+                    lookup[i, j >> 3, value] |= np.int32(1 << k)
+    return lookup

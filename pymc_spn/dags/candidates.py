@@ -1,0 +1,84 @@
+"""Which variables may be parents of each: all that knowledge allows, or the best few by the greedy rule."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags.constraints import Constraints
+
+_TOGETHER = 6  # last candidates taken at once where every scan asks the data anew
+
+
+def bits_of(mask: int) -> list[int]:
+    """Positions of the set bits, ascending."""
+    return [j for j in range(mask.bit_length()) if mask >> j & 1]
+
+
+def choose_candidates(
+    scorer: Any,
+    constraints: Constraints,
+    max_candidates: int,
+    by_size: np.ndarray,
+    by_edge: np.ndarray,
+    names: Sequence[str],
+) -> tuple[list[list[int]], list[bool]]:
+    """Candidate parents of each variable, ascending, and whether allowed parents were left out.
+
+    Starts from the required parents and adds, one at a time, the variable u that reaches the highest score of any set
+    S + u with S among the candidates so far (Viinikka et al. 2020, arXiv:2010.00684, "greedy"). Only sets that hold
+    the newest candidate are looked at: the others' best is remembered.
+    """
+    chosen, restricted = [], []
+    for child, allowed in enumerate(constraints.allowed):
+        required = bits_of(constraints.required[child])
+        if len(required) > max_candidates:
+            raise ValueError(
+                f"max_candidates = {max_candidates} leaves no room for the {len(required)} required parents of "
+                f"{names[child]!r}"
+            )
+        possible = bits_of(allowed)
+        restricted.append(len(possible) > max_candidates)
+        if restricted[-1]:
+            possible = _greedy(scorer, child, required, possible, max_candidates, by_size, by_edge)
+        chosen.append(sorted(possible))
+    return chosen, restricted
+
+
+def _greedy(scorer, child, required, possible, n_wanted, by_size, by_edge):
+    carries = hasattr(scorer, "scan")
+    held: list[int] = []
+    others = [j for j in possible if j not in required]
+    best = dict.fromkeys(others, -np.inf)
+    base = list(required)
+    while True:
+        if carries:
+            found = scorer.scan(child, base, held[:-1], others, by_size, by_edge)
+        else:
+            found = [_best_with(scorer, child, [*base, u], held[:-1], by_size, by_edge) for u in others]
+        for u, score in zip(others, found, strict=True):
+            best[u] = max(best[u], float(score))
+        missing = n_wanted - len(required) - len(held)
+        ranked = sorted(others, key=lambda u: (-best[u], u))
+        take = missing if not carries and missing <= _TOGETHER else 1
+        held += ranked[:take]
+        others = [u for u in others if u not in held]
+        if len(held) + len(required) >= n_wanted:
+            return [*required, *held]
+        base = [*required, held[-1]]
+
+
+def _best_with(scorer, child, base, free, by_size, by_edge):
+    table = scorer.table(child, base, free)
+    return float((table + subset_prior(child, base, free, by_size, by_edge)).max())
+
+
+def subset_prior(
+    child: int, base: Sequence[int], free: Sequence[int], by_size: np.ndarray, by_edge: np.ndarray
+) -> np.ndarray:
+    """(2^k,) log prior of the base joined with every subset of k free candidates."""
+    sizes, edges = np.array([len(base)]), np.array([float(by_edge[child, list(base)].sum())])
+    for j in free:
+        sizes = np.concatenate([sizes, sizes + 1])
+        edges = np.concatenate([edges, edges + by_edge[child, j]])
+    return by_size[sizes] + edges

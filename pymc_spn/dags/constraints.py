@@ -1,0 +1,126 @@
+"""What the user knows of the graph: required and forbidden edges, tiers. Sets are the bits of an int."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Edges and orders that knowledge allows.
+
+    Parameters
+    ----------
+    allowed, required : tuple of int
+        By child: parents that are possible, and parents that it must have; bit j stands for variable j.
+    must_precede : tuple of int
+        By variable: variables that stand before it in every order, transitively closed.
+    """
+
+    allowed: tuple[int, ...]
+    required: tuple[int, ...]
+    must_precede: tuple[int, ...]
+
+
+def position_of(names: Sequence[str], name: Any, place: str) -> int:
+    """Number of a variable; refused with the place where an unknown name stands."""
+    if name not in names:
+        raise ValueError(f"{place} names {name!r}, which is not a variable; the variables are {list(names)}")
+    return list(names).index(name)
+
+
+def edge_list(names: Sequence[str], edges: Any, argument: str) -> list[tuple[int, int]]:
+    """(parent, child) numbers of a sequence of pairs of names."""
+    if edges is None:
+        return []
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise TypeError(f"{argument} must be a sequence of (parent, child) pairs, got {edges!r}")
+    found = []
+    for place, edge in enumerate(edges):
+        if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
+            raise ValueError(f"{argument}[{place}] must be a (parent, child) pair, got {edge!r}")
+        parent, child = (position_of(names, name, f"{argument}[{place}]") for name in edge)
+        if parent == child:
+            raise ValueError(f"{argument}[{place}] is an edge from {edge[0]!r} to itself")
+        found.append((parent, child))
+    return found
+
+
+def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers: Any) -> Constraints:
+    """Check and join the user's knowledge.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, an edge is required and forbidden at once, required edges form a cycle or run against the
+        tiers, or the tiers do not hold every variable once.
+    """
+    d = len(names)
+    everything = (1 << d) - 1
+    allowed = [everything & ~(1 << i) for i in range(d)]
+    must, precede = [0] * d, [0] * d
+    level = _tier_numbers(names, tiers)
+    for i in range(d):
+        for j in range(d):
+            if level[j] > level[i]:
+                allowed[i] &= ~(1 << j)
+            elif level[j] < level[i]:
+                precede[i] |= 1 << j
+    banned = set(edge_list(names, forbidden, "forbidden"))
+    for parent, child in banned:
+        allowed[child] &= ~(1 << parent)
+    for parent, child in edge_list(names, required, "required"):
+        words = f"{names[parent]!r} -> {names[child]!r}"
+        if (parent, child) in banned:
+            raise ValueError(f"{words} is required and forbidden at once")
+        if level[parent] > level[child]:
+            raise ValueError(
+                f"required {words} runs against the tiers: {names[parent]!r} is in tier {level[parent]}, "
+                f"{names[child]!r} in tier {level[child]}"
+            )
+        must[child] |= 1 << parent
+    before = _closure(names, must, precede)
+    for i in range(d):  # a variable that i must precede cannot be its parent
+        for j in range(d):
+            if before[j] >> i & 1:
+                allowed[i] &= ~(1 << j)
+    return Constraints(tuple(allowed), tuple(must), tuple(before))
+
+
+def _closure(names: Sequence[str], must: list[int], precede: list[int]) -> list[int]:
+    d = len(names)
+    before = [a | b for a, b in zip(must, precede, strict=True)]
+    for k in range(d):
+        for i in range(d):
+            if before[i] >> k & 1:
+                before[i] |= before[k]
+    on_cycle = [names[i] for i in range(d) if before[i] >> i & 1]
+    if on_cycle:
+        raise ValueError(f"required edges form a cycle through {on_cycle}")
+    return before
+
+
+def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
+    level = np.zeros(len(names), np.int64)
+    if tiers is None:
+        return level
+    if isinstance(tiers, str) or not isinstance(tiers, Sequence):
+        raise TypeError(f"tiers must be a sequence of lists of names, earliest first, got {tiers!r}")
+    place: dict[str, int] = {}
+    for number, tier in enumerate(tiers):
+        if isinstance(tier, str) or not isinstance(tier, Iterable):
+            raise ValueError(f"tiers[{number}] must be a list of names, got {tier!r}")
+        for name in tier:
+            i = position_of(names, name, f"tiers[{number}]")
+            if name in place:
+                raise ValueError(
+                    f"tiers must hold every variable once, got {name!r} in tiers {place[name]} and {number}"
+                )
+            place[name] = number
+            level[i] = number
+    missing = [name for name in names if name not in place]
+    if missing:
+        raise ValueError(f"tiers must hold every variable once, {missing[0]!r} is missing")
+    return level

@@ -1,0 +1,172 @@
+"""Directed acyclic graphs and their equivalence classes, with names."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import xarray as xr
+
+MOST_IDEALS = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class DAG:
+    """A directed acyclic graph.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The d variables.
+    adjacency : (d, d) bool
+        True at [parent, child].
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit or there is a cycle.
+    """
+
+    names: tuple[str, ...]
+    adjacency: np.ndarray
+
+    def __post_init__(self) -> None:
+        names = tuple(self.names)
+        matrix = np.array(self.adjacency)
+        if matrix.shape != (len(names), len(names)) or matrix.dtype != bool:
+            raise ValueError(
+                f"adjacency must be bool of shape {(len(names),) * 2}, got {matrix.dtype} of shape {matrix.shape}"
+            )
+        matrix.flags.writeable = False
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "adjacency", matrix)
+        self.order  # noqa: B018  refuses cycles
+
+    @classmethod
+    def from_edges(cls, names: Sequence[str], edges: Iterable[tuple[str, str]]) -> "DAG":
+        """Graph with the given (parent, child) edges."""
+        from pymc_spn.dags.constraints import edge_list
+
+        matrix = np.zeros((len(names), len(names)), bool)
+        for parent, child in edge_list(names, edges, "edges"):
+            matrix[parent, child] = True
+        return cls(tuple(names), matrix)
+
+    @property
+    def parents(self) -> np.ndarray:
+        """(d,) int64: parents of each variable as bits."""
+        from pymc_spn.dags.graph_kernels import parent_masks
+
+        out = np.empty(len(self.names), np.int64)
+        parent_masks(self.adjacency, out)
+        return out
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """An order in which parents stand before their children."""
+        from pymc_spn.dags.graph_kernels import topological_order
+
+        out = np.empty(len(self.names), np.int64)
+        if not topological_order(self.parents, out):
+            raise ValueError("adjacency has a cycle")
+        return tuple(self.names[i] for i in out)
+
+    @property
+    def edges(self) -> list[tuple[str, str]]:
+        """(parent, child) pairs."""
+        return [(self.names[j], self.names[i]) for j, i in np.argwhere(self.adjacency)]
+
+    def log_linear_extensions(self) -> float:
+        """Log of the number of orders that the graph allows.
+
+        Raises
+        ------
+        ValueError
+            If it has more than ten million order ideals.
+        """
+        from pymc_spn.dags.graph_kernels import log_linear_extensions
+
+        value = log_linear_extensions(self.parents, MOST_IDEALS)
+        if np.isnan(value):
+            raise ValueError(f"the graph has more than {MOST_IDEALS:,} order ideals: its orders are not counted")
+        return float(value)
+
+    def cpdag(self) -> "CPDAG":
+        """The equivalence class of the graph."""
+        (matrix,) = to_cpdags(self.adjacency[None])
+        return CPDAG(self.names, matrix)
+
+    def to_networkx(self) -> "nx.DiGraph":
+        """The graph with the names as nodes."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.names)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def to_array(self) -> "xr.DataArray":
+        """Labelled adjacency (parent, child)."""
+        import xarray as xr
+
+        return xr.DataArray(self.adjacency, {"parent": list(self.names), "child": list(self.names)}, name="dag")
+
+
+@dataclass(frozen=True, eq=False)
+class CPDAG:
+    """A Markov equivalence class of DAGs.
+
+    Parameters
+    ----------
+    names : tuple of str
+    adjacency : (d, d) bool
+        True at [j, i] if j -> i in every graph of the class, and at both [j, i] and [i, j] if the edge may be turned.
+    """
+
+    names: tuple[str, ...]
+    adjacency: np.ndarray
+
+    @property
+    def directed(self) -> list[tuple[str, str]]:
+        """Edges that are the same in every graph of the class."""
+        return self._named(self.adjacency & ~self.adjacency.T)
+
+    @property
+    def undirected(self) -> list[tuple[str, str]]:
+        """Edges that may be turned, each once."""
+        return self._named(np.triu(self.adjacency & self.adjacency.T))
+
+    def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
+        return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, CPDAG):
+            return NotImplemented
+        return self.names == other.names and bool(np.array_equal(self.adjacency, other.adjacency))
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.adjacency.tobytes()))
+
+
+def to_cpdags(graphs: Any) -> np.ndarray:
+    """Equivalence classes of many DAGs.
+
+    Parameters
+    ----------
+    graphs : (n, d, d) bool
+        Parents by children.
+
+    Returns
+    -------
+    (n, d, d) bool
+        As `CPDAG.adjacency`.
+    """
+    from pymc_spn.dags.graph_kernels import equivalence_classes
+
+    graphs = np.ascontiguousarray(graphs, bool)
+    out = np.empty_like(graphs)
+    equivalence_classes(graphs, out)
+    return out

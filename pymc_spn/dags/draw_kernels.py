@@ -1,0 +1,119 @@
+"""Drawing and maximising parent sets inside a prefix, from a variable's parent sets in descending order of score."""
+
+import math
+
+from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.numerics.kernel_options import kernel
+
+
+@kernel
+def first_inside(ranked, log_scores, inside):
+    """Best parent set inside a prefix; -1 if there is none.
+
+    Parameters
+    ----------
+    ranked : (2^k,) int32
+        Subset indices by descending score.
+    log_scores : (2^k,) float64
+    inside : int
+        Candidates in the prefix, as a subset index.
+    """
+    for r in range(ranked.size):
+        m = ranked[r]
+        if log_scores[m] == -math.inf:
+            return -1
+        if m & ~inside == 0:
+            return m
+    return -1
+
+
+@kernel
+def draw_inside(rng, ranked, log_scores, log_sum, inside):
+    """Parent set drawn in proportion to exp(score) among the subsets of a prefix.
+
+    Parameters
+    ----------
+    log_sum : float
+        Log of the sum over these subsets.
+    """
+    left = rng.random()
+    last = -1
+    for r in range(ranked.size):
+        m = ranked[r]
+        if log_scores[m] == -math.inf:
+            break
+        if m & ~inside == 0:
+            last = m
+            left -= math.exp(log_scores[m] - log_sum)
+            if left < 0.0:
+                break
+    return last
+
+
+@kernel
+def draw_parents(rng, i, orders, lookup, candidates, ranked, log_scores, log_sums, graphs):
+    """Parents of one variable in every draw, given the draw's order.
+
+    Parameters
+    ----------
+    i : int
+    orders : (n, d) int64
+    lookup, candidates : arrays of `LocalScores`
+    ranked, log_scores, log_sums : (2^k,)
+        Tables of variable i.
+    graphs : (n, d, d) bool
+        In and out: column i is filled.
+    """
+    for s in range(orders.shape[0]):
+        prefix = 0
+        for j in orders[s]:
+            if j == i:
+                break
+            prefix |= 1 << j
+        inside = subset_index(lookup, i, prefix)
+        m = draw_inside(rng, ranked, log_scores, log_sums[inside], inside)
+        for k in range(candidates.shape[1]):
+            if candidates[i, k] >= 0:
+                graphs[s, candidates[i, k], i] = (m >> k) & 1
+
+
+@kernel
+def subset_maxima(a):
+    """In place: entry m becomes the largest over all subsets of m."""
+    half = 1
+    while half < a.size:
+        for low in range(0, a.size, 2 * half):
+            for m in range(low, low + half):
+                if a[m] > a[m + half]:
+                    a[m + half] = a[m]
+        half *= 2
+
+
+@kernel
+def order_edge_probabilities(orders, lookup, candidates, offsets, n_candidates, log_sums, out):
+    """Average over orders of the exact edge probabilities given the order.
+
+    Parameters
+    ----------
+    orders : (n, d) int64
+    lookup, candidates, offsets, n_candidates, log_sums : arrays of `LocalScores`
+    out : (2, d, d) float64
+        Out: mean and mean square, parents by children.
+
+    Notes
+    -----
+    P(j in parents of i | prefix U) = 1 - f_i(U without j) / f_i(U).
+    """
+    n = orders.shape[0]
+    out[:] = 0.0
+    for s in range(n):
+        prefix = 0
+        for i in orders[s]:
+            inside = subset_index(lookup, i, prefix)
+            total = log_sums[offsets[i] + inside]
+            for k in range(n_candidates[i]):
+                if (inside >> k) & 1:
+                    p = -math.expm1(log_sums[offsets[i] + (inside ^ (1 << k))] - total)
+                    out[0, candidates[i, k], i] += p / n
+                    out[1, candidates[i, k], i] += p * p / n
+            prefix |= 1 << i

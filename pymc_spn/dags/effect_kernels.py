@@ -1,0 +1,113 @@
+"""Exact posterior means of total causal effects in linear Gaussian networks, by recursion over prefixes."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.numerics.kernel_options import kernel
+
+
+@kernel
+def regression_means(matrix, log_scores, log_sums, out):
+    """Posterior mean coefficients of one variable on its candidates, averaged over all parent sets inside each set.
+
+    Parameters
+    ----------
+    matrix : (k + 1, k + 1) float64
+        Posterior scale matrix; row 0 belongs to the child.
+    log_scores : (2^k,) float64
+        -inf for sets that are ruled out.
+    log_sums : (2^k,) float64
+        Scratch and out: logs of the sums over subsets.
+    out : (2^k, k) float64
+        Out. Averages are convex combinations in the order of the subset transform, so nothing cancels.
+    """
+    n = matrix.shape[0]
+    k = n - 1
+    schur = np.empty((n + 1, n, n))
+    slope = np.zeros((n + 1, n, n))  # coefficients of each remaining variable on those included
+    schur[n] = matrix
+    held = np.full(n + 1, n)
+    out[0] = 0.0
+    for m in range(1, 1 << k):
+        b = lowest_bit(m) + 1
+        source = held[b + 1]
+        above = schur[source]
+        inverse = 1.0 / above[b, b]
+        for r in range(b):
+            f = above[b, r] * inverse
+            for c in range(r + 1):
+                schur[b, r, c] = above[r, c] - f * above[b, c]
+            for c in range(b + 1, n):
+                slope[b, r, c] = slope[source, r, c] - f * slope[source, b, c]
+            slope[b, r, b] = f
+            for c in range(b):
+                slope[b, r, c] = 0.0
+        for level in range(b + 1):
+            held[level] = b
+        for c in range(k):
+            out[m, c] = slope[b, 0, c + 1]
+    log_sums[:] = log_scores
+    half = 1
+    while half < log_sums.size:
+        for low in range(0, log_sums.size, 2 * half):
+            for m in range(low, low + half):
+                x = log_sums[m]
+                y = log_sums[m + half]
+                if x == -math.inf:
+                    continue
+                top = max(x, y)
+                wx = math.exp(x - top)
+                wy = math.exp(y - top)
+                share = wx / (wx + wy)
+                for c in range(k):
+                    out[m + half, c] += share * (out[m, c] - out[m + half, c])
+                log_sums[m + half] = top + math.log(wx + wy)
+        half *= 2
+
+
+@kernel
+def effects_of(cause, ptr, source, variable, index, from_source, prefix, offsets, candidates, n_candidates, means, out):
+    """Posterior mean total effect of one variable on every other.
+
+    Parameters
+    ----------
+    cause : int
+    ptr, source, variable : arrays of `PrefixLattice`
+    index : (e,) int32
+        Subset index of every edge.
+    from_source, prefix : (e,), (n,) float64
+        Shares from `lattice_kernels`.
+    offsets, candidates, n_candidates : arrays of `LocalScores`
+    means : (offsets[-1], K) float64
+        Rows of `regression_means` of all variables, padded to the widest.
+    out : (n, d) float64
+        Scratch; the last row is the answer.
+
+    Notes
+    -----
+    Given the prefix, the parents of the variable that follows are independent of the order inside it, and so is the
+    posterior of its coefficients: the mean of a sum over paths is the sum of products of means.
+    """
+    out[0] = 0.0
+    for t in range(1, ptr.size - 1):
+        out[t] = 0.0
+        if prefix[t] == 0.0:
+            continue
+        for e in range(ptr[t], ptr[t + 1]):
+            share = from_source[e]
+            if share == 0.0:
+                continue
+            i = variable[e]
+            s = source[e]
+            effect = 0.0
+            if i == cause:
+                effect = 1.0
+            else:
+                row = offsets[i] + index[e]
+                for c in range(n_candidates[i]):
+                    effect += means[row, c] * out[s, candidates[i, c]]
+            for j in range(out.shape[1]):
+                out[t, j] += share * out[s, j]
+            out[t, i] += share * effect

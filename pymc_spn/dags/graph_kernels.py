@@ -1,0 +1,203 @@
+"""Directed graphs as bits: parents of each variable, equivalence classes, linear extensions."""
+
+import numpy as np
+
+from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.numerics.kernel_options import kernel
+
+
+@kernel
+def parent_masks(graph, out):
+    """Parents of each variable as bits, from a (d, d) bool matrix (parent, child)."""
+    d = out.size
+    for i in range(d):
+        out[i] = 0
+        for j in range(d):
+            if graph[j, i]:
+                out[i] |= 1 << j
+
+
+@kernel
+def topological_order(parents, out):
+    """Fill `out` with an order of the variables, smallest number first where free; False if there is a cycle."""
+    d = parents.size
+    placed = 0
+    for step in range(d):
+        found = -1
+        for i in range(d):
+            if not (placed >> i) & 1 and (parents[i] & ~placed) == 0:
+                found = i
+                break
+        if found < 0:
+            return False
+        out[step] = found
+        placed |= 1 << found
+    return True
+
+
+@kernel
+def equivalence_class(parents, directed, undirected):
+    """Completed partially directed graph of a DAG: v-structures, then Meek's rules 1 to 3.
+
+    Parameters
+    ----------
+    parents : (d,) int64
+    directed, undirected : (d,) int64
+        Out: bit j of entry i is set if j -> i is the same in every DAG of the class, or if j - i may be turned.
+
+    References
+    ----------
+    Meek (1995), arXiv:1302.4972, section 2.1.
+    """
+    d = parents.size
+    adjacent = parents.copy()
+    for i in range(d):
+        rest = parents[i]
+        while rest:
+            adjacent[lowest_bit(rest)] |= 1 << i
+            rest &= rest - 1
+    for i in range(d):
+        directed[i] = 0
+        rest = parents[i]
+        while rest:
+            j = lowest_bit(rest)
+            if parents[i] & ~adjacent[j] & ~(1 << j):
+                directed[i] |= 1 << j  # another parent of i is not adjacent to j
+            rest &= rest - 1
+    changed = True
+    while changed:
+        changed = False
+        for i in range(d):
+            rest = parents[i] & ~directed[i]
+            while rest:
+                j = lowest_bit(rest)
+                rest &= rest - 1
+                turn = (directed[j] & ~adjacent[i] & ~(1 << i)) != 0  # k -> j - i, k and i apart
+                if not turn:  # j -> k -> i
+                    between = directed[i]
+                    while between and not turn:
+                        k = lowest_bit(between)
+                        between &= between - 1
+                        turn = (directed[k] >> j) & 1 != 0
+                if not turn:  # j - k -> i and j - l -> i, k and l apart
+                    around = directed[i] & adjacent[j]
+                    lines = 0
+                    while around:
+                        k = lowest_bit(around)
+                        around &= around - 1
+                        if not (directed[j] >> k) & 1 and not (directed[k] >> j) & 1:
+                            lines |= 1 << k
+                    around = lines
+                    while around and not turn:
+                        k = lowest_bit(around)
+                        around &= around - 1
+                        turn = (lines & ~adjacent[k] & ~(1 << k)) != 0
+                if turn:
+                    directed[i] |= 1 << j
+                    changed = True
+    for i in range(d):
+        undirected[i] = parents[i] & ~directed[i]
+    for i in range(d):
+        rest = parents[i] & ~directed[i]
+        while rest:
+            undirected[lowest_bit(rest)] |= 1 << i
+            rest &= rest - 1
+
+
+@kernel
+def equivalence_classes(graphs, out):
+    """Completed partially directed graphs of many DAGs.
+
+    Parameters
+    ----------
+    graphs : (n, d, d) bool
+        Parents by children.
+    out : (n, d, d) bool
+        Out: True at [j, i] if j -> i or j - i.
+    """
+    n, d = graphs.shape[0], graphs.shape[1]
+    parents = np.empty(d, np.int64)
+    directed = np.empty(d, np.int64)
+    undirected = np.empty(d, np.int64)
+    for s in range(n):
+        parent_masks(graphs[s], parents)
+        equivalence_class(parents, directed, undirected)
+        for i in range(d):
+            for j in range(d):
+                out[s, j, i] = ((directed[i] | undirected[i]) >> j) & 1
+
+
+@kernel
+def log_linear_extensions(parents, max_ideals):
+    """Log number of orders in which every variable stands behind its parents, by counting over order ideals.
+
+    Parameters
+    ----------
+    parents : (d,) int64
+    max_ideals : int
+        NaN is returned beyond so many ideals, and minus infinity for a cycle.
+    """
+    d = parents.size
+    full = -1 if d == 64 else (1 << d) - 1
+    sets = np.zeros(1, np.int64)
+    counts = np.ones(1)
+    seen = 1
+    log_scale = 0.0
+    for _ in range(d):
+        capacity = 16
+        while capacity < 4 * sets.size:
+            capacity *= 2
+        keys = np.zeros(capacity, np.int64)
+        values = np.zeros(capacity)
+        n = 0
+        for s in range(sets.size):
+            ideal = sets[s]
+            for i in range(d):
+                if (ideal >> i) & 1 or parents[i] & ~ideal:
+                    continue
+                if 2 * n >= capacity:
+                    capacity *= 2
+                    bigger_keys = np.zeros(capacity, np.int64)
+                    bigger = np.zeros(capacity)
+                    for slot in range(keys.size):
+                        if keys[slot]:
+                            place = find_slot(bigger_keys, keys[slot])
+                            bigger_keys[place] = keys[slot]
+                            bigger[place] = values[slot]
+                    keys = bigger_keys
+                    values = bigger
+                larger = ideal | (1 << i)
+                place = find_slot(keys, larger)
+                if keys[place] == 0:
+                    keys[place] = larger
+                    n += 1
+                    if seen + n > max_ideals:
+                        return np.nan
+                values[place] += counts[s]
+        seen += n
+        if n == 0:
+            return -np.inf
+        sets = np.empty(n, np.int64)
+        counts = np.empty(n)
+        n = 0
+        top = 0.0
+        for slot in range(capacity):
+            if keys[slot]:
+                sets[n] = keys[slot]
+                counts[n] = values[slot]
+                top = max(top, values[slot])
+                n += 1
+        counts /= top
+        log_scale += np.log(top)
+    return log_scale if sets[0] == full else -np.inf
+
+
+@kernel
+def find_slot(keys, key):
+    """Slot of a non-zero key in an open-addressing table whose size is a power of two, or the slot where it belongs."""
+    h = key * np.int64(-7046029254386353131)
+    h ^= (h >> 29) & 0x7FFFFFFFF
+    place = h & (keys.size - 1)
+    while keys[place] != 0 and keys[place] != key:
+        place = (place + 1) & (keys.size - 1)
+    return place

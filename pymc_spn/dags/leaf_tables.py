@@ -1,0 +1,184 @@
+"""Weights of parent sets under evidence on edges: what the leaves of an order sum-product network know."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags import lattice_kernels, zeta_kernels
+from pymc_spn.dags.local_scores import LocalScores
+
+TWO_THREADS_FROM = 1 << 20  # table entries
+_KEPT = 64  # masked tables that are remembered
+
+
+def on_two_threads(task: Any, count: int, size: int) -> None:
+    """Call ``task(i)`` for i below `count`; on two threads where the tables are large. Tasks must not share output."""
+    if size < TWO_THREADS_FROM:
+        for i in range(count):
+            task(i)
+        return
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(task, range(count)))
+
+
+class BaseTables:
+    """Tables without evidence, shared by an order posterior and all its conditions."""
+
+    def __init__(self, scores: LocalScores):
+        self.scores = scores
+        self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
+
+    @cached_property
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        scores = self.scores
+        sums, log_scale = np.empty(scores.log_scores.size), np.empty(scores.d)
+        sound = np.empty(scores.d, bool)
+
+        def work(i: int) -> None:
+            part = slice(scores.offsets[i], scores.offsets[i + 1])
+            log_scale[i], sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], sums[part])
+
+        on_two_threads(work, scores.d, scores.log_scores.size)
+        return sums, log_scale, sound
+
+    @property
+    def sums(self) -> np.ndarray:
+        """Flat sums over subsets of exp(score), each variable's scaled to end in 1."""
+        return self._scaled[0]
+
+    @property
+    def log_scale(self) -> np.ndarray:
+        """(d,) log of each variable's largest sum."""
+        return self._scaled[1]
+
+    @property
+    def sound(self) -> np.ndarray:
+        """(d,) whether each variable's linear sums lost nothing."""
+        return self._scaled[2]
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """(d,) by which the scaled sums are multiplied, so that a good order has weight one."""
+        scores = self.scores
+        out = np.empty(scores.d)
+        lattice_kernels.greedy_factors(scores.lookup, scores.offsets, self.sums, scores.must_precede, out)
+        return out
+
+    def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
+        """Tables of variable i given parents that are present or absent (bits); the last few are remembered."""
+        key = (i, present, absent)
+        if key not in self.masked:
+            while len(self.masked) >= _KEPT:
+                del self.masked[next(iter(self.masked))]
+            self.masked[key] = MaskedLeaf.of(self.scores, i, present, absent)
+        return self.masked[key]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedLeaf:
+    """Log scores of one variable given evidence, with their sums over subsets.
+
+    Parameters
+    ----------
+    log_scores : (2^k,) float64
+        -inf for sets that the evidence rules out.
+    sums : (2^k,) float64
+        Linear sums over subsets, scaled to end in 1.
+    log_scale : float
+        -inf if no set is left.
+    sound : bool
+        Whether the linear sums lost nothing.
+    """
+
+    log_scores: np.ndarray
+    sums: np.ndarray
+    log_scale: float
+    sound: bool
+
+    @classmethod
+    def of(cls, scores: LocalScores, i: int, present: int, absent: int) -> "MaskedLeaf":
+        part = scores.log_scores[scores.offsets[i] : scores.offsets[i + 1]]
+        must = scores.index_of_parents(i, present)
+        known = int(scores.candidate_masks[i])
+        table = part.copy()
+        if must < 0:  # a parent that is no candidate
+            table[:] = -np.inf
+        else:
+            zeta_kernels.keep_sets(must, scores.index_of_parents(i, absent & known), table)
+        sums = np.empty(table.size)
+        return cls(table, sums, *zeta_kernels.linear_subset_sums(table, sums))
+
+    @cached_property
+    def log_sums(self) -> np.ndarray:
+        """(2^k,) logs of the sums over subsets, not scaled."""
+        out = np.empty(self.log_scores.size)
+        zeta_kernels.log_sums_of(self.log_scores, out)
+        return out
+
+
+class LeafTables:
+    """Tables of all variables given evidence.
+
+    Parameters
+    ----------
+    base : BaseTables
+    present, absent : tuple of int
+        By child: parents that are known to be present or absent, as bits.
+    """
+
+    def __init__(self, base: BaseTables, present: tuple[int, ...], absent: tuple[int, ...]):
+        self.base, self.present, self.absent = base, present, absent
+        self.scores = base.scores
+        self.touched = [
+            i for i in range(self.scores.d) if present[i] or absent[i] & int(self.scores.candidate_masks[i])
+        ]
+        self.leaves = {i: base.leaf(i, present[i], absent[i]) for i in self.touched}
+
+    @cached_property
+    def log_scale(self) -> np.ndarray:
+        """(d,) log of each variable's largest sum."""
+        out = self.base.log_scale.copy()
+        for i, leaf in self.leaves.items():
+            out[i] = leaf.log_scale
+        return out
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether linear sums are exact to rounding for every variable."""
+        own = [leaf.sound for leaf in self.leaves.values()]
+        return all(own) and all(ok for i, ok in enumerate(self.base.sound) if i not in self.leaves)
+
+    @property
+    def log_unit(self) -> float:
+        """Log of what a scaled total of one stands for."""
+        return float(self.log_scale.sum() - np.log(self.base.factors).sum())
+
+    @property
+    def possible(self) -> bool:
+        """Whether every variable has a parent set left."""
+        return all(leaf.log_scale > -np.inf for leaf in self.leaves.values())
+
+    def flat_sums(self) -> np.ndarray:
+        """Flat scaled sums."""
+        return self._patched(self.base.sums, "sums")
+
+    def flat_log_sums(self) -> np.ndarray:
+        """Flat log sums, not scaled."""
+        return self._patched(self.scores.log_sums, "log_sums")
+
+    def log_scores(self, i: int) -> np.ndarray:
+        """(2^k,) log scores of one variable."""
+        if i in self.leaves:
+            return self.leaves[i].log_scores
+        return self.scores.log_scores[self.scores.offsets[i] : self.scores.offsets[i + 1]]
+
+    def _patched(self, flat: np.ndarray, name: str) -> np.ndarray:
+        if not self.leaves:
+            return flat
+        out = flat.copy()
+        for i, leaf in self.leaves.items():
+            out[self.scores.offsets[i] : self.scores.offsets[i + 1]] = getattr(leaf, name)
+        return out

@@ -1,0 +1,370 @@
+"""Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
+from pymc_spn.dags.constraints import Constraints, read_constraints
+from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
+from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
+from pymc_spn.tables import Table
+
+MOST_VARIABLES = 64  # a set of variables is one 64-bit word
+MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalScores:
+    """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
+
+    Made by `from_data` or `from_table`. Sets of variables are bits of an int64 (bit j is variable j); parent sets of
+    variable i are indices m in 0..2^k_i - 1 whose bit k stands for ``candidates[i, k]``. `subset_index` of
+    ``bit_kernels`` turns a prefix into such an index through `lookup`.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The d variables, at most 64.
+    candidates : (d, K) int64
+        Row i: candidate parents of variable i in ascending order, padded with -1.
+    n_candidates : (d,) int64
+        k_i, the number of candidates of each variable.
+    log_scores : (sum_i 2^k_i,) float64
+        Flat table; variable i occupies ``offsets[i]:offsets[i + 1]``. -inf for sets that knowledge rules out.
+    must_precede : (d,) int64
+        Variables that stand before i in every order (tiers and required edges, transitively closed); 0 if none.
+    restricted : tuple of str
+        Variables for which allowed parents were left out of the candidates.
+    score, prior : str
+        What the scores are, for people.
+    gaussian : GaussianMoments, optional
+        Posterior scale matrices of a BGe score, from which causal effects are computed.
+    """
+
+    names: tuple[str, ...]
+    candidates: np.ndarray
+    n_candidates: np.ndarray
+    log_scores: np.ndarray
+    must_precede: np.ndarray
+    restricted: tuple[str, ...] = ()
+    score: str = "table"
+    prior: str = "uniform"
+    gaussian: GaussianMoments | None = None
+
+    def __post_init__(self) -> None:
+        d = len(self.names)
+        for name, dtype, shape in (
+            ("candidates", np.int64, None),
+            ("n_candidates", np.int64, (d,)),
+            ("log_scores", np.float64, None),
+            ("must_precede", np.int64, (d,)),
+        ):
+            array = np.ascontiguousarray(getattr(self, name), dtype)
+            if shape is not None and array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            array = array.view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.log_scores.shape != (self.offsets[-1],):
+            raise ValueError(f"log_scores must have {self.offsets[-1]} entries, got shape {self.log_scores.shape}")
+        for i, name in enumerate(self.names):
+            part = self.log_scores[self.offsets[i] : self.offsets[i + 1]]
+            top = part.max()
+            if not np.isfinite(top):
+                raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
+
+    # ---- arrays that follow from the fields
+
+    @property
+    def d(self) -> int:
+        """Number of variables."""
+        return len(self.names)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """(d + 1,) int64: where each variable's part of the flat tables begins."""
+        return np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+
+    @cached_property
+    def candidate_masks(self) -> np.ndarray:
+        """(d,) int64: the candidates of each variable as bits."""
+        masks = [sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d)]
+        return np.array(masks, np.uint64).view(np.int64)
+
+    @cached_property
+    def lookup(self) -> np.ndarray:
+        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`."""
+        from pymc_spn.dags.bit_kernels import index_lookup
+
+        return index_lookup(self.candidates, self.n_candidates)
+
+    @cached_property
+    def log_sums(self) -> np.ndarray:
+        """Flat like `log_scores`: entry m of variable i is the log of the sum of exp(score) over all subsets of m.
+
+        The log weight of variable i behind the prefix U is ``log_sums[offsets[i] + subset_index(lookup, i, U)]``.
+        """
+        from pymc_spn.dags.zeta_kernels import all_log_sums
+
+        out = np.empty(self.log_scores.size)
+        all_log_sums(self.offsets, self.log_scores, out)
+        out.flags.writeable = False
+        return out
+
+    def of(self, name: str) -> np.ndarray:
+        """(2^k,) log scores of one variable's parent sets, a view."""
+        i = self.position(name)
+        return self.log_scores[self.offsets[i] : self.offsets[i + 1]]
+
+    def position(self, name: str) -> int:
+        """Number of a variable."""
+        if name not in self.names:
+            raise ValueError(f"there is no variable {name!r}; the variables are {list(self.names)}")
+        return self.names.index(name)
+
+    def parents_of_index(self, i: int, m: int) -> tuple[str, ...]:
+        """Names of the parents that index m of variable i stands for."""
+        return tuple(self.names[self.candidates[i, k]] for k in bits_of(int(m)))
+
+    def index_of_parents(self, i: int, parents: int) -> int:
+        """Index of a set of variables (bits) among the subsets of i's candidates; -1 if one is no candidate."""
+        index = 0
+        for k, j in enumerate(self.candidates[i, : self.n_candidates[i]]):
+            if parents >> int(j) & 1:
+                index |= 1 << k
+                parents &= ~(1 << int(j))
+        return -1 if parents else index
+
+    def log_score(self, graph: Any) -> float:
+        """Log score of a graph: (d, d) bool, parents by children. -inf if a parent is no candidate."""
+        graph = np.asarray(graph, bool)
+        total = 0.0
+        for i in range(self.d):
+            m = self.index_of_parents(i, sum(1 << int(j) for j in np.flatnonzero(graph[:, i])))
+            total += self.log_scores[self.offsets[i] + m] if m >= 0 else -np.inf
+        return float(total)
+
+    def __repr__(self) -> str:
+        words = (
+            f"LocalScores({self.d} variables, {self.score}, prior {self.prior}, {self.log_scores.size:,} parent sets"
+        )
+        return words + (f", candidates restricted for {len(self.restricted)})" if self.restricted else ")")
+
+    # ---- making
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        score: "BGe | BDeu | Callable[[str, tuple[str, ...]], float] | None" = None,
+        prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
+        max_candidates: int = 16,
+        max_indegree: int | None = None,
+        required: Iterable[tuple[str, str]] | None = None,
+        forbidden: Iterable[tuple[str, str]] | None = None,
+        tiers: Sequence[Iterable[str]] | None = None,
+        interventions: Any = None,
+        kinds: Mapping[str, str] | None = None,
+        max_gigabytes: float = MEMORY_LIMIT,
+    ) -> "LocalScores":
+        """Score all parent sets among each variable's candidates.
+
+        Parameters
+        ----------
+        data : DataFrame, mapping, array or Table
+            Rows are observations. No missing cells.
+        score : BGe, BDeu or callable, optional
+            By default BDeu if all columns are binary or categorical, else BGe. A callable takes the child's name and
+            the parents' names in the order of the columns and returns a log score in nats.
+        prior : {"fair", "uniform"}, EdgePenalty or EdgeLogOdds
+            ``fair`` gives each size of parent set the same total weight.
+        max_candidates : int
+            Candidate parents of a variable. Where knowledge allows more, the greedy rule chooses; such variables are
+            named in `restricted`.
+        max_indegree : int, optional
+            Larger parent sets are impossible.
+        required, forbidden : sequence of (parent, child), optional
+        tiers : sequence of sequences of names, optional
+            Every variable once, earliest tier first. Orders, and so edges, go from earlier to later tiers or stay
+            inside one.
+        interventions : (rows, variables) bool DataFrame or array, optional
+            True where the variable was set by the experimenter in that row: the row then says nothing about what
+            causes that variable.
+        kinds : mapping, optional
+            Overrides of column kinds, as in `Table.from_frame`.
+        max_gigabytes : float
+            A larger table is refused.
+
+        Raises
+        ------
+        ValueError
+            If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 64
+            variables, or the table would not fit.
+        """
+        table = Table.from_frame(data, kinds)
+        names = table.names
+        _check_table(table)
+        limit = _whole("max_candidates", max_candidates, 0)
+        most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
+        constraints = read_constraints(names, required, forbidden, tiers)
+        by_size, by_edge, prior_name = prior_terms(prior, names)
+        if most is not None:
+            by_size[most + 1 :] = -np.inf
+            for i, mask in enumerate(constraints.required):
+                if mask.bit_count() > most:
+                    raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
+        _check_memory(constraints, limit, max_gigabytes)
+        scorer, score_name = choose_score(score, table, intervened_cells(interventions, table))
+        chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names)
+        tables = _fill(scorer, constraints, chosen, by_size, by_edge)
+        restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
+        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, scorer.gaussian)
+
+    @classmethod
+    def from_table(
+        cls,
+        scores: Mapping[str, Mapping[Any, float]],
+        required: Iterable[tuple[str, str]] | None = None,
+        forbidden: Iterable[tuple[str, str]] | None = None,
+        tiers: Sequence[Iterable[str]] | None = None,
+    ) -> "LocalScores":
+        """Use scores that were computed elsewhere, structure prior included.
+
+        Parameters
+        ----------
+        scores : mapping of child to mapping of parents (a tuple or frozenset of names) to log score
+            Sets that are not listed are impossible.
+        required, forbidden, tiers
+            As in `from_data`.
+        """
+        names = tuple(scores)
+        _check_names(names)
+        constraints = read_constraints(names, required, forbidden, tiers)
+        position = {name: i for i, name in enumerate(names)}
+        chosen, tables = [], []
+        for i, name in enumerate(names):
+            listed: dict[int, float] = {}
+            for parents, value in scores[name].items():
+                if isinstance(parents, str):
+                    raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {parents!r}")
+                unknown = [p for p in parents if p not in position or p == name]
+                if unknown:
+                    raise ValueError(f"scores of {name!r}: {unknown[0]!r} cannot be a parent; variables: {list(names)}")
+                if np.isnan(value) or value == np.inf:
+                    raise ValueError(f"scores of {name!r} given {tuple(parents)} must be finite or -inf, got {value}")
+                listed[sum(1 << position[p] for p in set(parents))] = float(value)
+            used = 0
+            for mask in listed:
+                used |= mask
+            candidates = bits_of(used & constraints.allowed[i] | constraints.required[i])
+            if len(candidates) > 26:
+                raise ValueError(f"scores of {name!r} name {len(candidates)} parents, more than 26")
+            out = np.full(1 << len(candidates), -np.inf)
+            for m in range(out.size):
+                mask = sum(1 << c for k, c in enumerate(candidates) if m >> k & 1)
+                out[m] = listed.get(mask, -np.inf)
+            _require(out, candidates, constraints.required[i])
+            chosen.append(candidates)
+            tables.append(out)
+        return cls._of_tables(names, chosen, tables, constraints, (), "table", "in the table", None)
+
+    @classmethod
+    def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, gaussian):
+        n = np.array([len(c) for c in chosen])
+        candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
+        for i, c in enumerate(chosen):
+            candidates[i, : len(c)] = c
+        precede = np.array(constraints.must_precede, np.uint64).view(np.int64)
+        flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
+        return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, gaussian)
+
+
+def _fill(scorer: Any, constraints: Constraints, chosen: list[list[int]], by_size: Any, by_edge: Any) -> np.ndarray:
+    """Flat table of all scores; the shared table of minors where every variable has all others as candidates."""
+    d = len(chosen)
+    sizes = np.array([1 << len(c) for c in chosen])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    full = scorer.all_tables() if hasattr(scorer, "all_tables") and all(len(c) == d - 1 for c in chosen) else None
+    flat = np.empty(offsets[-1]) if full is None else full.reshape(-1)
+    for i, candidates in enumerate(chosen):
+        part = flat[offsets[i] : offsets[i + 1]]
+        if full is None:
+            part[:] = scorer.table(i, [], candidates)
+        part += subset_prior(i, [], candidates, by_size, by_edge)
+        _require(part, candidates, constraints.required[i])
+    return flat
+
+
+def _require(table: np.ndarray, candidates: Sequence[int], required: int) -> None:
+    """Rule out the sets that lack a required parent."""
+    for k, j in enumerate(candidates):
+        if required >> j & 1:
+            table.reshape(-1, 2, 1 << k)[:, 0] = -np.inf
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not names:
+        raise ValueError("there must be at least one variable")
+    if len(names) > MOST_VARIABLES:
+        raise ValueError(f"at most {MOST_VARIABLES} variables are possible, got {len(names)}")
+
+
+def _check_table(table: Table) -> None:
+    names = table.names
+    _check_names(names)
+    bad = np.argwhere(np.isnan(table.values))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
+            "complete the table first, for instance with the impute method of a ps.SPN posterior"
+        )
+    if not np.isfinite(table.values).all():
+        row, column = np.argwhere(~np.isfinite(table.values))[0]
+        raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
+    if len(table.index) < len(names):
+        warnings.warn(
+            f"there are fewer rows ({len(table.index)}) than variables ({len(names)}): the prior decides much",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def intervened_cells(mask: Any, table: Table) -> np.ndarray:
+    """(N, d) bool: cells that the experimenter set."""
+    shape = table.values.shape
+    if mask is None:
+        return np.zeros(shape, bool)
+    if isinstance(mask, pd.DataFrame):
+        unknown = sorted(set(map(str, mask.columns)) ^ set(table.names))
+        if unknown:
+            raise ValueError(f"interventions: its columns must be those of the data; {unknown[0]!r} is in one only")
+        mask = mask.set_axis(mask.columns.map(str), axis=1)[list(table.names)].to_numpy()
+    array = np.asarray(mask)
+    if array.dtype != bool or array.shape != shape:
+        raise ValueError(
+            f"interventions must be bool of shape {shape} (rows, variables), got {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+def _whole(argument: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
+def _check_memory(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:
+    entries = sum(1 << min(mask.bit_count(), max_candidates) for mask in constraints.allowed)
+    needed = 8e-9 * entries
+    if needed > max_gigabytes:
+        raise ValueError(
+            f"max_candidates = {max_candidates} needs a score table of {needed:.1f} gigabytes, more than "
+            f"max_gigabytes = {max_gigabytes:g}; fewer candidates, tiers or forbidden edges make it smaller"
+        )

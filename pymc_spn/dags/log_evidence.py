@@ -1,0 +1,133 @@
+"""How well a table is explained by graphs at given hyperparameters: log evidence that NUTS can follow."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.scores import LEVELS, BDeu, BGe
+from pymc_spn.dags.structure_prior import EdgePenalty
+from pymc_spn.tables import Table
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+MOST_VARIABLES = 20
+
+
+def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **options: Any) -> "TensorVariable":
+    """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
+
+    The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
+    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(t=t), prior=ps.EdgePenalty(kappa)))``; the posterior
+    over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
+
+    Parameters
+    ----------
+    data : DataFrame, mapping, array or Table
+    score : BGe or BDeu
+        ``BGe(t=...)`` or ``BDeu(ess=...)`` with a number or a scalar tensor.
+    prior : "fair", "uniform", EdgePenalty or EdgeLogOdds
+        ``EdgePenalty(...)`` with a number or a scalar tensor.
+    **options
+        ``max_candidates``, ``max_indegree``, ``required``, ``forbidden``, ``tiers``, ``interventions``, ``kinds`` of
+        `LocalScores.from_data`. Candidates are chosen at the default hyperparameters.
+
+    Returns
+    -------
+    TensorVariable
+        Scalar, in nats. One evaluation takes time and memory in proportion to d 2^d.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 20 variables, or as in `LocalScores.from_data`.
+
+    Notes
+    -----
+    The derivative of log Z in the score of a parent set is its posterior probability.
+    """
+    import pytensor.tensor as pt
+
+    from pymc_spn.dags.ops import DagLogEvidence
+
+    table = Table.from_frame(data, options.pop("kinds", None))
+    d = len(table.columns)
+    if d > MOST_VARIABLES:
+        raise ValueError(f"dag_log_evidence sums over all 2^d prefixes: at most {MOST_VARIABLES} variables, got {d}")
+    if score is None:
+        score = BDeu() if all(c.kind in LEVELS for c in table.columns) else BGe()
+    if not isinstance(score, BGe | BDeu):
+        raise TypeError(f"score must be a BGe or a BDeu, got {score!r}")
+    learned = isinstance(prior, EdgePenalty)
+    penalty = prior.penalty if learned else 0.0
+    numbers = _plain(score, d), "uniform" if learned else prior
+    at_default = LocalScores.from_data(table, *numbers, **options)
+    log_prior = _prior_of(at_default, numbers[1])
+    sizes = np.concatenate(
+        [np.bitwise_count(np.arange(1 << int(k), dtype=np.uint64)).astype(float) for k in at_default.n_candidates]
+    )
+    arrays = (
+        at_default.candidates,
+        at_default.n_candidates,
+        at_default.lookup,
+        at_default.offsets,
+        at_default.must_precede,
+    )
+    normaliser = np.nan
+    if not (learned and _is_tensor(penalty)):
+        from pymc_spn.dags.evidence_kernels import log_partition
+
+        fixed = log_prior - float(penalty) * sizes
+        normaliser = log_partition(arrays[2], arrays[3], arrays[4], fixed, np.empty(fixed.size))
+    own = _gaussian_constants(at_default, score, d) if isinstance(score, BGe) else _level_constants(table, options)
+    value = score.resolve(d)[2] if isinstance(score, BGe) else score.ess
+    parameters = pt.stack([pt.as_tensor(value, dtype="float64"), pt.as_tensor(penalty, dtype="float64")])
+    constants = [np.asarray(x) for x in (*own, *arrays, log_prior, sizes, normaliser)]
+    log_evidence, _ = DagLogEvidence(score.name)(parameters, *constants)  # type: ignore[misc]
+    return log_evidence  # type: ignore[return-value]
+
+
+def _is_tensor(value: Any) -> bool:
+    return not isinstance(value, int | float | np.number)
+
+
+def _plain(score: Any, d: int) -> Any:
+    """The score with a number in place of a tensor."""
+    if isinstance(score, BDeu):
+        return BDeu() if _is_tensor(score.ess) else score
+    t = score.resolve(d)[2]
+    return BGe(score.alpha_mu, score.alpha_w) if _is_tensor(t) else score
+
+
+def _prior_of(scores: LocalScores, prior: Any) -> np.ndarray:
+    """Flat log prior over parent sets: what a score of zero gives, with the same candidates."""
+    from pymc_spn.dags.candidates import subset_prior
+    from pymc_spn.dags.structure_prior import prior_terms
+
+    by_size, by_edge, _ = prior_terms(prior, scores.names)
+    parts = [
+        subset_prior(i, [], list(scores.candidates[i, : scores.n_candidates[i]]), by_size, by_edge)
+        for i in range(scores.d)
+    ]
+    return np.where(np.isneginf(scores.log_scores), -np.inf, np.concatenate(parts))
+
+
+def _gaussian_constants(scores: LocalScores, score: BGe, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    moments = scores.gaussian
+    assert moments is not None
+    alpha_mu, alpha_w, _ = score.resolve(d)
+    t = _plain(score, d).resolve(d)[2]
+    return moments.matrices - t * np.eye(d), moments.n_rows.astype(np.int64), np.array([alpha_mu, alpha_w])
+
+
+def _level_constants(table: Table, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from pymc_spn.dags.local_scores import intervened_cells
+
+    intervened = intervened_cells(options.get("interventions"), table)
+    codes, which = np.unique(table.values.astype(np.int64), axis=0, return_inverse=True)
+    weights = np.zeros((len(table.columns), len(codes)), np.int64)
+    for i in range(len(table.columns)):
+        np.add.at(weights[i], which.reshape(-1)[~intervened[:, i]], 1)
+    n_levels = np.array([max(len(c.levels or ()), 1) for c in table.columns], np.int64)
+    return np.ascontiguousarray(codes.T), weights, n_levels

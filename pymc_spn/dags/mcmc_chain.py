@@ -1,0 +1,159 @@
+"""One Markov chain over orders or ordered partitions: what the step methods and the oracles drive."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags import order_gibbs_kernels, order_mcmc_kernels, partition_mcmc_graphs, partition_mcmc_kernels
+from pymc_spn.dags.local_scores import LocalScores
+
+_TRIALS = 100  # sweeps in search of a state with positive weight
+
+
+def ranked_sets(scores: LocalScores) -> np.ndarray:
+    """Flat like `log_scores`: subset indices of each variable by descending score."""
+    out = np.empty(scores.log_scores.size, np.int32)
+    for i in range(scores.d):
+        part = slice(scores.offsets[i], scores.offsets[i + 1])
+        out[part] = np.argsort(-scores.log_scores[part], kind="stable")
+    return out
+
+
+class OrderChain:
+    """Relocation Gibbs over orders.
+
+    Parameters
+    ----------
+    scores : LocalScores
+    """
+
+    def __init__(self, scores: LocalScores):
+        self.scores = scores
+        self.ranked = ranked_sets(scores)
+        self.arrays = scores.lookup, scores.offsets, scores.log_sums, scores.must_precede
+        self.order = np.arange(scores.d)
+        self.parents = np.zeros(scores.d, np.int64)
+        self._scratch = np.empty(scores.d)
+
+    def start(self, rng: np.random.Generator) -> None:
+        """A random order of positive weight.
+
+        Raises
+        ------
+        ValueError
+            If none is found.
+        """
+        order_gibbs_kernels.random_order(rng, self.scores.must_precede, self.order)
+        for _ in range(_TRIALS):
+            if self.log_score > -np.inf:
+                return
+            order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch)
+        raise ValueError("scores: no order was found in which every variable has a possible parent set")
+
+    def sweep(self, rng: np.random.Generator) -> float:
+        """d relocations; the share of variables whose position changed."""
+        before = self.order.copy()
+        order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch)
+        return float(np.mean(before != self.order))
+
+    @property
+    def log_score(self) -> float:
+        """Log weight of the order, parent sets summed out."""
+        return float(order_mcmc_kernels.order_log_weight(self.order, *self.arrays))
+
+    def draw_graph(self, rng: np.random.Generator) -> float:
+        """Fill `parents` given the order; the graph's log score."""
+        s = self.scores
+        return float(
+            order_mcmc_kernels.draw_parents_of_order(
+                rng, self.order, s.candidates, s.lookup, s.offsets, s.log_sums, self.ranked, s.log_scores, self.parents
+            )
+        )
+
+    @property
+    def state(self) -> np.ndarray:
+        """(d,) int64: position of each variable."""
+        return np.argsort(self.order)
+
+    @state.setter
+    def state(self, positions: Any) -> None:
+        if not order_mcmc_kernels.order_of_positions(np.asarray(positions, np.int64), self.order):
+            raise ValueError(f"positions of an order must be 0 to {self.order.size - 1}, each once; got {positions}")
+
+    def resting_state(self) -> np.ndarray:
+        """A state of positive weight, always the same."""
+        self.start(np.random.default_rng(0))
+        return self.state
+
+
+class PartitionChain:
+    """Relocation Gibbs and exchanges over ordered partitions.
+
+    Parameters
+    ----------
+    scores : LocalScores
+    """
+
+    def __init__(self, scores: LocalScores):
+        self.scores = scores
+        self.orders = OrderChain(scores)
+        self.ranked = self.orders.ranked
+        self.arrays = scores.lookup, scores.offsets, scores.log_sums, self.ranked, scores.log_scores
+        self.parts = np.zeros(scores.d + 1, np.int64)
+        self.n_parts = 0
+        self.parents = np.zeros(scores.d, np.int64)
+        self.log_score = -np.inf
+        self._members = np.arange(scores.d)
+        self._scratch = np.empty((6, scores.d + 2))
+
+    def start(self, rng: np.random.Generator) -> None:
+        """The levels of a graph drawn given a random order.
+
+        Raises
+        ------
+        ValueError
+            If no graph of positive weight is found.
+        """
+        self.orders.start(rng)
+        self.orders.draw_graph(rng)
+        self.n_parts = partition_mcmc_graphs.levels(self.orders.parents, self.orders.order, self.parts)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        value, _ = partition_mcmc_kernels.partition_log_weight(self.parts, self.n_parts, 0, True, *self.arrays)
+        self.log_score = float(value)
+
+    def sweep(self, rng: np.random.Generator) -> float:
+        """d relocations and d exchanges; the share of variables whose block changed."""
+        before = self.state
+        self.n_parts, self.log_score, _ = partition_mcmc_kernels.sweep(
+            rng, self.parts, self.n_parts, self._members, 0, *self.arrays, self._scratch
+        )
+        return float(np.mean(before != self.state))
+
+    def draw_graph(self, rng: np.random.Generator) -> float:
+        """Fill `parents` given the partition; the graph's log score."""
+        return float(
+            partition_mcmc_graphs.draw_parents(
+                rng, self.parts, self.n_parts, self.scores.candidates, *self.arrays, self.parents
+            )
+        )
+
+    @property
+    def state(self) -> np.ndarray:
+        """(d,) int64: block number of each variable."""
+        out = np.empty(self.scores.d, np.int64)
+        partition_mcmc_graphs.blocks_of_parts(self.parts, self.n_parts, out)
+        return out
+
+    @state.setter
+    def state(self, blocks: Any) -> None:
+        self.n_parts = partition_mcmc_graphs.parts_of_blocks(np.asarray(blocks, np.int64), self.parts)
+        if self.n_parts == 0:
+            raise ValueError(f"block numbers of a partition must be 0, 1, ... without a gap; got {blocks}")
+        self._weigh()
+
+    def resting_state(self) -> np.ndarray:
+        """A state of positive weight, always the same."""
+        self.start(np.random.default_rng(0))
+        return self.state

@@ -1,0 +1,101 @@
+"""Log weights of orders and ordered partitions as PyTensor operations."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+
+from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
+from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
+
+NO_GRADIENT = (
+    "ps.DagOrder, ps.DagPartition: orders and partitions are discrete, only pm.sample moves them; a method that "
+    "differentiates the log density (pm.find_MAP, pm.fit, pm.NUTS for everything) does not apply; the most probable "
+    "graph comes from ps.OrderSPN"
+)
+
+
+def source_version():
+    """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*_kernels.py")), *sorted(folder.glob("*mcmc*.py"))]
+    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
+
+
+class OrderLogWeight(Op):
+    """Log weight of the positions (d,) of an order, and the arrays of `positions_log_weight`."""
+
+    __props__ = ()
+
+    def make_node(self, *inputs):
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(positions_log_weight(*inputs))
+
+
+class PartitionLogWeight(Op):
+    """Log weight of the block numbers (d,) of an ordered partition, and the arrays of `blocks_log_weight`."""
+
+    __props__ = ()
+
+    def make_node(self, *inputs):
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(blocks_log_weight(*inputs))
+
+
+class FlatLogWeight(Op):
+    """Zero for a quantity that a step writes, but connected: PyMC refuses a variable that the log density lacks."""
+
+    __props__ = ()
+
+    def make_node(self, value):
+        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(0.0)
+
+    def pullback(self, inputs, outputs, cotangents):
+        raise NotImplementedError(NO_GRADIENT)
+
+
+@register_funcify_default_op_cache_key(OrderLogWeight)
+def _(op, node, **kwargs):
+    @numba_njit
+    def order_log_weight(positions, lookup, offsets, log_sums, must_precede):
+        return np.asarray(positions_log_weight(positions, lookup, offsets, log_sums, must_precede))
+
+    return order_log_weight, source_version()
+
+
+@register_funcify_default_op_cache_key(PartitionLogWeight)
+def _(op, node, **kwargs):
+    @numba_njit
+    def partition_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores):
+        return np.asarray(blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores))
+
+    return partition_log_weight, source_version()
+
+
+@register_funcify_default_op_cache_key(FlatLogWeight)
+def _(op, node, **kwargs):
+    @numba_njit
+    def flat_log_weight(value):
+        return np.asarray(0.0)
+
+    return flat_log_weight, 1

@@ -1,0 +1,201 @@
+"""Graphs drawn by `DagOrder` or `DagPartition`: edge probabilities, their effective draws and R-hat."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.schema import PARENTS, DagSchema, find_schema
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+DIMS = "chain", "draw", "parent", "child"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DagDraws:
+    """Draws of graphs from a posterior; made by `from_idata`.
+
+    Parameters
+    ----------
+    schema : DagSchema
+    parents : (chain, draw, d) int64
+        Parents of each variable as bits.
+    state : (chain, draw, d) int64
+        Positions in an order, or block numbers of an ordered partition.
+    chains, draws : (n_chains,) and (n_draws,)
+        Labels.
+    """
+
+    schema: DagSchema
+    parents: np.ndarray
+    state: np.ndarray
+    chains: np.ndarray
+    draws: np.ndarray
+
+    @classmethod
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "DagDraws":
+        """Read the draws from what ``pm.sample`` returned, or from a file that it was saved to.
+
+        Parameters
+        ----------
+        idata : DataTree or path
+        name : str, optional
+            The variable's name in the model, where there are several.
+
+        Raises
+        ------
+        ValueError
+            If the tree holds no such draws, or several and no name is given.
+        """
+        import xarray as xr
+
+        if isinstance(idata, str | PathLike):
+            with xr.open_datatree(idata) as opened:
+                return cls.from_idata(opened.load(), name)
+        schema = find_schema(idata, name)
+        for group, variable in (("sample_stats", schema.name + PARENTS), ("posterior", schema.name)):
+            if group not in idata.children or variable not in idata[group].data_vars:
+                raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
+        parents = idata["sample_stats"].dataset[schema.name + PARENTS]
+        state = idata["posterior"].dataset[schema.name]
+        labels = [
+            np.asarray(state[c].values) if c in state.coords else np.arange(state.sizes[c]) for c in ("chain", "draw")
+        ]
+        return cls(schema, parents.values.astype(np.int64), state.values.astype(np.int64), *labels)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.schema.variables
+
+    def __repr__(self) -> str:
+        n, m, d = self.parents.shape
+        return f"DagDraws({d} variables, {n} chains of {m} draws, {self.schema.target})"
+
+    @cached_property
+    def _graphs(self) -> np.ndarray:
+        return (self.parents[..., None, :] >> np.arange(len(self.names))[:, None] & 1).astype(bool)
+
+    def graphs(self) -> "xr.DataArray":
+        """(chain, draw, parent, child) bool: the drawn graphs."""
+        return self._labelled(self._graphs, "graphs", exactness="monte-carlo")
+
+    def edge_probabilities(self, scores: LocalScores | None = None) -> "xr.DataArray":
+        """Posterior probability of every edge.
+
+        Parameters
+        ----------
+        scores : LocalScores, optional
+            Those of the model. Averages the exact probabilities given each order in place of the drawn edges: less
+            noise. Draws of `DagOrder` only.
+
+        Returns
+        -------
+        (parent, child) DataArray
+            ``attrs["mcse"]`` is the largest Monte Carlo standard error of an edge; `edge_diagnostics` has all.
+        """
+        found = self.edge_diagnostics(scores)
+        errors = found["mcse"].values
+        out = found["probability"].rename("edge_probabilities")
+        worst = float(np.nanmax(errors)) if np.isfinite(errors).any() else 0.0
+        return out.assign_attrs(exactness="monte-carlo", mcse=worst, target=self.schema.target)
+
+    def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":
+        """Probability, Monte Carlo standard error, bulk effective draws and R-hat of every edge.
+
+        Parameters
+        ----------
+        scores : LocalScores, optional
+            As in `edge_probabilities`.
+
+        Returns
+        -------
+        Dataset (parent, child)
+            ``mcse``, ``ess`` and ``r_hat`` are NaN for an edge that is in no draw or in all: its error is not known.
+        """
+        import arviz as az
+        import xarray as xr
+
+        draws = self._graphs.astype(np.float64) if scores is None else self.edges_given_order(scores).values
+        probability = draws.mean(axis=(0, 1))
+        d = len(self.names)
+        found = {name: np.full((d, d), np.nan) for name in ("mcse", "ess", "r_hat")}
+        varies = np.argwhere(np.ptp(draws, axis=(0, 1)) > 0)
+        if varies.size and draws.shape[1] > 3:
+            some = {"e": draws[:, :, varies[:, 0], varies[:, 1]]}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # an edge that is constant in one chain
+                data = az.from_dict({"posterior": some})
+                for name, value in (
+                    ("mcse", az.mcse(data)),
+                    ("ess", az.ess(data)),
+                    ("r_hat", az.rhat(data) if draws.shape[0] > 1 else None),
+                ):
+                    if value is not None:
+                        found[name][varies[:, 0], varies[:, 1]] = np.asarray(value["e"])
+        coords = {"parent": list(self.names), "child": list(self.names)}
+        values = {"probability": probability, **found}
+        return xr.Dataset(
+            {name: (("parent", "child"), v) for name, v in values.items()},
+            coords=coords,
+            attrs={"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates},
+        )
+
+    def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
+        """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order."""
+        from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
+
+        if self.schema.state != "order":
+            raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
+        if not isinstance(scores, LocalScores) or scores.names != self.names:
+            raise ValueError(f"scores must be the LocalScores of the model, with variables {list(self.names)}")
+        n, m, d = self.state.shape
+        out = np.empty((n * m, d, d))
+        edges_given_positions(
+            np.ascontiguousarray(self.state.reshape(n * m, d)),
+            scores.candidates,
+            scores.n_candidates,
+            scores.lookup,
+            scores.offsets,
+            scores.log_sums,
+            out,
+        )
+        return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
+
+    def cpdags(self) -> "xr.DataArray":
+        """(chain, draw, parent, child) bool: equivalence classes of the drawn graphs, as `CPDAG.adjacency`."""
+        from pymc_spn.dags.dag import to_cpdags
+
+        flat = self._graphs.reshape(-1, *self._graphs.shape[2:])
+        return self._labelled(to_cpdags(flat).reshape(self._graphs.shape), "cpdags", exactness="monte-carlo")
+
+    def to_group(self) -> "xr.Dataset":
+        """Graphs and state as a group for a DataTree: ``idata[name] = draws.to_group()``."""
+        import xarray as xr
+
+        state = xr.DataArray(
+            self.state,
+            {"chain": self.chains, "draw": self.draws, "variable": list(self.names)},
+            ("chain", "draw", "variable"),
+        )
+        return xr.Dataset({"graphs": self.graphs(), self.schema.state: state}, attrs={"target": self.schema.target})
+
+    @property
+    def _candidates(self) -> str:
+        restricted = self.schema.restricted
+        return f"restricted for {len(restricted)} of {len(self.names)} variables" if restricted else "all"
+
+    def _labelled(self, values: np.ndarray, name: str, **attrs: Any) -> "xr.DataArray":
+        import xarray as xr
+
+        labels = list(self.names)
+        coords = {"chain": self.chains, "draw": self.draws, "parent": labels, "child": labels}
+        return xr.DataArray(
+            values, coords, DIMS, name, attrs | {"target": self.schema.target, "candidates": self._candidates}
+        )

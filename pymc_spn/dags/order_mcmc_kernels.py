@@ -1,0 +1,119 @@
+"""Orders as positions of variables: their log weight, and graphs and edge probabilities given an order."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.numerics.kernel_options import kernel
+
+
+@kernel
+def order_of_positions(positions, order):
+    """Variables from first to last; False if the positions are not 0, ..., d - 1, each once."""
+    order[:] = -1
+    for i in range(positions.size):
+        p = positions[i]
+        if p < 0 or p >= positions.size or order[p] >= 0:
+            return False
+        order[p] = i
+    return True
+
+
+@kernel
+def order_log_weight(order, lookup, offsets, log_sums, must_precede):
+    """Log weight of an order with parent sets summed out; -inf where it breaks what must precede.
+
+    Parameters
+    ----------
+    order : (d,) int64
+    lookup, offsets, log_sums, must_precede : arrays of `LocalScores`
+    """
+    before = 0
+    total = 0.0
+    for i in order:
+        if must_precede[i] & ~before:
+            return -math.inf
+        total += log_sums[offsets[i] + subset_index(lookup, i, before)]
+        before |= 1 << i
+    return total
+
+
+@kernel
+def positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
+    """As `order_log_weight` for the position of each variable; -inf if positions are no order."""
+    order = np.empty(positions.size, np.int64)
+    if not order_of_positions(positions, order):
+        return -math.inf
+    return order_log_weight(order, lookup, offsets, log_sums, must_precede)
+
+
+@kernel
+def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base=0):
+    """Parents of every variable given an order; returns the graph's log score.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    order : (n,) int64
+    candidates, lookup, offsets, log_sums, log_scores : arrays of `LocalScores`
+    ranked : (n_scores,) int32
+        Subset indices of each variable by descending score.
+    parents : (d,) int64
+        Out: as bits.
+    base : int
+        Variables, as bits, that stand before the order's.
+    """
+    before = base
+    total = 0.0
+    for i in order:
+        start = offsets[i]
+        inside = subset_index(lookup, i, before)
+        log_sum = log_sums[start + inside]
+        left = rng.random()
+        chosen = 0
+        for r in range(start, offsets[i + 1]):
+            m = ranked[r]
+            if log_scores[start + m] == -math.inf:
+                break
+            if m & ~inside == 0:
+                chosen = m
+                left -= math.exp(log_scores[start + m] - log_sum)
+                if left < 0.0:
+                    break
+        total += log_scores[start + chosen]
+        parents[i] = 0
+        for k in range(candidates.shape[1]):
+            if (chosen >> k) & 1:
+                parents[i] |= 1 << candidates[i, k]
+        before |= 1 << i
+    return total
+
+
+@kernel
+def edges_given_positions(positions, candidates, n_candidates, lookup, offsets, log_sums, out):
+    """Exact probability of every edge given each order.
+
+    Parameters
+    ----------
+    positions : (n, d) int64
+    candidates, n_candidates, lookup, offsets, log_sums : arrays of `LocalScores`
+    out : (n, d, d) float64
+        Out: parents by children.
+
+    References
+    ----------
+    Friedman and Koller (2003), doi:10.1023/A:1020249912095, equation 9.
+    """
+    order = np.empty(positions.shape[1], np.int64)
+    out[:] = 0.0
+    for s in range(positions.shape[0]):
+        order_of_positions(positions[s], order)
+        before = 0
+        for i in order:
+            inside = subset_index(lookup, i, before)
+            total = log_sums[offsets[i] + inside]
+            for k in range(n_candidates[i]):
+                if (inside >> k) & 1:
+                    out[s, candidates[i, k], i] = -math.expm1(log_sums[offsets[i] + (inside ^ (1 << k))] - total)
+            before |= 1 << i

@@ -1,0 +1,413 @@
+"""Posterior over orders and graphs as a tractable object: built once, asked often."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.dags.answers import (
+    Edges,
+    Evidence,
+    Given,
+    Seed,
+    clashes,
+    count,
+    in_words,
+    joined,
+    labelled,
+    read_evidence,
+    read_given,
+)
+from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.sampled_queries import SampledQueries
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.dags.leaf_tables import BaseTables
+    from pymc_spn.dags.passes import FullPasses, LatticePasses
+    from pymc_spn.dags.prefix_lattice import PrefixLattice
+    from pymc_spn.dags.regular_tree import RegularTree
+
+
+class MostProbable(NamedTuple):
+    """The most probable pair of order and graph."""
+
+    graph: DAG
+    order: tuple[str, ...]
+    log_probability: float
+
+
+class OrderSPN(SampledQueries):
+    """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
+
+    Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
+    order-modular posterior. Made by `exact` (all orders), `fit` (the orders of a prefix lattice) or `regular` (the
+    paper's tree). On its support the object is the posterior itself, so every answer is exact *given the support*;
+    `log_mass` says how much weight the support holds and `coverage` which share of the whole that is.
+
+    Parameters
+    ----------
+    scores : LocalScores
+    lattice : PrefixLattice or None
+        The support; None for all orders.
+    kind : {"exact", "lattice", "regular"}
+    evidence : pair of tuples of int, optional
+        By child: parents that are present, and absent, as bits.
+    tables : BaseTables, optional
+        Shared with the object that this one is a condition of.
+
+    References
+    ----------
+    Koivisto and Sood (2004), JMLR 5:549-573; Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170.
+    """
+
+    def __init__(
+        self,
+        scores: LocalScores,
+        lattice: "PrefixLattice | None",
+        kind: str = "lattice",
+        evidence: Evidence | None = None,
+        tables: "BaseTables | None" = None,
+    ):
+        from pymc_spn.dags.leaf_tables import BaseTables
+
+        self.scores, self._lattice, self.kind = scores, lattice, kind
+        self.evidence = ((0,) * scores.d, (0,) * scores.d) if evidence is None else evidence
+        self._tables = BaseTables(scores) if tables is None else tables
+        self._unconditioned: OrderSPN | None = None
+
+    # ---- making
+
+    @classmethod
+    def exact(cls, scores: LocalScores, max_gigabytes: float = 8.0) -> "OrderSPN":
+        """Posterior over all orders, by dynamic programming over prefixes.
+
+        Parameters
+        ----------
+        scores : LocalScores
+        max_gigabytes : float
+            Refused if more memory would be needed. Without tiers or required edges there are 2^d prefixes.
+
+        Raises
+        ------
+        ValueError
+            If it would need more memory; the message says how much.
+        """
+        from pymc_spn.dags.exact_support import exact_lattice
+
+        post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
+        post.log_mass  # noqa: B018  the work of building
+        return post
+
+    @classmethod
+    def fit(
+        cls,
+        scores: LocalScores,
+        max_prefixes: int = 10_000,
+        refine: int = 1,
+        beam_factor: float = 3.0,
+        random_seed: Seed = None,
+    ) -> "OrderSPN":
+        """Posterior over the orders of a lattice of the most probable prefixes.
+
+        Parameters
+        ----------
+        scores : LocalScores
+        max_prefixes : int
+            Prefixes kept. The time grows in proportion to it.
+        refine : int
+            Rounds in which the beam is repeated with what the last lattice knows of completions, and prefixes of Gibbs
+            orders that fell outside are added.
+        beam_factor : float
+            Prefixes looked at for each one kept, at least 1.
+        random_seed : int, Generator or None
+            Of the Gibbs orders that guide the beam.
+        """
+        from pymc_spn.dags.lattice_search import search
+        from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+
+        size = count("max_prefixes", max_prefixes, scores.d + 3)
+        if not (np.isfinite(beam_factor) and beam_factor >= 1):
+            raise ValueError(f"beam_factor must be at least 1, got {beam_factor!r}")
+        tables = BaseTables(scores)
+        none = (0,) * scores.d
+        rng = np.random.default_rng(random_seed)
+        lattice = search(LeafTables(tables, none, none), size, count("refine", refine, 0), float(beam_factor), rng)
+        return cls(scores, lattice, "lattice", None, tables)
+
+    @classmethod
+    def regular(
+        cls,
+        scores: LocalScores,
+        expansion_factors: Sequence[int],
+        oracle: str = "order_mcmc",
+        random_seed: Seed = None,
+        data: Any = None,
+        dibs: Mapping[str, Any] | None = None,
+    ) -> "OrderSPN":
+        """The paper's network: a tree in which every level halves the variables, with closed-form weights.
+
+        For comparison with the paper: a lattice of the same size holds more (`fit`, or ``tree.to_lattice()``).
+
+        Parameters
+        ----------
+        scores : LocalScores
+        expansion_factors : sequence of int
+            Splits of each sum, from the root down; ceil(log2 d) entries. A sum with fewer possible splits has them all.
+        oracle : {"order_mcmc", "partition_mcmc", "random", "dibs"}
+            Who proposes splits. Scopes of up to four variables are enumerated and their best splits kept, except by
+            "random". "dibs" needs the package ``dibs-lib``; it runs once, and deeper nodes are split by its orders
+            restricted to their scope, where the paper would run it again.
+        random_seed : int, Generator or None
+        data : DataFrame or array, optional
+            For "dibs": the rows that the scores were made from.
+        dibs : mapping, optional
+            For "dibs": ``n_particles`` (30) and ``steps`` (3000).
+
+        References
+        ----------
+        Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
+        """
+        from pymc_spn.dags.regular_growth import grow
+
+        rng = np.random.default_rng(random_seed)
+        tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs))
+        return cls(scores, tree.paths, "regular")
+
+    @property
+    def tree(self) -> "RegularTree":
+        """The tree behind `regular`: its sizes, number of orders, weights and other forms."""
+        from pymc_spn.dags.regular_tree import TreePaths
+
+        if not isinstance(self._lattice, TreePaths):
+            raise ValueError(f"only OrderSPN.regular has a tree; this one is of kind {self.kind!r}")
+        return self._lattice.tree
+
+    # ---- what it is
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.scores.names
+
+    @cached_property
+    def lattice(self) -> "PrefixLattice":
+        """The support as an explicit lattice of prefixes."""
+        from pymc_spn.dags.prefix_lattice import PrefixLattice
+
+        if self._unconditioned is not None:
+            return self._unconditioned.lattice
+        return PrefixLattice.all_prefixes(self.scores.d) if self._lattice is None else self._lattice
+
+    @cached_property
+    def log_mass(self) -> "xr.DataArray":
+        """Log of the summed weight of all pairs of order and graph on the support that agree with the evidence.
+
+        For `exact` this is the log evidence, log Z.
+        """
+        return self._scalar("log_mass", self._log_total)
+
+    def __repr__(self) -> str:
+        size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
+        given = in_words(self.names, self.evidence)
+        words = f"OrderSPN({self.kind}: {self.scores.d} variables, {size}, log mass {self._log_total:.3f}"
+        return words + (f", given {given})" if given else ")")
+
+    # ---- edges and parent sets
+
+    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Posterior probability of every edge, (parent, child).
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            Sequences of (parent, child) edges that are known.
+        """
+        asked = self._given(given)
+        return asked._pairs("edge_probability", asked._passes.edges())
+
+    def probability(
+        self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
+    ) -> "xr.DataArray":
+        """Probability that some edges are present and others absent."""
+        asked = self._given(given)
+        both = joined(asked.evidence, read_evidence(self.names, present, absent))
+        if clashes(both):
+            return self._scalar("probability", 0.0)
+        value = np.exp(asked._with(both)._log_total - asked._log_total)
+        return self._scalar("probability", min(float(value), 1.0))
+
+    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
+        """The posterior given that some edges are present and others absent.
+
+        Raises
+        ------
+        ValueError
+            If that has probability zero on the support.
+        """
+        both = joined(self.evidence, read_evidence(self.names, present, absent))
+        post = self._with(both)
+        if clashes(both) or post._log_total == -np.inf:
+            raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
+        return post
+
+    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+        """Posterior of the parent sets of one variable, most probable first.
+
+        Parameters
+        ----------
+        child : str
+        most : int or None
+            How many sets are returned, None for all among the candidates; ``attrs["shown"]`` is their total.
+        given : mapping, optional
+        """
+        asked = self._given(given)
+        i = self.scores.position(child)
+        table = asked._passes.parent_sets(i)
+        shown = table.size if most is None else min(count("most", most), table.size)
+        best = np.argsort(-table, kind="stable")[:shown]
+        labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
+        values = table[best]
+        return asked._answer(
+            "parent_set_probability", values, {"parents": labels}, child=child, shown=float(values.sum())
+        )
+
+    # ---- orders
+
+    def before_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Probability that one variable stands before another in the order, (before, after)."""
+        from pymc_spn.dags import lattice_kernels
+
+        asked = self._given(given)
+        passes, lattice = asked._lattice_passes, asked.lattice
+        out = np.empty((self.scores.d, self.scores.d))
+        lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, passes.edge, out)
+        return asked._answer("before_probability", out, {"before": self.names, "after": self.names})
+
+    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
+        """Probability of one complete order, zero outside the support."""
+        from pymc_spn.dags import lattice_kernels
+
+        if sorted(order) != sorted(self.names):
+            raise ValueError(f"order must hold every variable once, got {list(order)}")
+        asked = self._given(given)
+        numbers = np.array([[self.scores.position(name) for name in order]])
+        if not self._holds(numbers)[0]:
+            return asked._scalar("order_probability", 0.0)
+        log_weight = np.empty(1)
+        sums = asked._leaf_tables.flat_log_sums()
+        lattice_kernels.order_log_weights(numbers, self.scores.lookup, self.scores.offsets, sums, log_weight)
+        return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
+
+    def most_probable(self, given: Given | None = None) -> MostProbable:
+        """The most probable pair of order and graph.
+
+        The most probable *graph* is another question: a graph is counted once for each of its orders.
+        """
+        from pymc_spn.dags.drawing import most_probable
+
+        asked = self._given(given)
+        order, graph, log_weight = most_probable(asked)
+        names = tuple(self.names[i] for i in order)
+        return MostProbable(DAG(self.names, graph), names, float(log_weight - asked._log_total))
+
+    # ---- causal effects
+
+    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
+        """Exact posterior mean of every total causal effect, (cause, effect); one on the diagonal.
+
+        The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
+        """
+        from pymc_spn.dags.causal_effects import mean_effects
+
+        asked = self._given(given)
+        return asked._answer(
+            "causal_effect", mean_effects(asked, max_gigabytes), {"cause": self.names, "effect": self.names}
+        )
+
+    # ---- files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one netCDF file, which `load` reads."""
+        from pymc_spn.dags.storage import to_tree
+
+        to_tree(self).to_netcdf(path, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "OrderSPN":
+        """Read what `save` wrote."""
+        from pymc_spn.dags.storage import from_file
+
+        return from_file(path)
+
+    # ---- below the surface
+
+    def _with(self, evidence: Evidence) -> "OrderSPN":
+        """The same support under other evidence; tables and lattice are shared."""
+        if evidence == self.evidence:
+            return self
+        post = OrderSPN(self.scores, self._lattice, self.kind, evidence, self._tables)
+        post._unconditioned = self if self._unconditioned is None else self._unconditioned
+        return post
+
+    def _given(self, given: Given | None) -> "OrderSPN":
+        evidence = joined(self.evidence, read_given(self.names, given))
+        post = self._with(evidence)
+        if post is not self and (clashes(evidence) or post._log_total == -np.inf):
+            raise ValueError(f"given has probability zero: {in_words(self.names, evidence)}")
+        return post
+
+    @cached_property
+    def _leaf_tables(self) -> Any:
+        from pymc_spn.dags.leaf_tables import LeafTables
+
+        return LeafTables(self._tables, *self.evidence)
+
+    @cached_property
+    def _passes(self) -> "FullPasses | LatticePasses":
+        """The cheapest passes that are exact: over all prefixes at once, or over the explicit lattice."""
+        from pymc_spn.dags.passes import FullPasses
+
+        if self._lattice is None:
+            passes = FullPasses(self._leaf_tables)
+            if passes.exact:
+                return passes
+        return self._lattice_passes
+
+    @cached_property
+    def _lattice_passes(self) -> "LatticePasses":
+        from pymc_spn.dags.lattice_search import passes_of
+        from pymc_spn.dags.passes import LatticePasses
+
+        if self._unconditioned is None:
+            return passes_of(self.scores, self.lattice, self._leaf_tables)
+        first = self._unconditioned._lattice_passes
+        return LatticePasses(self.lattice, first.index, self._leaf_tables, first.weights)
+
+    @property
+    def _log_total(self) -> float:
+        if clashes(self.evidence) or not self._leaf_tables.possible:
+            return -np.inf
+        return self._passes.log_total
+
+    def _holds(self, orders: np.ndarray) -> np.ndarray:
+        return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
+
+    def _answer(self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], **attrs: Any) -> "xr.DataArray":
+        attrs["target"] = "order-modular"
+        attrs["support"] = "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}"
+        if self.scores.restricted:
+            attrs["candidates"] = f"restricted for {', '.join(self.scores.restricted)}"
+        if given := in_words(self.names, self.evidence):
+            attrs["given"] = given
+        return labelled(name, values, coords, "exact", **attrs)
+
+    def _pairs(self, name: str, values: np.ndarray) -> "xr.DataArray":
+        return self._answer(name, values, {"parent": self.names, "child": self.names})
+
+    def _scalar(self, name: str, value: float) -> "xr.DataArray":
+        return self._answer(name, value, {})

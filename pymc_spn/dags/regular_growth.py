@@ -1,0 +1,94 @@
+"""Growing a `RegularTree` with an oracle that says which splits carry the posterior."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags import regular_kernels
+from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.mcmc_chain import ranked_sets
+from pymc_spn.dags.regular_tree import RegularTree
+
+ORACLES = {
+    "random": regular_kernels.RANDOM,
+    "order_mcmc": regular_kernels.ORDER_MCMC,
+    "partition_mcmc": regular_kernels.PARTITION_MCMC,
+    "dibs": regular_kernels.GIVEN_ORDERS,
+}
+MOST_NODES = 50_000_000
+_ENUMERATED = 4  # scopes up to this size are enumerated, as in the paper
+
+
+def grow(
+    scores: LocalScores,
+    expansion_factors: Sequence[int],
+    oracle: str,
+    rng: np.random.Generator,
+    data: Any = None,
+    dibs: dict[str, Any] | None = None,
+) -> RegularTree:
+    """A tree with given numbers of splits; see `OrderSPN.regular`."""
+    d = scores.d
+    if oracle not in ORACLES:
+        raise ValueError(f"oracle must be one of {list(ORACLES)}, got {oracle!r}")
+    factors = _factors(expansion_factors, d)
+    orders = np.empty((0, d), np.int64)
+    if oracle == "dibs":
+        from pymc_spn.dags.dibs_oracle import dibs_orders
+
+        orders = dibs_orders(scores, data, rng, dibs or {})
+    elif data is not None or dibs is not None:
+        raise ValueError(f'data and dibs belong to oracle="dibs", not to {oracle!r}')
+    _probe(scores, rng)
+    ranked = ranked_sets(scores)
+    before, scope = np.zeros(1, np.int64), np.array([-1 if d == 64 else (1 << d) - 1], np.int64)
+    all_before, all_scope, all_counts = [before], [scope], []
+    for factor in factors:
+        counts, splits = np.empty(before.size, np.int64), np.zeros((before.size, factor), np.int64)
+        regular_kernels.split_level(
+            rng, before, scope, factor, ORACLES[oracle], _ENUMERATED, orders, scores.candidates, scores.lookup,
+            scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.must_precede, counts, splits,
+        )  # fmt: skip
+        all_counts.append(counts)
+        owner = np.repeat(np.arange(before.size), counts)
+        chosen = splits[np.arange(factor) < counts[:, None]]
+        before, scope = (
+            np.column_stack([before[owner], before[owner] | chosen]).ravel(),
+            np.column_stack([chosen, scope[owner] & ~chosen]).ravel(),
+        )
+        all_before.append(before)
+        all_scope.append(scope)
+    all_counts.append(np.zeros(before.size, np.int64))
+    ptr = np.concatenate([[0], np.cumsum(np.concatenate(all_counts))])
+    return RegularTree(scores.names, np.concatenate(all_before), np.concatenate(all_scope), ptr)
+
+
+def _factors(expansion_factors: Any, d: int) -> list[int]:
+    """One factor for each level of halving."""
+    levels = max(d - 1, 0).bit_length()
+    if isinstance(expansion_factors, str) or not isinstance(expansion_factors, Sequence | np.ndarray):
+        raise TypeError(f"expansion_factors must be a sequence of integers, got {expansion_factors!r}")
+    factors = list(expansion_factors)
+    for place, k in enumerate(factors):
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"expansion_factors[{place}] must be an integer of at least 1, got {k!r}")
+    if d < 2 or len(factors) != levels:
+        raise ValueError(
+            f"expansion_factors must have one entry for each of the {levels} levels of {d} variables, got {factors}"
+        )
+    nodes = 1.0
+    for k in factors:
+        nodes *= 2 * float(k)
+    if nodes > MOST_NODES:
+        raise ValueError(
+            f"expansion_factors {factors} give up to {nodes:.3g} nodes, more than {MOST_NODES:,}; use smaller factors"
+        )
+    return [int(k) for k in factors]
+
+
+def _probe(scores: LocalScores, rng: np.random.Generator) -> None:
+    """Refuse scores without any graph, before an oracle meets them."""
+    from pymc_spn.dags.mcmc_chain import OrderChain
+
+    OrderChain(scores).start(rng)

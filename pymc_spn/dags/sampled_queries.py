@@ -1,0 +1,247 @@
+"""What an order posterior answers by drawing: certificates, graphs, classes of graphs, the structure-modular target."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.answers import Given, Seed, count, labelled
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class SampledQueries:
+    """Queries of `OrderSPN` that draw. Draws are exact; averages over them carry their standard errors."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # ---- certificate
+
+    def coverage(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
+        """Share of the whole posterior that the support holds, estimated by Gibbs orders drawn apart from it.
+
+        Parameters
+        ----------
+        orders : int
+            Each is the end of a relocation Gibbs chain of its own, from a random start.
+        random_seed : int, Generator or None
+        sweeps : int
+            Sweeps of d relocations in each chain; too few leave the estimate low.
+
+        Returns
+        -------
+        DataArray
+            Scalar with ``mcse``, the binomial standard error (of the half-count estimate where none or all fell inside,
+            so that it is never zero).
+        """
+        from pymc_spn.dags.certificates import coverage
+
+        share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps))
+        return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps)
+
+    def estimate_log_evidence(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
+        """Log evidence of the data: `log_mass` less the log of `coverage`, with the standard error in nats.
+
+        Raises
+        ------
+        ValueError
+            If no order fell inside: the lattice is then too small to estimate it.
+        """
+        share = self.coverage(orders, random_seed, sweeps)
+        if float(share) == 0.0:
+            raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
+        value = self._log_total - np.log(float(share))
+        mcse = share.attrs["mcse"] / float(share)
+        return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share))
+
+    def order_edge_probabilities(
+        self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64
+    ) -> "xr.DataArray":
+        """Edge probabilities of the whole order-modular posterior, without the support, (parent, child).
+
+        Averages over Gibbs orders of the probability given the order, which is exact (Rao-Blackwell). For comparison
+        where `coverage` is small.
+        """
+        from pymc_spn.dags.certificates import order_edge_probabilities
+        from pymc_spn.dags.lattice_search import gibbs_orders
+
+        self._refuse_evidence("order_edge_probabilities")
+        rng = np.random.default_rng(random_seed)
+        drawn = gibbs_orders(self.scores, count("orders", orders, 2), rng, count("sweeps", sweeps))
+        edges, mcse = order_edge_probabilities(self.scores, drawn)
+        coords = {"parent": self.names, "child": self.names}
+        return labelled(
+            "edge_probability", edges, coords, "monte-carlo", mcse=mcse, target="order-modular", support="Gibbs orders"
+        )
+
+    # ---- draws
+
+    def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+        """Independent draws from the posterior.
+
+        Returns
+        -------
+        DataArray
+            (draw, parent, child) bool, with the coordinate ``position`` (draw, child): the place of each variable in
+            the draw's order, from 0.
+        """
+        from pymc_spn.dags.drawing import draw
+
+        asked = self._given(given)
+        orders, graphs = draw(asked, count("draws", draws), np.random.default_rng(random_seed))
+        coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
+        answer = asked._answer("graph", graphs, coords)
+        return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
+
+    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+        """Posterior draws of all total causal effects, (draw, cause, effect): graph, then coefficients given it."""
+        from pymc_spn.dags.causal_effects import draw_effects
+
+        asked = self._given(given)
+        rng = np.random.default_rng(random_seed)
+        values = draw_effects(asked, count("draws", draws), rng)
+        coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
+        return asked._answer("causal_effect", values, coords)
+
+    def equivalence_classes(
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+    ) -> "xr.Dataset":
+        """Markov equivalence classes of drawn graphs and how often each occurred, most frequent first.
+
+        Returns
+        -------
+        Dataset
+            ``probability`` (class,) with ``mcse``, and ``cpdag`` (class, parent, child): True both ways where an edge
+            may be turned.
+        """
+        import xarray as xr
+
+        from pymc_spn.dags.dag import to_cpdags
+
+        graphs = self.sample(draws, given, random_seed)
+        found, times = np.unique(to_cpdags(graphs.values), axis=0, return_counts=True)
+        order = np.argsort(-times, kind="stable")
+        p = times[order] / draws
+        names = list(self.names)
+        data = {
+            "probability": labelled(
+                "probability", p, {"class": range(len(p))}, "monte-carlo", mcse=np.sqrt(p * (1 - p) / draws)
+            ),
+            "cpdag": (("class", "parent", "child"), found[order]),
+        }
+        return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, "target": "order-modular"})
+
+    def ancestor_probabilities(
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+    ) -> "xr.DataArray":
+        """Probability that a directed path leads from one variable to another, (ancestor, descendant)."""
+        graphs = self.sample(draws, given, random_seed).values
+        reached = graphs.copy()
+        for k in range(self.scores.d):
+            reached |= reached[:, :, k, None] & reached[:, None, k, :]
+        p = reached.mean(axis=0)
+        coords = {"ancestor": self.names, "descendant": self.names}
+        mcse = np.sqrt(p * (1 - p) / draws)
+        return labelled("ancestor_probability", p, coords, "monte-carlo", mcse=mcse, target="order-modular")
+
+    # ---- the other target
+
+    def structure_modular(
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+    ) -> "xr.Dataset":
+        """The posterior in which every graph counts once, by reweighting draws.
+
+        The order-modular posterior counts a graph once for each of its orders. A draw is therefore weighted by one over
+        the number of its orders (those that keep the tiers). Where the order posterior covers only part of all orders,
+        so does this one.
+
+        Returns
+        -------
+        Dataset
+            ``graph`` (draw, parent, child), ``weight`` (draw,), ``edge_probability`` (parent, child) with ``mcse``.
+            ``attrs["ess_draws"]`` is the effective number of draws.
+
+        Raises
+        ------
+        ValueError
+            If a drawn graph has more than ten million order ideals.
+        """
+        import xarray as xr
+
+        from pymc_spn.dags.dag import MOST_IDEALS
+        from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
+
+        graphs = self.sample(draws, given, random_seed)
+        logs = np.empty(draws)
+        parents = np.empty(self.scores.d, np.int64)
+        for s, graph in enumerate(graphs.values):
+            parent_masks(graph, parents)
+            logs[s] = -log_linear_extensions(parents | self._order_of_tiers, MOST_IDEALS)
+        if np.isnan(logs).any():
+            raise ValueError(
+                f"structure_modular: draw {int(np.argmax(np.isnan(logs)))} has more than {MOST_IDEALS:,} order ideals, "
+                "so its orders are not counted; ps.DagPartition samples this target directly"
+            )
+        weight = np.exp(logs - logs.max())
+        weight /= weight.sum()
+        edges = np.einsum("s,sij->ij", weight, graphs.values)
+        error = np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
+        ess = 1 / np.sum(weight**2)
+        coords = {"parent": self.names, "child": self.names}
+        attrs = {"target": "structure-modular", "ess_draws": float(ess)}
+        data = {
+            "graph": graphs.drop_attrs(),
+            "weight": labelled("weight", weight, {"draw": range(draws)}, "exact"),
+            "edge_probability": labelled("edge_probability", edges, coords, "monte-carlo", mcse=error, **attrs),
+        }
+        return xr.Dataset(data, attrs=attrs)
+
+    # ---- trees
+
+    def to_datatree(
+        self, chains: int = 4, draws: int = 500, given: Given | None = None, random_seed: Seed = None
+    ) -> "xr.DataTree":
+        """Independent draws in the form of an MCMC result, for ArviZ.
+
+        Returns
+        -------
+        DataTree
+            ``posterior``: ``log_score`` and ``n_edges`` of the drawn graphs; ``graphs``: ``graph`` (chain, draw,
+            parent, child) and ``position`` (chain, draw, variable).
+        """
+        import xarray as xr
+
+        n = count("chains", chains) * count("draws", draws)
+        drawn = self.sample(n, given, random_seed)
+        shape = (chains, draws)
+        log_score = np.array([self.scores.log_score(graph) for graph in drawn.values])
+        numbers = {"chain": np.arange(chains), "draw": np.arange(draws)}
+        names = list(self.names)
+        posterior = xr.Dataset(
+            {
+                "log_score": (("chain", "draw"), log_score.reshape(shape)),
+                "n_edges": (("chain", "draw"), drawn.values.sum(axis=(1, 2)).reshape(shape)),
+            },
+            numbers,
+        )
+        graphs = xr.Dataset(
+            {
+                "graph": (("chain", "draw", "parent", "child"), drawn.values.reshape(*shape, len(names), len(names))),
+                "position": (("chain", "draw", "variable"), drawn.position.values.reshape(*shape, len(names))),
+            },
+            numbers | {"parent": names, "child": names, "variable": names},
+        )
+        return xr.DataTree.from_dict({"posterior": posterior, "graphs": graphs})
+
+    # ---- below the surface
+
+    @property
+    def _order_of_tiers(self) -> np.ndarray:
+        """(d,) int64: what must stand before each variable whatever the graph."""
+        return self.scores.must_precede
+
+    def _refuse_evidence(self, what: str) -> None:
+        if any(any(masks) for masks in self.evidence):
+            raise ValueError(f"{what} is that of the posterior as built; ask it before conditioning")

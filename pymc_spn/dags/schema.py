@@ -1,0 +1,96 @@
+"""What a `DagOrder` or `DagPartition` says of itself in a DataTree, as JSON; and how its draws are found again."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = 1
+SCHEMA, PARENTS = "_schema", "_parents"
+
+
+@dataclass(frozen=True)
+class DagSchema:
+    """A sampled graph.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable in the model.
+    state : {"order", "partition"}
+        What is traced: positions in an order, or block numbers of an ordered partition.
+    variables : tuple of str
+    score, prior : str
+    restricted : tuple of str
+        Variables for which allowed parents were left out of the candidates.
+    """
+
+    name: str
+    state: str
+    variables: tuple[str, ...]
+    score: str
+    prior: str
+    restricted: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        """ "order-modular" or "structure-modular"."""
+        return "order-modular" if self.state == "order" else "structure-modular"
+
+    def to_vector(self) -> np.ndarray:
+        """Bytes of the JSON text as integers, which every storage keeps."""
+        text = json.dumps({"format": FORMAT, "kind": "dag", **asdict(self)})
+        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
+
+    @classmethod
+    def from_vector(cls, vector: Any) -> "DagSchema":
+        """Read back what `to_vector` wrote.
+
+        Raises
+        ------
+        ValueError
+            When it is no schema of a graph, or of another format version.
+        """
+        fields = json.loads(np.asarray(vector).astype(np.uint8).tobytes().decode())
+        if fields.pop("kind", None) != "dag":
+            raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
+        if fields.pop("format") != FORMAT:
+            raise ValueError(f"the graph's schema has a format other than {FORMAT}: use the version that wrote it")
+        fields["variables"] = tuple(fields["variables"])
+        fields["restricted"] = tuple(fields["restricted"])
+        return cls(**fields)
+
+
+def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:
+    """Schemas of the sampled graphs that a tree holds, by name."""
+    if "constant_data" not in idata.children:
+        return {}
+    constants = idata["constant_data"].dataset
+    found: dict[str, DagSchema] = {}
+    for variable in constants.data_vars:
+        name = str(variable).removesuffix(SCHEMA)
+        if name == str(variable):
+            continue
+        try:
+            found[name] = DagSchema.from_vector(constants[variable].values)
+        except (ValueError, UnicodeDecodeError):
+            continue  # of another family
+    return found
+
+
+def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
+    """The schema that was asked for, or the only one."""
+    found = dag_schemas(idata)
+    if not found:
+        raise ValueError("the tree holds no draws of a ps.DagOrder or ps.DagPartition")
+    if name is None:
+        if len(found) > 1:
+            raise ValueError(f"the tree holds several sampled graphs, give name=, one of {sorted(found)}")
+        return next(iter(found.values()))
+    if name not in found:
+        raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+    return found[name]

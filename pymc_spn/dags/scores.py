@@ -1,0 +1,345 @@
+"""Local scores: which marginal likelihood, and how it reads a table. The sums themselves are in the kernel files."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.tables import Table
+
+NUMBERS = ("real", "positive", "count")
+LEVELS = ("binary", "categorical")
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMoments:
+    """What causal effects need of a BGe score.
+
+    Parameters
+    ----------
+    matrices : (d, d, d) float64
+        Posterior scale matrix R for each child (they differ where rows are interventional).
+    n_rows : (d,) int64
+        Rows that count for each child.
+    alpha_w : float
+    """
+
+    matrices: np.ndarray
+    n_rows: np.ndarray
+    alpha_w: float
+
+
+@dataclass(frozen=True)
+class BGe:
+    """Bayesian Gaussian equivalent score: linear Gaussian networks with a normal-Wishart prior.
+
+    Parameters
+    ----------
+    alpha_mu : float
+        Prior rows behind the mean.
+    alpha_w : float, optional
+        Prior degrees of freedom, above d - 1; by default d + alpha_mu + 1.
+    t : float or scalar tensor, optional
+        The prior scale matrix is t times the identity, in squared units of the data; by default
+        alpha_mu (alpha_w - d - 1) / (alpha_mu + 1), which needs alpha_w > d + 1. A tensor only in `dag_log_evidence`.
+
+    Notes
+    -----
+    The prior mean is the mean of each column: data are centred, never rescaled.
+
+    References
+    ----------
+    Geiger and Heckerman (2002), doi:10.1214/aos/1035844981; Kuipers, Moffa and Heckerman (2014),
+    doi:10.1214/14-AOS1217, with the corrected constant.
+    """
+
+    alpha_mu: float = 1.0
+    alpha_w: float | None = None
+    t: Any = None
+
+    name = "BGe"
+
+    def resolve(self, d: int) -> tuple[float, float, Any]:
+        """alpha_mu, alpha_w and t with their defaults filled in, checked."""
+        alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
+        t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.t is None else self.t
+        for argument, value in (("alpha_mu", self.alpha_mu), ("t", t)):
+            if isinstance(value, int | float | np.number) and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"BGe: {argument} must be positive and finite, got {value!r}")
+        if not (math.isfinite(alpha_w) and alpha_w > d - 1):
+            raise ValueError(f"BGe: alpha_w must be above d - 1 = {d - 1}, got {alpha_w!r}")
+        return float(self.alpha_mu), float(alpha_w), t
+
+    def scorer(self, table: Table, intervened: np.ndarray) -> "BGeScorer":
+        """Read a table.
+
+        Raises
+        ------
+        ValueError
+            If a column is not numeric.
+        """
+        wrong = [c.name for c in table.columns if c.kind not in NUMBERS]
+        if wrong:
+            raise ValueError(_misfit("BGe needs numeric columns", table, wrong))
+        alpha_mu, alpha_w, t = self.resolve(len(table.columns))
+        if not isinstance(t, int | float | np.number):
+            raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
+        _warn_of_columns(table)
+        x = table.values
+        return BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
+
+
+@dataclass(frozen=True)
+class BDeu:
+    """Bayesian Dirichlet equivalent uniform score for discrete columns.
+
+    Parameters
+    ----------
+    ess : float or scalar tensor
+        Equivalent sample size. A tensor only in `dag_log_evidence`.
+
+    References
+    ----------
+    Heckerman, Geiger and Chickering (1995), doi:10.1007/BF00994016.
+    """
+
+    ess: Any = 10.0
+
+    name = "BDeu"
+
+    def scorer(self, table: Table, intervened: np.ndarray) -> "BDeuScorer":
+        """Read a table.
+
+        Raises
+        ------
+        ValueError
+            If a column is neither binary nor categorical.
+        """
+        wrong = [c.name for c in table.columns if c.kind not in LEVELS]
+        if wrong:
+            raise ValueError(_misfit("BDeu needs binary or categorical columns", table, wrong))
+        if not isinstance(self.ess, int | float | np.number):
+            raise TypeError(f"BDeu: ess must be a number here, got {self.ess!r}; a tensor is for ps.dag_log_evidence")
+        if not (math.isfinite(self.ess) and self.ess > 0):
+            raise ValueError(f"BDeu: ess must be positive and finite, got {self.ess!r}")
+        constant = [
+            c.name for i, c in enumerate(table.columns) if len(table.values) and np.ptp(table.values[:, i]) == 0
+        ]
+        if constant:
+            _warn(f"columns {constant} have one value only: their edges reflect the prior")
+        n_levels = np.array([max(len(c.levels or ()), 1) for c in table.columns])
+        return BDeuScorer(table.values.astype(np.int64), n_levels, intervened, float(self.ess))
+
+
+def choose_score(score: Any, table: Table, intervened: np.ndarray) -> tuple[Any, str]:
+    """Scorer and name of the score that the user gave, or of the one that fits the columns."""
+    if score is None:
+        kinds = [c.kind for c in table.columns]
+        score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
+    if hasattr(score, "scorer"):
+        return score.scorer(table, intervened), score.name
+    if callable(score):
+        if intervened.any():
+            raise ValueError("interventions cannot be handed to a callable score: leave the rows out inside it")
+        return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__)
+    raise TypeError(
+        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {score!r}"
+    )
+
+
+def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
+    kinds = {c.name: c.kind for c in table.columns if c.name in wrong}
+    hint = (
+        "for mixed tables use score=ps.ConditionalGaussian(), in which no numeric column causes a discrete one, "
+        "or bin the numeric columns and use BDeu"
+        if len(wrong) < len(table.columns)
+        else "use " + ("BDeu" if rule.startswith("BGe") else "BGe, or declare levels with kinds=")
+    )
+    return f"{rule}, got {kinds}; {hint}"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=6)
+
+
+def _warn_of_columns(table: Table) -> None:
+    names, x = table.names, table.values
+    if len(x) < 2:
+        return
+    sd = x.std(axis=0)
+    constant = [n for n, s in zip(names, sd, strict=True) if s == 0]
+    if constant:
+        _warn(f"columns {constant} are constant: BGe stays finite by its prior, and their edges reflect the prior")
+    varying = sd > 0
+    if varying.any() and sd[varying].max() > 10 * sd[varying].min():
+        low, high = (
+            int(np.flatnonzero(varying)[np.argmin(sd[varying])]),
+            int(np.flatnonzero(varying)[np.argmax(sd[varying])]),
+        )
+        _warn(
+            f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
+            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}); bring them to like units, or choose t"
+        )
+    if varying.sum() > 1 and len(x) > varying.sum():
+        standardised = (x[:, varying] - x[:, varying].mean(axis=0)) / sd[varying]
+        values, vectors = np.linalg.eigh(standardised.T @ standardised / len(x))
+        if values[0] < 1e-10:
+            at = np.flatnonzero(varying)[np.abs(vectors[:, 0]) > 1e-3]
+            _warn(f"columns {[names[i] for i in at]} are collinear: BGe stays finite by its prior, which decides there")
+
+
+class BGeScorer:
+    """BGe scores of one table.
+
+    As in every scorer, `table` gives the (2^k,) log marginal likelihoods of a child given a base and each subset of k
+    candidates. `scan` adds candidates greedily, `all_tables` scores everything at once."""
+
+    def __init__(self, centred, intervened, alpha_mu, alpha_w, t, names):
+        d = centred.shape[1]
+        self.d, self.names = d, names
+        self.alpha_mu, self.alpha_w, self.t = alpha_mu, alpha_w, t
+        self.same_rows = not intervened.any()
+        kept = ~intervened
+        counts = kept.sum(axis=0)
+        shared = _scale_matrix(centred, alpha_mu, t)
+        matrices = np.broadcast_to(shared, (d, d, d))
+        if not self.same_rows:
+            matrices = np.stack([_scale_matrix(centred[kept[:, i]], alpha_mu, t) for i in range(d)])
+        self.gaussian = GaussianMoments(matrices, counts, alpha_w)
+        self.terms = [bge_terms(int(n), d, alpha_mu, alpha_w, t) for n in counts]
+        worst = np.argmax(np.diagonal(shared))
+        if shared[worst, worst] > 1e13 * t:
+            raise ValueError(
+                f"column {names[worst]!r}: its sum of squares {shared[worst, worst]:.3g} is more than 1e13 times BGe's "
+                f"prior scale t = {t:.3g}, beyond double precision; use smaller units or a larger t"
+            )
+
+    def all_tables(self):
+        """(d, 2^(d-1)) scores of all parent sets of all variables; None where children count different rows."""
+        if not self.same_rows:
+            return None
+        from pymc_spn.dags.bge_kernels import full_tables, log_minors
+
+        log_det = np.empty(1 << self.d)
+        log_minors(np.ascontiguousarray(self.gaussian.matrices[0]), log_det)
+        out = np.empty((self.d, 1 << (self.d - 1)))
+        full_tables(log_det, *self.terms[0], out)
+        return out
+
+    def _after(self, child, base, others):
+        """Schur complement of (child, others) after the base, and the base's log determinant."""
+        matrix = self.gaussian.matrices[child]
+        rows = [child, *others]
+        block = matrix[np.ix_(rows, rows)]
+        if not len(base):
+            return block, 0.0
+        inner = matrix[np.ix_(base, base)]
+        cross = matrix[np.ix_(base, rows)]
+        return block - cross.T @ np.linalg.solve(inner, cross), float(np.linalg.slogdet(inner)[1])
+
+    def table(self, child, base, candidates):
+        from pymc_spn.dags.bge_kernels import family_table
+
+        block, log_det = self._after(child, base, candidates)
+        constants, exponents = (terms[len(base) :] for terms in self.terms[child])
+        out = np.empty(1 << len(candidates))
+        family_table(np.ascontiguousarray(block), constants, exponents, out)
+        return out - 0.5 * log_det
+
+    def scan(self, child, base, free, others, by_size, by_edge):
+        """Best score over subsets of `free`, joined with the base and each of `others`."""
+        from pymc_spn.dags.bge_kernels import scan_additions
+
+        block, log_det = self._after(child, base, [*free, *others])
+        k = len(free) + 1
+        carried = np.vstack([block[:k, k:], np.diagonal(block)[k:]])
+        constants, exponents = self.terms[child]
+        best = np.full(len(others), -np.inf)
+        edges = by_edge[child, [*free, *others]]
+        matrix = np.ascontiguousarray(block[:k, :k])
+        base_terms = float(by_edge[child, list(base)].sum())
+        scan_additions(matrix, len(base), log_det, carried, edges, base_terms, constants + by_size, exponents, best)
+        return best
+
+
+def _scale_matrix(centred, alpha_mu, t):
+    n = len(centred)
+    matrix = t * np.eye(centred.shape[1])
+    if n:
+        mean = centred.mean(axis=0)
+        spread = centred - mean
+        matrix = matrix + spread.T @ spread + n * alpha_mu / (n + alpha_mu) * np.outer(mean, mean)
+    return matrix
+
+
+def bge_terms(n_rows, d, alpha_mu, alpha_w, t):
+    """Constants and exponents of the BGe score by number of parents, (d,) each.
+
+    Kuipers, Moffa and Heckerman (2014), equation 18 with T = t I, as the ratio for a child and its l parents.
+    """
+    size = np.arange(d)
+    a = alpha_w - d
+    gamma = np.array([math.lgamma((n_rows + a + n + 1) / 2) - math.lgamma((a + n + 1) / 2) for n in range(d)])
+    scale = ((a + size + 1) * (size + 1) - (a + size) * size) / 2 * math.log(t)
+    constants = 0.5 * math.log(alpha_mu / (n_rows + alpha_mu)) - n_rows / 2 * math.log(math.pi) + gamma + scale
+    return constants, (n_rows + a + size) / 2
+
+
+class BDeuScorer:
+    """BDeu scores of one table; equal rows are counted once."""
+
+    gaussian = None
+
+    def __init__(self, codes, n_levels, intervened, ess):
+        self.n_levels, self.ess = n_levels, ess
+        self.rows = []
+        for i in range(codes.shape[1]):
+            if i and not intervened.any():
+                self.rows.append(self.rows[0])
+                continue
+            kept = codes[~intervened[:, i]]
+            distinct, weight = np.unique(kept, axis=0, return_counts=True) if len(kept) else (kept, np.zeros(0, int))
+            self.rows.append((np.ascontiguousarray(distinct.T), weight.astype(np.int64)))
+
+    def table(self, child, base, candidates):
+        return self.table_and_slope(child, base, candidates)[0]
+
+    def table_and_slope(self, child, base, candidates):
+        """Scores and their derivatives in ess."""
+        from pymc_spn.dags.bdeu_kernels import family_table
+
+        out, slope = np.empty((2, 1 << len(candidates)))
+        codes, weight = self.rows[child]
+        base, candidates = np.asarray(base, np.int64), np.asarray(candidates, np.int64)
+        family_table(codes, weight, self.n_levels, child, base, candidates, self.ess, out, slope)
+        return out, slope
+
+
+class CallableScorer:
+    """Scores from a function (child, parents) -> log score, each family asked once."""
+
+    gaussian = None
+
+    def __init__(self, function: Callable[[str, tuple[str, ...]], float], names: tuple[str, ...]):
+        self.function, self.names = function, names
+        self.known: dict[tuple[int, frozenset[int]], float] = {}
+
+    def table(self, child, base, candidates):
+        out = np.empty(1 << len(candidates))
+        for m in range(out.size):
+            parents = frozenset(base) | {c for k, c in enumerate(candidates) if m >> k & 1}
+            key = (child, parents)
+            if key not in self.known:
+                self.known[key] = self._ask(child, parents)
+            out[m] = self.known[key]
+        return out
+
+    def _ask(self, child, parents):
+        words = tuple(self.names[j] for j in sorted(parents))
+        value = float(self.function(self.names[child], words))
+        if math.isnan(value) or value == math.inf:
+            raise ValueError(f"score of {self.names[child]!r} given {list(words)} must be finite or -inf, got {value}")
+        return value

@@ -1,0 +1,206 @@
+"""PyMC step methods for `DagOrder` and `DagPartition`: they unpack the point, run a chain, and pack the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels; chains are imported when a step is
+made.
+"""
+
+import time
+from typing import ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from pytensor.graph.traversal import ancestors
+
+
+@dataclass_state
+class DagStepState(StepMethodState):
+    """What PyMC carries from one chain to the next: whether the chain has begun; its state is the point."""
+
+    begun: bool
+
+
+class DagOrderStep(BlockedStep):
+    """Relocation Gibbs over the order of one `DagOrder`, then a graph given the order.
+
+    ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random
+    states, whatever the initial point.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of `DagOrder`; all of them by default.
+    sweeps : int
+        Sweeps of d relocations for each draw.
+
+    References
+    ----------
+    Friedman and Koller (2003), doi:10.1023/A:1020249912095; the full conditional of a place takes the place of their
+    Metropolis moves.
+    """
+
+    name = "dag_order"
+    _state_class = DagStepState
+    kind: ClassVar[str] = "dag_order"
+
+    def __new__(cls, vars=None, *, model=None, **kwargs):
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        groups = _by_owner(cls, vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    def __init__(
+        self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, sweeps=1
+    ):
+        model = pm.modelcontext(model)
+        ((self.dag, self.vars),) = _by_owner(type(self), vars, model).items()
+        if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
+            raise ValueError(f"sweeps must be an integer of at least 1; got {sweeps!r}")
+        self.sweeps = sweeps
+        rv = model[self.dag]
+        _refuse_descendants(model, self.dag)
+        self.scores = rv.tag.dag_scores
+        self.chain = self._make_chain()
+        stats = {
+            f"{self.dag}_parents": (np.dtype((np.int64, (self.scores.d,))), []),
+            f"{self.dag}_graph_log_score": (np.float64, []),
+            f"{self.dag}_log_score": (np.float64, []),
+            f"{self.dag}_moved": (np.float64, []),
+            f"{self.dag}_seconds": (np.float64, []),
+        }
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+        self.rng = get_random_generator(rng)
+        self.begun = False
+
+    def _make_chain(self):
+        from pymc_spn.dags.mcmc_chain import OrderChain
+
+        return OrderChain(self.scores)
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.begun = False
+
+    def step(self, point):
+        """One draw: sweeps over the state, then a graph given the state."""
+        begin = time.perf_counter()
+        chain = self.chain
+        if self.begun:
+            chain.state = point[self.dag]
+        else:
+            chain.start(self.rng)
+            self.begun = True
+        moved = 0.0
+        for _ in range(self.sweeps):
+            moved = chain.sweep(self.rng)
+        graph_log_score = chain.draw_graph(self.rng)
+        new = point.copy()
+        new[self.dag] = chain.state
+        new[f"{self.dag}_log_score"] = np.asarray(chain.log_score)
+        new[f"{self.dag}_n_edges"] = np.asarray(np.bitwise_count(chain.parents.view(np.uint64)).sum(dtype=np.int64))
+        stats = {
+            f"{self.dag}_parents": chain.parents.copy(),
+            f"{self.dag}_graph_log_score": graph_log_score,
+            f"{self.dag}_log_score": chain.log_score,
+            f"{self.dag}_moved": moved,
+            f"{self.dag}_seconds": time.perf_counter() - begin,
+        }
+        return new, [stats]
+
+    @classmethod
+    def competence(cls, var, has_grad):
+        """The free variables of its distribution and nothing else."""
+        return Competence.IDEAL if _kind_of(var) == cls.kind else Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [
+            TextColumn("{task.fields[log_score]:,.1f}", table_column=Column("Log score", ratio=2)),
+            TextColumn("{task.fields[moved]:0.2f}", table_column=Column("Moved", ratio=1)),
+        ]
+        return columns, {"log_score": [0.0] * n_chains, "moved": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update(stats):
+            moved = next(v for k, v in stats.items() if k.endswith("_moved"))
+            graph = next(v for k, v in stats.items() if k.endswith("_graph_log_score"))
+            return {"log_score": graph, "moved": moved}
+
+        return (update,)
+
+
+class DagPartitionStep(DagOrderStep):
+    """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
+
+    Parameters and manner are those of `DagOrderStep`; a sweep is d relocations and d exchanges.
+    """
+
+    name = "dag_partition"
+    kind = "dag_partition"
+
+    def _make_chain(self):
+        from pymc_spn.dags.mcmc_chain import PartitionChain
+
+        return PartitionChain(self.scores)
+
+
+def _owner(rv):
+    """Name of the graph that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "dag_owner", None)
+
+
+def _kind_of(rv):
+    return getattr(rv.tag, "dag_kind", None)
+
+
+def _by_owner(cls, vars, model):
+    """Value variables by the graph that owns them."""
+    mine = {v: _owner(rv) for rv, v in model.rvs_to_values.items() if _kind_of(rv) == cls.kind}
+    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
+    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
+    foreign = [v.name for v in chosen if v not in mine]
+    public = {"dag_order": "ps.DagOrder", "dag_partition": "ps.DagPartition"}[cls.kind]
+    if foreign or not chosen:
+        raise ValueError(f"vars must be variables of {public}; got {foreign or 'none, and the model has none'}")
+    groups = {}
+    for v in chosen:
+        groups.setdefault(mine[v], []).append(v)
+    for name, group in groups.items():
+        missing = {name, f"{name}_log_score", f"{name}_n_edges"} - {model.values_to_rvs[v].name for v in group}
+        if missing:
+            raise ValueError(f"vars must hold all variables of {name!r} together; {sorted(missing)} are missing")
+    return groups
+
+
+def _refuse_descendants(model, name):
+    """The step knows the scores only: what else depends on the state would be ignored."""
+    own = {model[name], model[f"{name}_log_score"], model[f"{name}_n_edges"]}
+    for variable in [*model.basic_RVs, *model.potentials]:
+        if variable in own:
+            continue
+        inputs = [] if variable.owner is None else variable.owner.inputs
+        if own & set(ancestors(inputs)):
+            raise ValueError(
+                f"{variable.name!r} depends on {name!r}: its step draws graphs from their scores alone, and would "
+                "ignore it; put what is known of the graph into ps.LocalScores"
+            )
+
+
+for _step in (DagOrderStep, DagPartitionStep):
+    if _step not in STEP_METHODS:
+        STEP_METHODS.insert(0, _step)

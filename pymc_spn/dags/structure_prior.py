@@ -1,0 +1,75 @@
+"""Modular priors over parent sets, in logs and not normalised."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class EdgePenalty:
+    """Each edge costs `penalty` nats: p(parents) proportional to exp(-penalty * number of parents).
+
+    Parameters
+    ----------
+    penalty : float or scalar tensor
+        A tensor only in `dag_log_evidence`, where it may be learned.
+    """
+
+    penalty: Any
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLogOdds:
+    """Each edge has its own prior log odds, added to the score of every parent set that holds it.
+
+    Parameters
+    ----------
+    log_odds : DataFrame
+        Rows are parents, columns children, by name; all variables in both, finite off the diagonal. The diagonal is
+        not read.
+    """
+
+    log_odds: pd.DataFrame
+
+
+def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, str]:
+    """Log prior by number of parents (d,), by edge (child, parent) (d, d), and the prior's name."""
+    d = len(names)
+    by_size, by_edge = np.zeros(d), np.zeros((d, d))
+    if isinstance(prior, str) and prior == "fair":
+        by_size = np.array([-math.log(math.comb(d - 1, n)) for n in range(d)])
+        return by_size, by_edge, "fair"
+    if isinstance(prior, str) and prior == "uniform":
+        return by_size, by_edge, "uniform"
+    if isinstance(prior, EdgePenalty):
+        penalty = prior.penalty
+        if isinstance(penalty, bool) or not isinstance(penalty, int | float | np.number) or not math.isfinite(penalty):
+            raise ValueError(f"prior: EdgePenalty needs a finite number of nats, got {penalty!r}")
+        return -float(penalty) * np.arange(d), by_edge, f"edge penalty {float(penalty):g}"
+    if isinstance(prior, EdgeLogOdds):
+        return by_size, _edge_terms(prior.log_odds, names), "log odds of edges"
+    raise ValueError(f"prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds, got {prior!r}")
+
+
+def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:
+    if not isinstance(log_odds, pd.DataFrame):
+        raise TypeError(f"prior: EdgeLogOdds needs a DataFrame (parents, children), got {type(log_odds).__name__}")
+    for axis, labels in (("rows", log_odds.index), ("columns", log_odds.columns)):
+        if sorted(map(str, labels)) != sorted(names):
+            raise ValueError(
+                f"prior: the {axis} of EdgeLogOdds must be the variables {list(names)}, got {list(labels)}"
+            )
+    frame = log_odds.set_axis(log_odds.index.map(str), axis=0).set_axis(log_odds.columns.map(str), axis=1)
+    terms = frame.loc[list(names), list(names)].to_numpy(np.float64).T.copy()
+    np.fill_diagonal(terms, 0.0)
+    bad = np.argwhere(~np.isfinite(terms))
+    if bad.size:
+        child, parent = bad[0]
+        raise ValueError(
+            f"prior: log odds of {names[parent]!r} -> {names[child]!r} must be finite, got {terms[child, parent]}; "
+            "use forbidden= or required= for certainty"
+        )
+    return terms

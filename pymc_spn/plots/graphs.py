@@ -1,0 +1,107 @@
+"""Drawings of posteriors over graphs: edge probabilities and equivalence classes."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.dag import CPDAG, DAG
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+_INK = "#1f2933"
+_FILL = "#e8eef4"
+
+
+def plot_edge_probabilities(
+    edges: "xr.DataArray", ax: "Axes | None" = None, truth: DAG | None = None, title: str | None = None
+) -> "Axes":
+    """Heat map of edge probabilities, parents in rows, children in columns.
+
+    Parameters
+    ----------
+    edges : DataArray
+        (parent, child), as from `OrderSPN.edge_probabilities`.
+    ax : matplotlib axes, optional
+    truth : DAG, optional
+        Its edges are framed.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(1.5 + 0.55 * edges.sizes["child"], 0.6 + 0.5 * edges.sizes["parent"]))
+    values = np.where(np.eye(edges.sizes["parent"], dtype=bool), np.nan, edges.values)
+    picture = ax.imshow(values, cmap="Blues", vmin=0.0, vmax=1.0)
+    ax.set_xticks(range(edges.sizes["child"]), list(edges.child.values), rotation=45, ha="right")
+    ax.set_yticks(range(edges.sizes["parent"]), list(edges.parent.values))
+    ax.set_xlabel("child")
+    ax.set_ylabel("parent")
+    ax.figure.colorbar(picture, ax=ax, label="probability of the edge", shrink=0.85)
+    if truth is not None:
+        for j, i in np.argwhere(truth.adjacency):
+            ax.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="#d64545", linewidth=1.8))
+    if title:
+        ax.set_title(title)
+    return ax
+
+
+def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None = None, **positions: Any) -> "Axes":
+    """Drawing of a graph or of an equivalence class: arrows are directed, lines may point either way.
+
+    Parameters
+    ----------
+    graph : DAG or CPDAG
+    ax : matplotlib axes, optional
+    title : str, optional
+    **positions
+        (x, y) by variable name; by default on a circle.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import FancyArrowPatch
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 5))
+    angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)
+    place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | positions
+    directed = graph.edges if isinstance(graph, DAG) else graph.directed
+    undirected = [] if isinstance(graph, DAG) else graph.undirected
+    for pairs, style in ((directed, "-|>"), (undirected, "-")):
+        for parent, child in pairs:
+            away = np.subtract(place[child], place[parent])
+            room = [_half_box(name, away) for name in (parent, child)]
+            arrow = FancyArrowPatch(
+                place[parent], place[child], arrowstyle=style, mutation_scale=16, shrinkA=room[0], shrinkB=room[1],
+                color=_INK,
+            )  # fmt: skip
+            ax.add_patch(arrow)
+    for name, (x, y) in place.items():
+        ax.text(
+            x, y, name, ha="center", va="center", color=_INK,
+            bbox={"boxstyle": "round,pad=0.35", "facecolor": _FILL, "edgecolor": _INK},
+        )  # fmt: skip
+    xs, ys = zip(*place.values(), strict=True)
+    ax.set_xlim(min(xs) - 0.3, max(xs) + 0.3)
+    ax.set_ylim(min(ys) - 0.25, max(ys) + 0.25)
+    ax.set_aspect("equal")
+    ax.axis("off")
+    if title:
+        ax.set_title(title)
+    return ax
+
+
+def _half_box(name: str, direction: np.ndarray) -> float:
+    """Points from the middle of a name's box to its border in some direction."""
+    width, height = 3.2 * len(name) + 6.0, 11.0
+    x, y = np.abs(direction) / max(np.hypot(*direction), 1e-9)
+    return float(min(width / max(x, 1e-9), height / max(y, 1e-9))) + 2.0

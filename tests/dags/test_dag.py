@@ -1,0 +1,58 @@
+"""Equivalence classes and linear extensions against enumeration."""
+
+import numpy as np
+import pytest
+import reference_dags as brute
+
+import pymc_spn as ps
+from pymc_spn.dags.dag import to_cpdags
+
+
+def test_classes_are_those_of_skeleton_and_colliders():
+    """Verma and Pearl: two graphs are equivalent if skeleton and v-structures agree; an edge of the class is directed
+    where all members agree."""
+    graphs = brute.all_dags(4)
+    keys = {}
+    for s, g in enumerate(graphs):
+        skeleton = g | g.T
+        colliders = tuple(
+            (a, c, b)
+            for c in range(4)
+            for a in range(4)
+            for b in range(a)
+            if g[a, c] and g[b, c] and not skeleton[a, b]
+        )
+        keys.setdefault((skeleton.tobytes(), colliders), []).append(s)
+    assert len(keys) == 185  # classes of four variables
+    found = to_cpdags(graphs)
+    for members in keys.values():
+        union = graphs[members].any(axis=0)
+        assert (found[members] == union).all()
+
+
+def test_linear_extensions_are_counted():
+    graphs = brute.all_dags(4)
+    names = tuple("abcd")
+    counts = brute.extension_counts(4)
+    for g, n in zip(graphs[::7], counts[::7], strict=True):
+        assert ps.DAG(names, g).log_linear_extensions() == pytest.approx(np.log(n), abs=1e-12)
+    assert ps.DAG(tuple(map(str, range(10))), np.zeros((10, 10), bool)).log_linear_extensions() == pytest.approx(
+        np.log(3628800)
+    )
+
+
+def test_graph_refusals_and_views(monkeypatch):
+    with pytest.raises(ValueError, match="adjacency has a cycle"):
+        ps.DAG.from_edges("ab", [("a", "b"), ("b", "a")])
+    with pytest.raises(ValueError, match="adjacency must be bool of shape"):
+        ps.DAG(("a", "b"), np.zeros((2, 2)))
+    monkeypatch.setattr("pymc_spn.dags.dag.MOST_IDEALS", 10_000)
+    with pytest.raises(ValueError, match="more than 10,000 order ideals"):
+        ps.DAG(tuple(map(str, range(40))), np.zeros((40, 40), bool)).log_linear_extensions()
+    chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
+    assert chain.order == ("a", "b", "c")
+    assert set(chain.to_networkx().edges) == set(chain.edges) == {("a", "b"), ("b", "c")}
+    assert chain.cpdag().undirected == [("a", "b"), ("b", "c")] and chain.cpdag().directed == []
+    collider = ps.DAG.from_edges("abc", [("a", "b"), ("c", "b")])
+    assert collider.cpdag().directed == [("a", "b"), ("c", "b")]
+    assert collider.cpdag() != chain.cpdag()

@@ -1,0 +1,257 @@
+"""Local scores against dense determinants and sequential predictives; constraints; what is refused."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+import reference_dags as brute
+
+import pymc_spn as ps
+
+
+def gaussian_table(d, n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    mix = np.eye(d) + np.triu(rng.normal(size=(d, d)) * (rng.random((d, d)) < 0.5), 1)
+    return pd.DataFrame(rng.normal(size=(n, d)) @ mix, columns=[f"v{i}" for i in range(d)])
+
+
+def level_table(d, n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 3, (n, d))
+    for i in range(1, d):
+        codes[:, i] = np.where(rng.random(n) < 0.6, codes[:, i - 1], codes[:, i])
+    return pd.DataFrame({f"v{i}": pd.Categorical(codes[:, i]) for i in range(d)})
+
+
+def every_set(scores, i):
+    for m, value in enumerate(scores.of(scores.names[i])):
+        yield [scores.names.index(p) for p in scores.parents_of_index(i, m)], value
+
+
+@pytest.mark.parametrize("limit", [4, 3])
+def test_bge_equals_dense_determinants(limit):
+    df = gaussian_table(5)
+    scores = ps.LocalScores.from_data(df, prior="uniform", max_candidates=limit)
+    for i in range(5):
+        for parents, value in every_set(scores, i):
+            assert value == pytest.approx(brute.bge(df, i, parents), abs=1e-9)
+
+
+def test_bge_with_other_hyperparameters():
+    df = gaussian_table(4)
+    scores = ps.LocalScores.from_data(df, ps.BGe(alpha_mu=0.5, alpha_w=9.0, t=2.0), prior="uniform")
+    for parents, value in every_set(scores, 2):
+        assert value == pytest.approx(brute.bge(df, 2, parents, 0.5, 9.0, 2.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("limit", [3, 2])
+def test_bdeu_equals_sequential_predictives(limit):
+    df = level_table(4)
+    codes = np.column_stack([df[c].cat.codes for c in df])
+    levels = [3, 3, 3, 3]
+    scores = ps.LocalScores.from_data(df, ps.BDeu(2.5), prior="uniform", max_candidates=limit)
+    for i in range(4):
+        for parents, value in every_set(scores, i):
+            assert value == pytest.approx(brute.bdeu(codes, levels, i, parents, 2.5), abs=1e-9)
+
+
+def test_scores_of_equivalent_graphs_are_equal():
+    for df in (gaussian_table(3), level_table(3)):
+        scores = ps.LocalScores.from_data(df, prior="uniform")
+        forward = ps.DAG.from_edges(scores.names, [("v0", "v1"), ("v1", "v2")])
+        backward = ps.DAG.from_edges(scores.names, [("v2", "v1"), ("v1", "v0")])
+        collider = ps.DAG.from_edges(scores.names, [("v0", "v1"), ("v2", "v1")])
+        assert scores.log_score(forward.adjacency) == pytest.approx(scores.log_score(backward.adjacency), abs=1e-9)
+        assert abs(scores.log_score(forward.adjacency) - scores.log_score(collider.adjacency)) > 0.01
+
+
+def test_rows_in_which_a_variable_was_set_do_not_count_for_it():
+    df = gaussian_table(4)
+    mask = np.zeros(df.shape, bool)
+    mask[:25, 1] = True
+    scores = ps.LocalScores.from_data(df, prior="uniform", interventions=mask)
+    plain = ps.LocalScores.from_data(df, prior="uniform")
+    np.testing.assert_allclose(scores.of("v0"), plain.of("v0"), atol=1e-9)
+    assert np.abs(scores.of("v1") - plain.of("v1")).max() > 1
+    centred = df.to_numpy() - df.to_numpy().mean(axis=0)
+    kept = centred[25:]
+    n, mean = len(kept), kept.mean(axis=0)  # the prior mean stays that of the whole column
+    shift = np.sqrt(n / (n + 1)) * mean
+    matrix = 0.5 * np.eye(4) + (kept - mean).T @ (kept - mean) + np.outer(shift, shift)
+    from math import lgamma, log, pi
+
+    for parents, value in every_set(scores, 1):
+        k = len(parents)
+        a = 6 - 4
+        family, block = [*parents, 1], parents
+        expected = (
+            0.5 * log(1 / (n + 1))
+            - n / 2 * log(pi)
+            + lgamma((n + a + k + 1) / 2)
+            - lgamma((a + k + 1) / 2)
+            + ((a + k + 1) * (k + 1) - (a + k) * k) / 2 * log(0.5)
+            - (n + a + k + 1) / 2 * np.linalg.slogdet(matrix[np.ix_(family, family)])[1]
+            + (n + a + k) / 2 * (np.linalg.slogdet(matrix[np.ix_(block, block)])[1] if k else 0.0)
+        )
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_priors_add_to_the_scores():
+    df = gaussian_table(4)
+    plain = ps.LocalScores.from_data(df, prior="uniform")
+    odds = pd.DataFrame(np.arange(16.0).reshape(4, 4) / 10, index=list(df), columns=list(df))
+    for prior, term in [
+        ("fair", lambda i, p: brute.fair(4, len(p))),
+        (ps.EdgePenalty(0.7), lambda i, p: -0.7 * len(p)),
+        (ps.EdgeLogOdds(odds), lambda i, p: sum(odds.iloc[j, i] for j in p)),
+    ]:
+        scores = ps.LocalScores.from_data(df, prior=prior)
+        for i in range(4):
+            for (parents, value), (_, base) in zip(every_set(scores, i), every_set(plain, i), strict=True):
+                assert value - base == pytest.approx(term(i, parents), abs=1e-9)
+    narrow = ps.LocalScores.from_data(df, prior="uniform", max_indegree=1)
+    for (parents, value), (_, base) in zip(every_set(narrow, 3), every_set(plain, 3), strict=True):
+        assert value == (base if len(parents) <= 1 else -np.inf)
+
+
+def test_a_callable_and_a_table_give_the_same_scores():
+    df = gaussian_table(4)
+    names = list(df)
+    direct = ps.LocalScores.from_data(df, prior="uniform")
+    asked = ps.LocalScores.from_data(
+        df, lambda child, parents: brute.bge(df, names.index(child), [names.index(p) for p in parents]), prior="uniform"
+    )
+    np.testing.assert_allclose(asked.log_scores, direct.log_scores, atol=1e-9)
+    table = {
+        n: {p: v for p, v in zip(map(direct.parents_of_index, [i] * 8, range(8)), direct.of(n), strict=True)}
+        for i, n in enumerate(names)
+    }
+    np.testing.assert_array_equal(ps.LocalScores.from_table(table).log_scores, direct.log_scores)
+
+
+def greedy_by_hand(score, child, others, wanted):
+    """The rule in words: add the u that reaches the best score of S + u over subsets S of what is chosen."""
+    chosen = []
+    while len(chosen) < wanted:
+        best = {
+            u: max(score(child, {*s, u}) for k in range(len(chosen) + 1) for s in combinations(chosen, k))
+            for u in others
+            if u not in chosen
+        }
+        chosen.append(max(best, key=best.get))
+    return sorted(chosen)
+
+
+def test_greedy_candidates_follow_the_rule():
+    df = gaussian_table(9, seed=4)
+    scores = ps.LocalScores.from_data(df, max_candidates=4)
+    assert scores.restricted == scores.names
+    for i in range(9):
+        expected = greedy_by_hand(
+            lambda c, p: brute.bge(df, c, p) + brute.fair(9, len(p)), i, [j for j in range(9) if j != i], 4
+        )
+        assert list(scores.candidates[i]) == expected
+
+
+def test_greedy_candidates_of_discrete_columns_follow_the_rule_at_one_step():
+    df = level_table(6, seed=2)
+    scores = ps.LocalScores.from_data(df, ps.BDeu(1.0), max_candidates=1)
+    codes = np.column_stack([df[c].cat.codes for c in df])
+    for i in range(6):
+        value = {j: brute.bdeu(codes, [3] * 6, i, [j], 1.0) for j in range(6) if j != i}
+        assert scores.candidates[i, 0] == max(value, key=value.get)
+
+
+def test_log_sums_in_linear_and_log_space_agree():
+    from pymc_spn.dags.zeta_kernels import fits_linear, log_subset_sums
+
+    df = gaussian_table(6)
+    wide = ps.LocalScores.from_data(pd.concat([df] * 60, ignore_index=True) * 3)
+    narrow = ps.LocalScores.from_data(df)
+    assert fits_linear(narrow.of("v0")) and not all(fits_linear(wide.of(n)) for n in wide.names)
+    for scores in (wide, narrow):
+        for i, name in enumerate(scores.names):
+            slow = scores.of(name).copy()
+            log_subset_sums(slow)
+            np.testing.assert_allclose(scores.log_sums[scores.offsets[i] : scores.offsets[i + 1]], slow, atol=1e-9)
+
+
+def test_required_forbidden_and_tiers_shape_the_table():
+    df = gaussian_table(4)
+    scores = ps.LocalScores.from_data(
+        df, required=[("v3", "v2")], forbidden=[("v1", "v2")], tiers=[["v0", "v3"], ["v1", "v2"]]
+    )
+    assert list(scores.candidates[2][: scores.n_candidates[2]]) == [0, 3]
+    assert list(scores.candidates[0][: scores.n_candidates[0]]) == [3]
+    assert np.isneginf(scores.of("v2")[[0, 1]]).all() and np.isfinite(scores.of("v2")[[2, 3]]).all()
+    assert list(scores.must_precede) == [0, 0b1001, 0b1001, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"required": [("v0", "v1"), ("v1", "v0")]}, ValueError, "required edges form a cycle through ['v0', 'v1']"),
+        (
+            {"required": [("v0", "v1")], "forbidden": [("v0", "v1")]},
+            ValueError,
+            "'v0' -> 'v1' is required and forbidden at once",
+        ),
+        ({"required": [("v0", "w")]}, ValueError, "required[0] names 'w', which is not a variable"),
+        ({"forbidden": ["v0"]}, ValueError, "forbidden[0] must be a (parent, child) pair"),
+        ({"forbidden": [("v0", "v0")]}, ValueError, "forbidden[0] is an edge from 'v0' to itself"),
+        ({"tiers": [["v0", "v1"], ["v2"]]}, ValueError, "tiers must hold every variable once, 'v3' is missing"),
+        (
+            {"tiers": [["v0"], ["v1", "v2", "v3"]], "required": [("v1", "v0")]},
+            ValueError,
+            "required 'v1' -> 'v0' runs against the tiers",
+        ),
+        ({"prior": "flat"}, ValueError, "prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds"),
+        ({"max_indegree": 0, "required": [("v0", "v1")]}, ValueError, "max_indegree = 0, but 'v1' has 1 required"),
+        ({"max_candidates": -1}, ValueError, "max_candidates must be an integer of at least 0, got -1"),
+        ({"score": "bge"}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),
+        ({"score": ps.BDeu()}, ValueError, "BDeu needs binary or categorical columns"),
+        ({"score": ps.BGe(t=-1.0)}, ValueError, "BGe: t must be positive and finite, got -1.0"),
+        ({"score": lambda c, p: float("nan")}, ValueError, "score of 'v0' given [] must be finite or -inf, got nan"),
+        ({"interventions": np.zeros((3, 4), bool)}, ValueError, "interventions must be bool of shape (60, 4)"),
+        ({"max_gigabytes": 1e-9}, ValueError, "more than max_gigabytes = 1e-09"),
+    ],
+)
+def test_bad_arguments_are_refused(change, error, sentence):
+    with pytest.raises(error) as caught:
+        ps.LocalScores.from_data(gaussian_table(4), **change)
+    assert sentence in str(caught.value)
+
+
+def test_bad_data_is_refused():
+    df = gaussian_table(4)
+    mixed = df.assign(v3=pd.Categorical(["a", "b"] * 30))
+    with pytest.raises(
+        ValueError, match=r"BGe needs numeric columns, got \{'v3': 'categorical'\}; for mixed tables use"
+    ):
+        ps.LocalScores.from_data(mixed)
+    gap = df.copy()
+    gap.iloc[7, 2] = np.nan
+    with pytest.raises(ValueError, match=r"1 cells are missing, the first in column 'v2', row 7; .*ps.SPN"):
+        ps.LocalScores.from_data(gap)
+    with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
+        ps.LocalScores.from_data(np.random.default_rng(0).normal(size=(80, 65)))
+    with pytest.raises(ValueError, match=r"column 'v1': its sum of squares .* use smaller units or a larger t"):
+        with pytest.warns(UserWarning, match="more than 10 times"):
+            ps.LocalScores.from_data(df.assign(v1=df.v1 * 1e8))
+
+
+def test_degenerate_columns_are_named_and_scores_stay_finite():
+    df = gaussian_table(4)
+    for change, sentence in [
+        ({"v1": 3.0}, r"columns \['v1'\] are constant"),
+        ({"v1": df.v0 * 2 + df.v2}, r"columns \['v0', 'v1', 'v2'\] are collinear"),
+        ({"v1": df.v1 * 100}, r"sd of 'v1' .* more than 10 times that of"),
+    ]:
+        with pytest.warns(UserWarning, match=sentence):
+            scores = ps.LocalScores.from_data(df.assign(**change))
+        assert np.isfinite(scores.log_scores).all()
+    with pytest.warns(UserWarning, match=r"fewer rows \(3\) than variables \(4\)"):
+        assert np.isfinite(ps.LocalScores.from_data(df[:3]).log_scores).all()
+    with pytest.warns(UserWarning, match=r"columns \['v0'\] have one value only"):
+        ps.LocalScores.from_data(level_table(3).assign(v0=pd.Categorical(["a"] * 80)))

@@ -1,0 +1,49 @@
+"""Drawings of graphs: what is on the axes."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+import pymc_spn as ps
+from pymc_spn.plots.graphs import plot_edge_probabilities, plot_graph
+
+GRAPH = ps.DAG.from_edges("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def test_edge_probabilities_are_shown_as_they_are():
+    values = np.arange(16.0).reshape(4, 4) / 15
+    ax = plot_edge_probabilities(
+        xr.DataArray(values, {"parent": list("abcd"), "child": list("abcd")}), truth=GRAPH, title="t"
+    )
+    shown = ax.images[0].get_array()
+    off = ~np.eye(4, dtype=bool)
+    np.testing.assert_array_equal(shown[off], values[off])
+    assert shown.mask[~off].all()
+    assert [t.get_text() for t in ax.get_xticklabels()] == list("abcd")
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("child", "parent", "t")
+    frames = {(p.get_y() + 0.5, p.get_x() + 0.5) for p in ax.patches if isinstance(p, Rectangle)}
+    assert frames == {(0, 2), (1, 2), (2, 3)}
+
+
+def test_arrows_and_lines():
+    def kinds(ax):
+        return sorted(type(p.get_arrowstyle()).__name__ for p in ax.patches if isinstance(p, FancyArrowPatch))
+
+    assert kinds(plot_graph(GRAPH)) == ["CurveFilledB"] * 3
+    chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")]).cpdag()
+    _, ax = plt.subplots()
+    assert plot_graph(chain, ax, a=(0.0, 5.0)) is ax
+    assert kinds(ax) == ["Curve"] * 2
+    assert {t.get_text(): t.get_position() for t in ax.texts}["a"] == (0.0, 5.0)
