@@ -1,11 +1,11 @@
 """Slow, obvious decision trees: enumeration and quadrature that share no code with the package.
 
-A tree is None (a leaf) or (feature, rule, left, right); rows are lists of row numbers. Features are columns of numbers; a
-column is cut ("cut") or split by level ("onehot", "subset"); NaN is missing.
+A tree is None (a leaf) or (feature, rule, left, right); rows are lists of row numbers. Features are columns of numbers;
+a column is cut ("cut") or split by level ("onehot", "subset"); NaN is missing.
 """
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from scipy import integrate, stats
@@ -54,9 +54,7 @@ def splits(X, kinds, weights, rows):
     for d, kind, seen in usable:
         if kind == "cut":
             span = seen[-1] - seen[0]
-            rules = [
-                ((a, b), (b - a) / span, {v for v in seen if v <= a}) for a, b in zip(seen, seen[1:], strict=False)
-            ]
+            rules = [((a, b), (b - a) / span, {v for v in seen if v <= a}) for a, b in pairwise(seen)]
         elif kind == "onehot":
             rules = [((v,), 1.0 / len(seen), {v}) for v in seen]
         else:

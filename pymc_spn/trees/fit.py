@@ -182,7 +182,7 @@ def fit_tree(
     if not 0.0 <= ess_threshold <= 1.0:
         raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {ess_threshold!r}")
     rng = np.random.default_rng(random_seed)
-    common = {
+    common: dict[str, Any] = {
         "name": "tree",
         "features": features,
         "y": coded,

@@ -142,7 +142,7 @@ class CountLeaves:
 
 
 LeafFamily = ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves
-FAMILIES: dict[str, type[LeafFamily]] = {f.family: f for f in (ClassLeaves, BinaryLeaves, NormalLeaves, CountLeaves)}
+FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, NormalLeaves, CountLeaves)}
 
 
 def as_family(family: Any) -> LeafFamily:

@@ -8,189 +8,47 @@ that no particle waits for are reclaimed.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from pymc_spn.numerics.kernel_options import kernel
-from pymc_spn.trees.leaf_kernels import draw_index, gather_statistics, leaf_log_marginal
+from pymc_spn.trees.leaf_kernels import draw_index
+from pymc_spn.trees.node_pool import (
+    BEGIN,
+    DEPTH,
+    LEFT,
+    N_PENDING,
+    N_ROWS,
+    NORMALISER,
+    OWN,
+    PENDING,
+    REFS,
+    SIZE,
+    WEIGHT,
+    Pool,
+    add_node,
+    find_split,
+    grow,
+    is_forced,
+    make_children,
+)
 from pymc_spn.trees.resampling import draw_offspring, effective_size
 from pymc_spn.trees.split_kernels import (
     CUT,
     ONE_HOT,
     all_options,
     choose_option,
-    count_left,
-    partition,
     sort_rows,
     split_probability,
-    usable_features,
     weigh_options,
 )
 
 PRIOR, OPTIMAL, EMPIRICAL = 0, 1, 2
 NODE, LAYER = 0, 1
 
-# columns of the node table
-_BEGIN, _SIZE, _DEPTH, _STATE, _REFS, _SPLITS, _PENDING = range(7)
-_UNKNOWN, _FORCED, _OPEN = 0, 1, 2
-# columns of the split table
-_FEATURE, _LOW, _HIGH, _SIDE, _LEFT, _RIGHT, _NEXT = range(7)
 _STOP = -1
 # counters
 TABLES, EXPANSIONS, STAGES, RESAMPLED = range(4)
-
-
-class Pool(NamedTuple):
-    """Nodes and splits; arrays grow by copying, so functions that append return a new pool."""
-
-    node: np.ndarray
-    number: np.ndarray
-    statistics: np.ndarray
-    usable: np.ndarray
-    split: np.ndarray
-    gain: np.ndarray
-    pending: np.ndarray
-    rows: np.ndarray
-    size: np.ndarray
-
-
-_OWN, _WEIGHT, _NORMALISER = 0, 1, 2  # columns of `number`: leaf log marginal, weight of usable features, log C
-_NODES, _SPLIT_COUNT, _PENDING_COUNT, _ROWS = 0, 1, 2, 3  # places of `size`
-
-
-@kernel
-def _grow(a, n):
-    out = np.empty((max(2 * a.shape[0], n), a.shape[1]), a.dtype)
-    out[: a.shape[0]] = a
-    return out
-
-
-@kernel
-def _room_for_rows(pool, n):
-    """Makes room for ``n`` more rows: rows of nodes nobody waits for are dropped, then the space is doubled."""
-    used = pool.size[_ROWS]
-    if used + n <= pool.rows.size:
-        return pool
-    at = 0
-    for i in range(pool.size[_NODES]):
-        node = pool.node[i]
-        if node[_REFS] > 0:
-            begin = node[_BEGIN]
-            for j in range(node[_SIZE]):
-                pool.rows[at + j] = pool.rows[begin + j]
-            node[_BEGIN] = at
-            at += node[_SIZE]
-        else:
-            node[_BEGIN] = -1
-    pool.size[_ROWS] = at
-    if 2 * (at + n) <= pool.rows.size:
-        return pool
-    rows = np.empty(2 * (2 * pool.rows.size + n), np.int32)
-    rows[:at] = pool.rows[:at]
-    return Pool(
-        pool.node,
-        pool.number,
-        pool.statistics,
-        pool.usable,
-        pool.split,
-        pool.gain,
-        pool.pending,
-        rows,
-        pool.size,
-    )
-
-
-@kernel
-def _add_node(pool, leaf, response, begin, n, depth):
-    """Registers the rows as a node; returns pool and index."""
-    i = pool.size[_NODES]
-    if i == pool.node.shape[0]:
-        pool = Pool(
-            _grow(pool.node, 0),
-            _grow(pool.number, 0),
-            _grow(pool.statistics, 0),
-            _grow(pool.usable, 0),
-            pool.split,
-            pool.gain,
-            pool.pending,
-            pool.rows,
-            pool.size,
-        )
-    pool.size[_NODES] = i + 1
-    node = pool.node[i]
-    node[_BEGIN], node[_SIZE], node[_DEPTH] = begin, n, depth
-    node[_STATE], node[_REFS], node[_SPLITS], node[_PENDING] = _UNKNOWN, 0, -1, -1
-    gather_statistics(response, pool.rows, begin, n, pool.statistics[i])
-    pool.number[i, _OWN] = leaf_log_marginal(leaf, n, pool.statistics[i])
-    pool.number[i, _NORMALISER] = np.nan
-    return pool, i
-
-
-@kernel
-def _find_split(pool, i, feature, low, high, side):
-    """The split of node ``i`` with these terms, made if it is new; returns pool and index."""
-    s = pool.node[i, _SPLITS]
-    while s >= 0:
-        t = pool.split[s]
-        if t[_FEATURE] == feature and t[_LOW] == low and t[_HIGH] == high and t[_SIDE] == side:
-            return pool, s
-        s = t[_NEXT]
-    s = pool.size[_SPLIT_COUNT]
-    if s == pool.split.shape[0]:
-        pool = Pool(
-            pool.node,
-            pool.number,
-            pool.statistics,
-            pool.usable,
-            _grow(pool.split, 0),
-            _grow(pool.gain, 0),
-            pool.pending,
-            pool.rows,
-            pool.size,
-        )
-    pool.size[_SPLIT_COUNT] = s + 1
-    t = pool.split[s]
-    t[_FEATURE], t[_LOW], t[_HIGH], t[_SIDE] = feature, low, high, side
-    t[_LEFT], t[_RIGHT], t[_NEXT] = -1, -1, pool.node[i, _SPLITS]
-    pool.node[i, _SPLITS] = s
-    return pool, s
-
-
-@kernel
-def _make_children(pool, x, response, leaf, i, s):
-    """Builds the children of split ``s`` of node ``i`` unless they exist and still have their rows."""
-    if pool.split[s, _LEFT] >= 0:
-        if pool.node[pool.split[s, _LEFT], _BEGIN] >= 0 and pool.node[pool.split[s, _RIGHT], _BEGIN] >= 0:
-            return pool
-    n = pool.node[i, _SIZE]
-    pool = _room_for_rows(pool, n)
-    begin, depth = pool.node[i, _BEGIN], pool.node[i, _DEPTH]
-    at = pool.size[_ROWS]
-    feature, low, side = pool.split[s, _FEATURE], pool.split[s, _LOW], pool.split[s, _SIDE]
-    n_left = count_left(x, pool.rows, begin, n, feature, low, side)
-    partition(x, pool.rows, begin, n, feature, low, side, at, at + n_left)
-    pool.size[_ROWS] = at + n
-    pool, a = _add_node(pool, leaf, response, at, n_left, depth + 1)
-    pool, b = _add_node(pool, leaf, response, at + n_left, n - n_left, depth + 1)
-    pool.split[s, _LEFT], pool.split[s, _RIGHT] = a, b
-    pool.gain[s, 0] = pool.number[a, _OWN] + pool.number[b, _OWN] - pool.number[i, _OWN]
-    return pool
-
-
-@kernel
-def _is_forced(pool, x, rules, i):
-    """Whether node ``i`` is a leaf with probability one; found once."""
-    node = pool.node[i]
-    if node[_STATE] == _UNKNOWN:
-        node[_STATE] = _FORCED
-        n = node[_SIZE]
-        if n >= max(rules.min_size, 2) and (rules.max_depth < 0 or node[_DEPTH] < rules.max_depth):
-            weight = usable_features(x, pool.rows, node[_BEGIN], n, pool.usable[i])
-            pool.number[i, _WEIGHT] = weight
-            if weight > 0.0:
-                node[_STATE] = _OPEN
-    return node[_STATE] == _FORCED
 
 
 @kernel
@@ -202,23 +60,23 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
         response,
         leaf,
         pool.rows,
-        node[_BEGIN],
-        node[_SIZE],
+        node[BEGIN],
+        node[SIZE],
         pool.statistics[i],
-        pool.number[i, _OWN],
+        pool.number[i, OWN],
         pool.usable[i],
-        pool.number[i, _WEIGHT],
+        pool.number[i, WEIGHT],
         options,
     )
-    log_c, stop, total = weigh_options(options, n_options, split_probability(rules, node[_DEPTH]))
-    pool.number[i, _NORMALISER] = log_c
+    log_c, stop, total = weigh_options(options, n_options, split_probability(rules, node[DEPTH]))
+    pool.number[i, NORMALISER] = log_c
     counters[TABLES] += 1
     for _ in range(n_draws):
         s = _STOP
         if rng.random() * (stop + total) >= stop:
             o = choose_option(options, n_options, rng.random())
-            pool, s = _find_split(pool, i, options.feature[o], options.low[o], options.high[o], options.side[o])
-        p = pool.size[_PENDING_COUNT]
+            pool, s = find_split(pool, i, options.feature[o], options.low[o], options.high[o], options.side[o])
+        p = pool.size[N_PENDING]
         if p == pool.pending.shape[0]:
             pool = Pool(
                 pool.node,
@@ -227,13 +85,13 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
                 pool.usable,
                 pool.split,
                 pool.gain,
-                _grow(pool.pending, 0),
+                grow(pool.pending, 0),
                 pool.rows,
                 pool.size,
             )
-        pool.size[_PENDING_COUNT] = p + 1
-        pool.pending[p, 0], pool.pending[p, 1] = s, pool.node[i, _PENDING]
-        pool.node[i, _PENDING] = p
+        pool.size[N_PENDING] = p + 1
+        pool.pending[p, 0], pool.pending[p, 1] = s, pool.node[i, PENDING]
+        pool.node[i, PENDING] = p
     return pool
 
 
@@ -244,8 +102,8 @@ def _draw_rule(rng, pool, x, i, empirical, options):
     Returns feature, low, high, side and the log of prior mass over proposal mass.
     """
     node = pool.node[i]
-    begin, n = node[_BEGIN], node[_SIZE]
-    u = rng.random() * pool.number[i, _WEIGHT]
+    begin, n = node[BEGIN], node[SIZE]
+    u = rng.random() * pool.number[i, WEIGHT]
     feature = 0
     for d in range(x.codes.shape[0]):
         if pool.usable[i, d]:
@@ -320,7 +178,7 @@ def _retained_ratio(pool, x, i, feature, low, high, options):
     """The same ratio for a split that is given."""
     if x.kind[feature] != CUT:
         return 0.0
-    m = sort_rows(x.codes[feature], pool.rows, pool.node[i, _BEGIN], pool.node[i, _SIZE], options)
+    m = sort_rows(x.codes[feature], pool.rows, pool.node[i, BEGIN], pool.node[i, SIZE], options)
     n_distinct = 1
     for r in range(1, m):
         n_distinct += options.key[r] != options.key[r - 1]
@@ -336,34 +194,34 @@ def _decide(rng, pool, x, response, leaf, rules, proposal, i, retained, options,
     counters[EXPANSIONS] += 1
     given = retained[0] > -2
     if proposal == OPTIMAL:
-        if pool.node[i, _PENDING] < 0 and not (given and not math.isnan(pool.number[i, _NORMALISER])):
-            n_draws = pool.node[i, _REFS] - (1 if given else 0)
+        if pool.node[i, PENDING] < 0 and not (given and not math.isnan(pool.number[i, NORMALISER])):
+            n_draws = pool.node[i, REFS] - (1 if given else 0)
             pool = _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counters)
-        log_c = pool.number[i, _NORMALISER]
+        log_c = pool.number[i, NORMALISER]
         if not given:
-            p = pool.node[i, _PENDING]
-            pool.node[i, _PENDING] = pool.pending[p, 1]
+            p = pool.node[i, PENDING]
+            pool.node[i, PENDING] = pool.pending[p, 1]
             s = pool.pending[p, 0]
         elif retained[0] < 0:
             s = _STOP
         else:
-            pool, s = _find_split(pool, i, retained[0], retained[1], retained[2], retained[3])
+            pool, s = find_split(pool, i, retained[0], retained[1], retained[2], retained[3])
         if s >= 0:
-            pool = _make_children(pool, x, response, leaf, i, s)
+            pool = make_children(pool, x, response, leaf, i, s)
         return pool, s, log_c
     if given:
         if retained[0] < 0:
             return pool, _STOP, 0.0
-        pool, s = _find_split(pool, i, retained[0], retained[1], retained[2], retained[3])
+        pool, s = find_split(pool, i, retained[0], retained[1], retained[2], retained[3])
         ratio = 0.0
         if proposal == EMPIRICAL:
             ratio = _retained_ratio(pool, x, i, retained[0], retained[1], retained[2], options)
     else:
-        if rng.random() >= split_probability(rules, pool.node[i, _DEPTH]):
+        if rng.random() >= split_probability(rules, pool.node[i, DEPTH]):
             return pool, _STOP, 0.0
         feature, low, high, side, ratio = _draw_rule(rng, pool, x, i, proposal == EMPIRICAL, options)
-        pool, s = _find_split(pool, i, feature, low, high, side)
-    pool = _make_children(pool, x, response, leaf, i, s)
+        pool, s = find_split(pool, i, feature, low, high, side)
+    pool = make_children(pool, x, response, leaf, i, s)
     return pool, s, pool.gain[s, 0] + ratio
 
 
@@ -409,15 +267,15 @@ def run_particles(
         np.zeros(4, np.int64),
     )
     pool.rows[:n_rows] = np.arange(n_rows)
-    pool.size[_ROWS] = n_rows
-    pool, root = _add_node(pool, leaf, response, 0, n_rows, 0)
-    pool.node[root, _REFS] = n_particles
+    pool.size[N_ROWS] = n_rows
+    pool, root = add_node(pool, leaf, response, 0, n_rows, 0)
+    pool.node[root, REFS] = n_particles
     width = 64
     queue = np.empty((n_particles, width), np.int32)
     choice = np.empty((n_particles, width), np.int32)
     queue[:, 0] = root
     head, tail = np.zeros(n_particles, np.int64), np.ones(n_particles, np.int64)
-    log_weight = np.full(n_particles, pool.number[root, _OWN])
+    log_weight = np.full(n_particles, pool.number[root, OWN])
     conditional = retained.shape[0] > 0
     nothing = np.full(4, -2, np.int32)
     while True:
@@ -436,9 +294,9 @@ def run_particles(
             while head[m] < tail[m]:
                 h = head[m]
                 i = queue[m, h]
-                if _is_forced(pool, x, rules, i):
+                if is_forced(pool, x, rules, i):
                     choice[m, h] = _STOP
-                    pool.node[i, _REFS] -= 1
+                    pool.node[i, REFS] -= 1
                     head[m] = h + 1
                     continue
                 if h >= end or (expansion == NODE and expanded):
@@ -447,13 +305,13 @@ def run_particles(
                 pool, s, increment = _decide(rng, pool, x, response, leaf, rules, proposal, i, given, options, counters)
                 log_weight[m] += increment
                 choice[m, h] = s
-                pool.node[i, _REFS] -= 1
+                pool.node[i, REFS] -= 1
                 head[m] = h + 1
                 if s >= 0:
                     for child in range(2):
-                        c = pool.split[s, _LEFT + child]
+                        c = pool.split[s, LEFT + child]
                         queue[m, tail[m]] = c
-                        pool.node[c, _REFS] += 1
+                        pool.node[c, REFS] += 1
                         tail[m] += 1
                 expanded += 1
             decided += expanded
@@ -493,12 +351,12 @@ def _resample(rng, log_weight, scheme, conditional, pool, queue, choice, head, t
             while offspring[free] > 0:
                 free += 1
             for h in range(head[free], tail[free]):
-                pool.node[queue[free, h], _REFS] -= 1
+                pool.node[queue[free, h], REFS] -= 1
             queue[free, : tail[m]] = queue[m, : tail[m]]
             choice[free, : tail[m]] = choice[m, : tail[m]]
             head[free], tail[free] = head[m], tail[m]
             for h in range(head[m], tail[m]):
-                pool.node[queue[m, h], _REFS] += 1
+                pool.node[queue[m, h], REFS] += 1
             offspring[m] -= 1
             offspring[free] = 1
     log_weight[:] = log_mean
