@@ -10,6 +10,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
+from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.distributions import SPN as SPN
@@ -28,24 +29,50 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
+    from pymc_spn.trees.distributions import DecisionTree as DecisionTree
+    from pymc_spn.trees.distributions import TreeResponse as TreeResponse
+    from pymc_spn.trees.exact import ExactTrees as ExactTrees
+    from pymc_spn.trees.exact import exact_tree_evidence as exact_tree_evidence
+    from pymc_spn.trees.fit import fit_tree as fit_tree
+    from pymc_spn.trees.leaves import BinaryLeaves as BinaryLeaves
+    from pymc_spn.trees.leaves import ClassLeaves as ClassLeaves
+    from pymc_spn.trees.leaves import CountLeaves as CountLeaves
+    from pymc_spn.trees.leaves import NormalLeaves as NormalLeaves
+    from pymc_spn.trees.posterior import TreePosterior as TreePosterior
+    from pymc_spn.trees.record import load_trees as load_trees
+    from pymc_spn.trees.step_methods import ChipmanTreeStep as ChipmanTreeStep
+    from pymc_spn.trees.step_methods import ParticleGibbsTreeStep as ParticleGibbsTreeStep
 
 __version__ = metadata.version("pymc-spn")
 
 _PUBLIC = {
     "Bernoulli": "circuits.leaves.families",
+    "BinaryLeaves": "trees.leaves",
     "BottomUpSPNStep": "circuits.step_methods",
     "Categorical": "circuits.leaves.families",
+    "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
+    "ClassLeaves": "trees.leaves",
     "Column": "tables",
+    "CountLeaves": "trees.leaves",
+    "DecisionTree": "trees.distributions",
+    "ExactTrees": "trees.exact",
     "Exponential": "circuits.leaves.families",
     "Gaussian": "circuits.leaves.families",
+    "NormalLeaves": "trees.leaves",
+    "ParticleGibbsTreeStep": "trees.step_methods",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
+    "TreePosterior": "trees.posterior",
+    "TreeResponse": "trees.distributions",
     "complete_tree": "circuits.structures.regions",
+    "exact_tree_evidence": "trees.exact",
+    "fit_tree": "trees.fit",
+    "load_trees": "trees.record",
     "skewed_tree": "circuits.structures.regions",
     "unpack": "circuits.queries.record",
 }

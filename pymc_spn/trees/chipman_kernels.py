@@ -2,8 +2,8 @@
 
 A rule that moves to another node meets other rows, where a gap between adjacent values means nothing. The chain
 therefore runs on rules that hold anywhere: cuts are numbers, every rule sends missing values somewhere, and every level
-of a subset rule has a side. What a node's rows cannot tell apart is drawn afresh from its conditional at the start of a sweep
-and dropped at the end, so the marginal target is the posterior over trees of this package.
+of a subset rule has a side. What a node's rows cannot tell apart is drawn afresh from its conditional at
+the start of a sweep and dropped at the end, so the marginal target is the posterior over trees of this package.
 """
 
 import math
@@ -32,6 +32,7 @@ from pymc_spn.trees.linked_nodes import (
     refill,
     rule_log_density,
     set_rows,
+    set_rule,
     sort_children,
     unload_chain,
 )
@@ -102,12 +103,6 @@ def _pick(rng, chain, move, n):
 
 
 @kernel
-def _set_rule(chain, i, feature, cut, choice, side):
-    chain.node[i, FEATURE], chain.node[i, CHOICE], chain.node[i, SIDE] = feature, choice, side
-    chain.real[i, CUT_POINT] = cut
-
-
-@kernel
 def _attach(chain, i):
     """Two dead nodes become the children of ``i``; -1 if there is no room."""
     node = chain.node[i]
@@ -132,7 +127,7 @@ def _grow_move(rng, x, response, leaf, rules, power, chain, spare, held):
     i = _pick(rng, chain, GROW, n_free)
     begin, n = chain.node[i, BEGIN], chain.node[i, SIZE]
     feature, cut, choice, side = draw_rule(rng, x, chain.rows, begin, n)
-    _set_rule(chain, i, feature, cut, choice, side)
+    set_rule(chain, i, feature, cut, choice, side)
     _attach(chain, i)
     left, right = chain.node[i, LEFT], chain.node[i, RIGHT]
     n_left = sort_children(x, chain, i, spare)
@@ -199,7 +194,7 @@ def _rule_move(rng, x, response, leaf, rules, power, chain, move, spare, held, s
     proposal = 0.0
     if move == CHANGE:
         feature, cut, choice, side = draw_rule(rng, x, chain.rows, begin, size)
-        _set_rule(chain, i, feature, cut, choice, side)
+        set_rule(chain, i, feature, cut, choice, side)
         proposal = chain.real[i, RULE]  # density of the old rule, that of the new one is taken off below
     else:
         _swap_rules(chain, top, i)

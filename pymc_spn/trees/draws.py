@@ -11,7 +11,7 @@ from pymc_spn.tables import Column
 from pymc_spn.trees.features import Features, make_rules
 from pymc_spn.trees.forest_kernels import FlatTrees, fill_nodes
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, Response
-from pymc_spn.trees.leaves import LeafFamily, family_from_json, make_response
+from pymc_spn.trees.leaves import LeafFamily, centre_of, family_from_json, make_response
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class TreeDraws:
     def response(self) -> Response:
         """Compiled response."""
         return make_response(self.leaf_family, self.y)
+
+    @cached_property
+    def centre(self) -> float:
+        """What the statistics of a real response had subtracted."""
+        return centre_of(self.leaf_family, self.y)
 
     def tree(self, t: int) -> Tree:
         """One of the trees."""

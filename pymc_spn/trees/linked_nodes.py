@@ -193,6 +193,12 @@ def refill(x, response, leaf, rules, chain, top, spare, held, stack):
 
 
 @kernel
+def set_rule(chain, i, feature, cut, choice, side):
+    chain.node[i, FEATURE], chain.node[i, CHOICE], chain.node[i, SIDE] = feature, choice, side
+    chain.real[i, CUT_POINT] = cut
+
+
+@kernel
 def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, stack):
     """Nodes from decisions, with what the rows do not determine drawn from its conditional."""
     chain.node[0, DEPTH], chain.node[0, PARENT] = 0, -1
@@ -215,7 +221,7 @@ def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, sta
             absent = ((1 << n_levels) - 1) & ~high
             choice = low | (int(rng.random() * (1 << n_levels)) & absent)
         coin = 0 if rng.random() < 0.5 else 1
-        _set_rule(chain, i, feature, cut, choice, side if side >= 0 else coin)
+        set_rule(chain, i, feature, cut, choice, side if side >= 0 else coin)
         for which in range(2):
             chain.node[i, LEFT + which] = child
             chain.node[child, PARENT] = i
