@@ -86,7 +86,7 @@ def _is_candidate(chain, i, move):
 @kernel
 def _candidates(chain, move):
     n = 0
-    for i in range(chain.count[0]):
+    for i in range(chain.used[0]):
         n += _is_candidate(chain, i, move)
     return n
 
@@ -94,7 +94,7 @@ def _candidates(chain, move):
 @kernel
 def _pick(rng, chain, move, n):
     k = int(rng.random() * n)
-    for i in range(chain.count[0]):
+    for i in range(chain.used[0]):
         if _is_candidate(chain, i, move):
             if k == 0:
                 return i
@@ -108,10 +108,10 @@ def _attach(chain, i):
     node = chain.node[i]
     for which in range(2):
         c = 0
-        while c < chain.count[0] and chain.node[c, FEATURE] != DEAD:
+        while c < chain.used[0] and chain.node[c, FEATURE] != DEAD:
             c += 1
-        if c == chain.count[0]:
-            chain.count[0] += 1
+        if c == chain.used[0]:
+            chain.used[0] += 1
         chain.node[c, FEATURE] = -1
         chain.node[c, PARENT] = i
         chain.node[c, DEPTH] = node[DEPTH] + 1
@@ -186,7 +186,7 @@ def _rule_move(rng, x, response, leaf, rules, power, chain, move, spare, held, s
         return False
     i = _pick(rng, chain, move, n)
     top = i if move == CHANGE else chain.node[i, PARENT]
-    count = chain.count[0]
+    count = chain.used[0]
     before = _log_density(rules, chain, top, power, stack)
     begin, size = chain.node[top, BEGIN], chain.node[top, SIZE]
     old.node[:count], old.real[:count] = chain.node[:count], chain.real[:count]

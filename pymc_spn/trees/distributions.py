@@ -77,7 +77,7 @@ class TreeHandle:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         raise AttributeError(
-            f"a DecisionTree is no tensor and has no {attribute!r}; give it to ps.TreeResponse, which observes the response"
+            f"a DecisionTree is no tensor and has no {attribute!r}; give it to ps.TreeResponse, which has observations"
         )
 
 
@@ -99,8 +99,8 @@ def DecisionTree(
     ----------
     name : str
     X : DataFrame, mapping, array, Table or pm.Data
-        Features as in `fit_tree`. An integer data container holds -1 where a cell is missing. Otherwise the model gets the
-        containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
+        Features as in `fit_tree`. An integer data container holds -1 where a cell is missing. Otherwise the model
+        gets the containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
     alpha_s, beta_s : float or PyMC variable
         A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s``; as variables they are learned.
     max_depth, min_size, split_weights, categorical, missing
@@ -163,8 +163,8 @@ def TreeResponse(
     tree : TreeHandle
         Each tree has one response.
     family : {"classes", "binary", "real", "counts"} or leaf family
-        The parameters of ``ps.ClassLeaves(alpha)`` and the others are numbers or named variables of the model, which NUTS
-        samples beside the trees.
+        The parameters of ``ps.ClassLeaves(alpha)`` and the others are numbers or named variables of the model, which
+        NUTS samples beside the trees.
     observed : sequence of N, or pm.Data
         The response; a data container holds classes as 0..K-1.
     dims : str, optional
@@ -189,8 +189,8 @@ def TreeResponse(
     coded, family = family.code(observed.get_value() if container is not None else observed)
     if container is not None and family.family == "classes" and list(family.levels) != list(range(len(family.levels))):
         raise ValueError(
-            f"observed: a data container must hold the classes as 0..K-1, got {list(family.levels)}; code them first, or "
-            "give the labels themselves"
+            f"observed: a data container must hold the classes as 0..K-1, got {list(family.levels)}; code them first, "
+            "or give the labels themselves"
         )
     n_rows = tree.x.get_value(borrow=True).shape[0]
     if len(coded) != n_rows:

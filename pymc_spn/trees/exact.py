@@ -73,8 +73,8 @@ class Intervals:
         n_levels = n_levels if free else max(n_levels, 2)
         if n_levels * n * (n + 1) > MAX_CELLS:
             raise ValueError(
-                f"X: the table over intervals of {n} distinct values and {n_levels} depths is too large; give max_depth, "
-                "or use fewer distinct values"
+                f"X: the table over intervals of {n} distinct values and {n_levels} depths is too large; give "
+                "max_depth, or use fewer distinct values"
             )
         self.max_depth = rules.max_depth
         self.rules = rules
@@ -327,8 +327,8 @@ def exact_tree_evidence(
 ) -> ExactTrees:
     """The posterior over decision trees by exact recursion, for small data or a single feature.
 
-    Ten rows of two features take some hundred row sets; the number grows exponentially with features. One feature that is
-    cut has intervals only: 200 distinct values are a matter of a second.
+    Ten rows of two features take some hundred row sets; the number grows exponentially with features. One feature that
+    is cut has intervals only: 200 distinct values are a matter of a second.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def make_features(
         limit = {"cut": None, "onehot": MAX_LEVELS, "subset": MAX_SUBSET_LEVELS}[split]
         if limit is not None and len(column.levels or ()) > limit:
             raise ValueError(
-                f'column {column.name!r}: "{split}" splits need at most {limit} levels, got {len(column.levels or ())}; '
+                f'column {column.name!r}: "{split}" splits take up to {limit} levels, got {len(column.levels or ())}; '
                 "merge rare levels, or make the column an ordered category"
             )
         if np.isinf(values[:, d]).any():

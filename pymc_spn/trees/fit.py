@@ -101,9 +101,9 @@ def fit_tree(
 ) -> TreePosterior:
     """Posterior over decision trees by top-down particle filtering.
 
-    A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s`` if any feature has two distinct values among its
-    rows; the feature is drawn by its weight among those, the cut uniformly between the feature's extremes. Leaf
-    parameters are integrated out.
+    A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s`` if any feature has two distinct values
+    among its rows; the feature is drawn by its weight among those, the cut uniformly between the feature's extremes.
+    Leaf parameters are integrated out.
 
     Parameters
     ----------
@@ -242,8 +242,8 @@ def fit_tree(
     if weights == "evidence" and islands > 1 and effective_number(shares) < 0.5 * islands:
         warn(
             f"weights by evidence: {effective_number(shares):.1f} of {islands} islands count; the evidences differ by "
-            f"{np.ptp(log_evidence):.1f} nats, so neither their mean nor the weights are reliable. Use more particles, or "
-            'weights="equal" or "stacking", which predict better',
+            f"{np.ptp(log_evidence):.1f} nats, so neither their mean nor the weights are reliable. Use more particles, "
+            'or weights="equal" or "stacking", which predict better',
             UserWarning,
             stacklevel=2,
         )

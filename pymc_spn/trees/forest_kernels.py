@@ -118,8 +118,8 @@ def _partition_between(x, source, out, begin, n, feature, low, side):
 def share_left(trees, node, value, soft):
     """Probability that a row with this value of the node's feature goes left.
 
-    A point inside the gap of a cut goes left with the probability that the cut, uniform on the gap, exceeds it. A missing value,
-    or a level that the node never saw, takes both branches by their shares of the training rows, unless the split
+    A point inside the gap of a cut goes left with the probability that the cut, uniform on the gap, exceeds it. A
+    missing value, or a level that the node never saw, takes both branches by their shares of the rows, unless the split
     says where missing values go.
     """
     share = trees.size[trees.left[node]] / trees.size[node]

@@ -149,7 +149,7 @@ def as_family(family: Any) -> LeafFamily:
     """A family object from its name or itself, numbers checked."""
     if isinstance(family, str) and family in FAMILIES:
         return FAMILIES[family]()
-    if not isinstance(family, tuple(FAMILIES.values())):
+    if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
         raise ValueError(
             f"family must be one of {list(FAMILIES)} or an object such as ps.ClassLeaves(alpha=5.0), got {family!r}"
         )

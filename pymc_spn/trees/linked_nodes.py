@@ -22,7 +22,7 @@ class Chain(NamedTuple):
     node: np.ndarray
     real: np.ndarray
     rows: np.ndarray
-    count: np.ndarray
+    used: np.ndarray
 
 
 @kernel
@@ -202,7 +202,7 @@ def set_rule(chain, i, feature, cut, choice, side):
 def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, stack):
     """Nodes from decisions, with what the rows do not determine drawn from its conditional."""
     chain.node[0, DEPTH], chain.node[0, PARENT] = 0, -1
-    chain.count[0] = len(decisions)
+    chain.used[0] = len(decisions)
     child = 1
     for i in range(len(decisions)):
         feature, low, high, side = decisions[i, 0], decisions[i, 1], decisions[i, 2], decisions[i, 3]
@@ -234,10 +234,10 @@ def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, sta
 @kernel
 def unload_chain(x, chain):
     """Decisions of the live nodes in breadth-first order, and the log likelihood."""
-    queue = np.empty(chain.count[0], np.int64)
+    queue = np.empty(chain.used[0], np.int64)
     queue[0] = 0
     n = 1
-    out = np.zeros((chain.count[0], 4), np.int32)
+    out = np.zeros((chain.used[0], 4), np.int32)
     log_likelihood = 0.0
     h = 0
     while h < n:

@@ -116,7 +116,7 @@ class TreePosterior:
     def log_evidence_se(self) -> "xr.DataArray":
         """Standard error of `log_evidence` from the islands (delta method); NaN for one island, 0 where exact.
 
-        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. Above one nat the delta method is void.
+        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. Above one nat distrust this.
         """
         import xarray as xr
 
@@ -320,8 +320,8 @@ class TreePosterior:
     def variable_importance(self, X: Any = None, y: Any = None, *, max_features: int | None = None) -> pd.DataFrame:
         """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
 
-        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does not
-        see. Parameters are the rows to score, by default the training rows.
+        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
+        not see. Parameters are the rows to score, by default the training rows.
         """
         values, coded = self._scored(X, y)
         return effects.importance(self._draws, self._weights, values, coded, max_features)
@@ -362,7 +362,7 @@ class TreePosterior:
     # ---- convergence
 
     def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = 0) -> "xr.DataArray":
-        """(tree, tree) share of row pairs on which two trees disagree whether the rows share a leaf (one minus Rand)."""
+        """(tree, tree) share of row pairs that one tree joins in a leaf and the other separates (one minus Rand)."""
         return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
 
     def rhat(self, X: Any = None, y: Any = None) -> "xr.DataArray":

@@ -49,7 +49,7 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     y = np.asarray(idata["observed_data"].dataset[schema.response].values, np.float64)
     if len(y) != len(values):
         raise ValueError(
-            f"constant_data holds {len(values)} rows of {schema.x_name!r} and observed_data {len(y)} of {schema.response!r}: "
+            f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; "
             "keep the DataTree of pm.sample apart from predictions at other rows"
         )
     record = idata["sample_stats"].dataset[name + RECORD]

@@ -77,7 +77,7 @@ class TreeSchema:
         if mask is not None:
             if mask.shape != values.shape:
                 raise ValueError(
-                    f"{self.missing_name} must have the shape of {self.x_name}, {values.shape}, got {mask.shape}; set both"
+                    f"{self.missing_name} must have shape {values.shape} as {self.x_name}, got {mask.shape}; set both"
                 )
             values[mask != 0] = np.nan
         elif self.x_is_int:

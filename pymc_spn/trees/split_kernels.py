@@ -3,8 +3,8 @@
 A split is (feature, low, high, side). On a feature that is cut, ``low`` and ``high`` are the codes of two values that
 are adjacent among the node's rows; rows up to ``low`` go left. All cut points between them give the same partition, so
 they are one option, with the gap's share of the range as prior mass. One-hot splits send the level ``low`` left.
-Subset splits send the levels of the bit mask ``low`` left, among those of the mask ``high`` which the node holds. Where the
-feature is missing in some of the rows, ``side`` says where they go (0 left, 1 right), a fair coin a priori; -1
+Subset splits send the levels of the bit mask ``low`` left, among those of the mask ``high`` which the node holds. Where
+the feature is missing in some of the rows, ``side`` says where they go (0 left, 1 right), a fair coin a priori; -1
 otherwise.
 """
 

@@ -128,7 +128,7 @@ class _TreeStep(BlockedStep):
         rules, numbers = (np.array(v) for v in self.hyperparameters(*[point[n] for n in self.value_names]))
         if not 0.0 < rules[0] < 1.0:
             raise ValueError(
-                f"alpha_s of {self.tree!r} must lie in (0, 1), its variable is {rules[0]}; give it a prior on (0, 1) such as pm.Beta"
+                f"alpha_s of {self.tree!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
             )
         compiled = make_rules(rules[0], rules[1], self.schema.max_depth, self.schema.min_size)
         leaf = make_leaf_prior(

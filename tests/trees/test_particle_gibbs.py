@@ -1,0 +1,165 @@
+"""The conditional filter's transition matrix: by enumeration, and of the compiled kernel."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_spn as ps
+from pymc_spn.trees.features import make_features, make_rules
+from pymc_spn.trees.fit import PROPOSALS
+from pymc_spn.trees.leaves import make_leaf_prior, make_response
+from pymc_spn.trees.particle_kernels import NODE, pick_particle, run_particles
+from pymc_spn.trees.resampling import MULTINOMIAL
+from tests import reference_trees as ref
+from tests.reference_particle_gibbs import Tiny, kernel_row
+from tests.trees.small_trees import words
+
+ALPHA_S, BETA_S = 0.8, 0.3
+TABLES = {
+    "three rows": ([[0.0], [1.0], [3.0]], [0, 1, 0]),
+    "four rows": ([[0.0], [1.0], [3.0], [3.5]], [0, 1, 1, 0]),
+    "two features": ([[0.0, 1.0], [1.0, 0.0], [3.0, 0.0]], [0, 1, 0]),
+}
+
+
+def problem(name):
+    X, y = TABLES[name]
+    kinds = ["cut"] * len(X[0])
+
+    def log_leaf(v):
+        return ref.log_marginal("classes", v, alpha=0.7, K=2)
+
+    tiny = Tiny(X, y, kinds, ALPHA_S, BETA_S, log_leaf)
+    trees = ref.all_trees(X, y, kinds, [1.0] * len(kinds), ALPHA_S, BETA_S, log_leaf)
+    z = ref.log_evidence(trees)
+    return tiny, {ref.breadth_first(t): float(np.exp(v - z)) for t, v in trees}
+
+
+def matrix(tiny, truth, proposal, ancestors="multinomial"):
+    rows = [kernel_row(tiny, tree, proposal, ancestors) for tree in truth]
+    return np.array([[row[tree] for tree in truth] for row in rows])
+
+
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
+@pytest.mark.parametrize("name", TABLES)
+def test_the_algorithm_leaves_the_posterior_unchanged(name, proposal):
+    tiny, truth = problem(name)
+    pi = np.array(list(truth.values()))
+    P = matrix(tiny, truth, proposal)
+    np.testing.assert_allclose(P.sum(1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(pi @ P, pi, rtol=1e-11)
+
+
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
+def test_overwritten_systematic_resampling_is_found(proposal):
+    """With a single resampling step the mistake leaves the posterior unchanged; four rows have two."""
+    tiny, truth = problem("four rows")
+    pi, planted = np.array(list(truth.values())), matrix(tiny, truth, proposal, "overwritten")
+    np.testing.assert_allclose(planted.sum(1), 1.0, rtol=1e-12)
+    print(np.abs(pi @ planted - pi).max())
+    assert np.abs(pi @ planted - pi).max() > 1e-4
+
+
+def compiled_row(name, tree, proposal, n_runs, seed):
+    """Frequencies of the next tree by the compiled kernel."""
+    X, y = TABLES[name]
+    features = make_features(np.array(X))
+    family = ps.ClassLeaves(0.7)
+    coded, family = family.code(y)
+    response = make_response(family, coded)
+    leaf = make_leaf_prior("classes", np.array([0.7]), 2, len(y), 0.0)
+    options, rng, counts = features.scratch(2), np.random.default_rng(seed), Counter()
+    arguments = (features.codes, response, leaf, make_rules(ALPHA_S, BETA_S, None, 2), 2, PROPOSALS[proposal], NODE)
+    for _ in range(n_runs):
+        log_weight, decisions, begin = run_particles(
+            rng, *arguments, MULTINOMIAL, 1.01, tree, options, np.zeros(4, np.int64)
+        )
+        m = pick_particle(rng, log_weight)
+        counts[words(decisions[begin[m] : begin[m + 1]], features)] += 1
+    return counts
+
+
+def as_decisions(key, X):
+    """Decisions of the package from those of the reference."""
+    out = []
+    for d in key:
+        if d is None:
+            out.append((-1, 0, 0, -1))
+        else:
+            values = sorted({row[d[0]] for row in X})
+            out.append((d[0], values.index(d[1][0]), values.index(d[1][1]), -1))
+    return np.array(out, np.int32)
+
+
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
+@pytest.mark.parametrize("name", ["three rows", "two features"])
+def test_the_compiled_kernel_has_the_enumerated_matrix(name, proposal):
+    tiny, truth = problem(name)
+    n_runs = 5_000
+    for seed, tree in enumerate(truth):
+        exact = kernel_row(tiny, tree, proposal)
+        drawn = compiled_row(name, as_decisions(tree, TABLES[name][0]), proposal, n_runs, seed)
+        assert set(drawn) <= set(exact)
+        for key, p in exact.items():
+            error = np.sqrt(p * (1.0 - p) / n_runs)
+            assert abs(drawn[key] / n_runs - p) < 5.0 * error + 1e-12
+
+
+@pytest.mark.parametrize("step", ["particle_gibbs", "chipman"])
+@pytest.mark.parametrize("categorical", ["onehot", "subset"])
+def test_long_chains_have_the_exact_posterior(step, categorical):
+    """Gaps, ties and levels; every fifth of 15,000 sweeps against as many independent draws.
+
+    A chain whose change move forgets the density of the old rule is 2.5 times further away than independent draws.
+    """
+    from pymc_spn.trees.chipman_kernels import chipman_sweep
+
+    frame = pd.DataFrame(
+        {"a": [0.0, 1.0, np.nan, 2.0, np.nan, 5.0], "b": [1.0, 1.0, 4.0, 2.0, 0.0, 3.0], "c": list("uvwuvw")}
+    )
+    family, n = ps.ClassLeaves(1.0), 3000
+    coded, family = family.code([0, 1, 2, 1, 0, 2])
+    exact = ps.exact_tree_evidence(frame, [0, 1, 2, 1, 0, 2], family, alpha_s=0.9, beta_s=0.7, categorical=categorical)
+    features = make_features(frame, categorical)
+    response = make_response(family, coded)
+    leaf, rules = make_leaf_prior("classes", np.array([1.0]), 3, 6, 0.0), make_rules(0.9, 0.7, None, 2)
+    rng, counts, options = np.random.default_rng(1), Counter(), features.scratch(3)
+    tree = np.array([[-1, 0, 0, -1]], np.int32)
+    for s in range(5 * n):
+        if step == "chipman":
+            tree, *_ = chipman_sweep(rng, features.codes, response, leaf, rules, tree, 5, 1.0)
+        else:
+            log_weight, decisions, begin = run_particles(
+                rng,
+                features.codes,
+                response,
+                leaf,
+                rules,
+                8,
+                PROPOSALS["empirical" if categorical == "subset" else "optimal"],
+                NODE,
+                MULTINOMIAL,
+                0.5,
+                tree,
+                options,
+                np.zeros(4, np.int64),
+            )
+            m = pick_particle(rng, log_weight)
+            tree = decisions[begin[m] : begin[m + 1]].copy()
+        if s % 5 == 4:
+            counts[tree[0].tobytes(), len(tree)] += 1
+    draws = [t.decisions for t in exact.sample_trees(40_000, 3)]
+    truth = Counter((d[0].tobytes(), len(d)) for d in draws)
+    far = distance(counts, n, truth, len(draws))
+    floor = []
+    for k in range(5):
+        some = draws[k * n : (k + 1) * n]
+        floor.append(distance(Counter((d[0].tobytes(), len(d)) for d in some), n, truth, len(draws)))
+    print(far / np.mean(floor))
+    assert far < 2.0 * np.mean(floor)
+
+
+def distance(a, n, b, m):
+    return 0.5 * sum(abs(a[k] / n - b[k] / m) for k in {*a, *b})
