@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.regions import skewed_tree as skewed_tree
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
+    from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
     from pymc_spn.trees.distributions import DecisionTree as DecisionTree
     from pymc_spn.trees.distributions import TreeResponse as TreeResponse
     from pymc_spn.trees.exact import ExactTrees as ExactTrees
@@ -69,6 +70,7 @@ _PUBLIC = {
     "TopDownSPNStep": "circuits.step_methods",
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
+    "annealed_tree_evidence": "trees.annealing",
     "complete_tree": "circuits.structures.regions",
     "exact_tree_evidence": "trees.exact",
     "fit_tree": "trees.fit",

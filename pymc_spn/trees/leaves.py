@@ -53,7 +53,7 @@ class ClassLeaves:
         place = {level: k for k, level in enumerate(levels)}
         for label, value in zip(series.index, series, strict=True):
             if _plain(value) not in place:
-                raise ValueError(f"y must hold the classes {levels!r}; row {label!r} is {value!r}")
+                raise ValueError(f"y must hold the classes {levels!r}; row {label!r} is {_plain(value)!r}")
         return np.array([float(place[_plain(v)]) for v in series]), replace(self, levels=tuple(levels))
 
 
@@ -271,4 +271,4 @@ def _refuse(y: Any, bad: np.ndarray, rule: str) -> None:
     if bad.any():
         series = _series(y)
         i = int(np.argmax(bad))
-        raise ValueError(f"y {rule}; row {series.index[i]!r} is {series.iloc[i]!r}")
+        raise ValueError(f"y {rule}; row {series.index[i]!r} is {_plain(series.iloc[i])!r}")

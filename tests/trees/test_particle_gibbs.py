@@ -112,12 +112,12 @@ def test_the_compiled_kernel_has_the_enumerated_matrix(name, proposal):
 def test_long_chains_have_the_exact_posterior(step, categorical):
     """Gaps, ties and levels; every fifth of 15,000 sweeps against as many independent draws.
 
-    A chain whose change move forgets the density of the old rule is 2.5 times further away than independent draws.
+    A chain whose change move forgets the density of the rules is 4.0 to 4.7 times further away than independent draws.
     """
     from pymc_spn.trees.chipman_kernels import chipman_sweep
 
     frame = pd.DataFrame(
-        {"a": [0.0, 1.0, np.nan, 2.0, np.nan, 5.0], "b": [1.0, 1.0, 4.0, 2.0, 0.0, 3.0], "c": list("uvwuvw")}
+        {"a": [0.0, 100.0, np.nan, 200.0, np.nan, 500.0], "b": [1.0, 1.0, 4.0, 2.0, 0.0, 3.0], "c": list("uvwuvw")}
     )
     family, n = ps.ClassLeaves(1.0), 3000
     coded, family = family.code([0, 1, 2, 1, 0, 2])

@@ -1,0 +1,27 @@
+"""Drawings: matplotlib axes in, axes out. Functions load on first use, and matplotlib with them."""
+
+from importlib import import_module
+
+_PUBLIC = {
+    "plot_ice": "trees",
+    "plot_pdp": "trees",
+    "plot_tree": "trees",
+    "plot_tree_convergence": "trees",
+    "variable_importance": "trees",
+    "variable_inclusion": "trees",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name):
+    """Import a drawing from its module and keep it."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_PUBLIC})
