@@ -1,5 +1,6 @@
 """Drawings of decision trees: one tree, importance and inclusion of features, partial dependence, convergence."""
 
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -50,7 +51,7 @@ def plot_tree(
     visit(int(draws.begin[number]), 0)
     deepest = max(depth.values())
     if ax is None:
-        _, ax = plt.subplots(figsize=(max(5.0, 1.35 * n_leaves), 1.6 + 1.15 * deepest), layout="constrained")
+        _, ax = plt.subplots(figsize=(max(5.0, 1.45 * n_leaves), 1.4 + 1.45 * deepest), layout="constrained")
     for node, is_end in shown:
         x, y = place[node], -float(depth[node])
         n = int(draws.nodes.size[node])
@@ -60,16 +61,8 @@ def plot_tree(
                 cx, cy = place[child], -float(depth[child])
                 ax.plot([x, cx], [y, cy], color="0.6", lw=0.6 + 3.0 * draws.nodes.size[child] / len(draws.y), zorder=1)
                 box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}
-                ax.text(
-                    0.5 * (x + cx),
-                    0.5 * (y + cy),
-                    _wrapped(text),
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    bbox=box,
-                    zorder=2,
-                )
+                at = x + 0.62 * (cx - x), y + 0.62 * (cy - y)
+                ax.text(*at, _wrapped(text), ha="center", va="center", fontsize=7, bbox=box, zorder=2)
             label, colour = f"n = {n}", "0.93"
         else:
             cut_off = flat.feature[node] >= 0
@@ -85,7 +78,12 @@ def plot_tree(
 
 
 def _wrapped(text: str) -> str:
-    return text if len(text) <= 22 else text.replace(" ≤ ", "\n≤ ").replace(" > ", "\n> ").replace(" or ", "\nor ")
+    """Feature, relation and value on lines of their own, long names broken at a blank."""
+    for sign in (" ≤ ", " > ", " = ", " ≠ ", " in "):
+        name, found, value = text.partition(sign)
+        if found:
+            return f"{fill(name, 14)}\n{sign.strip()} {fill(value, 20)}"
+    return text
 
 
 def _leaf_colour(draws: Any, node: int) -> Any:
@@ -105,12 +103,12 @@ def variable_importance(
 ) -> Axes:
     """Mean log predictive of submodels that see more and more features; see `TreePosterior.variable_importance`."""
     table = post.variable_importance(X, y, max_features=max_features)
-    ax = _axes(ax, (1.5 + 0.55 * len(table), 3.2))
-    ax.plot(range(len(table)), table["log_predictive"], "o-", color="C0", ms=4)
-    ax.set_xticks(range(len(table)), [("+ " if i else "") + f for i, f in enumerate(table["feature"])])
-    ax.tick_params(axis="x", rotation=60)
-    ax.set_xlabel("feature added")
-    ax.set_ylabel("mean log predictive (nats)")
+    ax = _axes(ax, (5.0, 1.0 + 0.3 * len(table)))
+    at = np.arange(len(table))
+    ax.plot(table["log_predictive"], at, "o-", color="C0", ms=4)
+    ax.set_yticks(at, [("+ " if i else "") + f for i, f in enumerate(table["feature"])])
+    ax.invert_yaxis()
+    ax.set_xlabel("mean log predictive (nats)")
     return ax
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.tables import Column
 from pymc_spn.trees.features import Features, make_rules
-from pymc_spn.trees.forest_kernels import FlatTrees, fill_nodes
+from pymc_spn.trees.forest_kernels import FlatTrees, fill_masses, fill_nodes
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, Response
 from pymc_spn.trees.leaves import LeafFamily, centre_of, family_from_json, make_response
 from pymc_spn.trees.tree import Tree
@@ -27,8 +27,6 @@ class Nodes:
 
     size: np.ndarray
     statistics: np.ndarray
-    log_split_mass: np.ndarray
-    can_split: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +118,16 @@ class TreeDraws:
     def nodes(self) -> Nodes:
         """Training rows of the nodes, counted once."""
         n = len(self.decisions)
-        size, share = np.empty(n, np.int64), np.empty((n, 2))
-        statistics = np.empty((n, self.response.n_statistics))
-        fill_nodes(self.features.codes, self.response, self.decisions, self.begin, size, share, statistics)
-        return Nodes(size, statistics, share[:, 0], share[:, 1] > 0.0)
+        size, statistics = np.empty(n, np.int64), np.empty((n, self.response.n_statistics))
+        fill_nodes(self.features.codes, self.response, self.decisions, self.begin, size, statistics)
+        return Nodes(size, statistics)
+
+    @cached_property
+    def masses(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) log prior mass of each split given that its node splits, and (n,) whether the rows could be split."""
+        log_mass, can_split = np.empty(len(self.decisions)), np.empty(len(self.decisions), np.bool_)
+        fill_masses(self.features.codes, self.decisions, self.begin, self.nodes.size, log_mass, can_split)
+        return log_mass, can_split
 
     @cached_property
     def tree_of_node(self) -> np.ndarray:
@@ -168,11 +172,12 @@ class TreeDraws:
         """(T,) log prior of the tree plus log marginal likelihood of the response, in nats."""
         is_leaf = self.decisions[:, 0] < 0
         rules = make_rules(0.5, 0.0, None if self.max_depth < 0 else self.max_depth, self.min_size)
-        free = self.nodes.can_split & (self.nodes.size >= max(rules.min_size, 2))
+        log_mass, can_split = self.masses
+        free = can_split & (self.nodes.size >= max(rules.min_size, 2))
         if self.max_depth >= 0:
             free &= self.depth < self.max_depth
         p = self.rules[self.tree_of_node, 0] * (1.0 + self.depth) ** -self.rules[self.tree_of_node, 1]
-        terms = np.where(is_leaf, np.where(free, np.log1p(-p), 0.0), np.log(p) + self.nodes.log_split_mass)
+        terms = np.where(is_leaf, np.where(free, np.log1p(-p), 0.0), np.log(p) + log_mass)
         terms = terms + np.where(is_leaf, self.leaf_log_marginals, 0.0)
         return np.bincount(self.tree_of_node, terms, self.n_trees)
 

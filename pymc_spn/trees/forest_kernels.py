@@ -29,89 +29,130 @@ class FlatTrees(NamedTuple):
 
 
 @kernel
-def fill_nodes(x, response, decisions, begin, size, range_share, statistics):
-    """Sizes, statistics and log prior masses of all nodes, from the training rows.
+def fill_nodes(x, response, decisions, begin, size, statistics):
+    """Sizes and statistics of all nodes, from the training rows.
 
     Parameters
     ----------
     decisions : (n, 4) int32
     begin : (T + 1,) int64
     size : (n,) int64, overwritten
-    range_share : (n, 2) float64, overwritten
-        Log prior mass of the node's split given that it splits (0 for leaves), and 1 where the node could be split
-        by its rows alone (0 where all its features are constant).
     statistics : (n, s) float64, overwritten
     """
-    n_rows, n_features = x.codes.shape[1], x.codes.shape[0]
+    n_rows = x.codes.shape[1]
     rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
     for t in range(begin.size - 1):
-        n_nodes = begin[t + 1] - begin[t]
-        first = np.zeros(n_nodes, np.int64)
+        first = np.zeros(begin[t + 1] - begin[t], np.int64)
         size[begin[t]] = n_rows
         for i in range(n_rows):
             rows[i] = i
         child = 1
-        for h in range(n_nodes):
+        for h in range(first.size):
             node = begin[t] + h
             n, a = size[node], first[h]
             gather_statistics(response, rows, a, n, statistics[node])
-            weight, log_mass = 0.0, 0.0
-            feature = decisions[node, 0]
-            for d in range(n_features):
-                low, high, missing = np.int32(2147483647), np.int32(-1), 0
-                levels = 0
-                code = x.codes[d]
-                for i in range(a, a + n):
-                    c = code[rows[i]]
-                    if c < 0:
-                        missing += 1
-                    else:
-                        low = min(low, c)
-                        high = max(high, c)
-                        if x.kind[d] != CUT:
-                            levels |= 1 << c
-                if high > low:
-                    weight += x.weight[d]
-                if d == feature:
-                    if missing:
-                        log_mass += np.log(0.5)
-                    if x.kind[d] == CUT:
-                        v = x.values[x.begin[d] : x.begin[d + 1]]
-                        log_mass += np.log((v[decisions[node, 2]] - v[decisions[node, 1]]) / (v[high] - v[low]))
-                    else:
-                        n_levels = 0
-                        while levels > 0:
-                            n_levels += levels & 1
-                            levels >>= 1
-                        n_options = n_levels if x.kind[d] == ONE_HOT else (1 << n_levels) - 2
-                        log_mass -= np.log(float(n_options))
-            range_share[node, 1] = 1.0 if weight > 0.0 else 0.0
-            if feature >= 0:
-                log_mass += np.log(x.weight[feature] / weight)
-                for i in range(a, a + n):
-                    other[i] = rows[i]
-                n_left = _partition_between(x, other, rows, a, n, feature, decisions[node, 1], decisions[node, 3])
+            if decisions[node, 0] >= 0:
+                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
                 first[child], first[child + 1] = a, a + n_left
                 size[begin[t] + child], size[begin[t] + child + 1] = n_left, n - n_left
                 child += 2
-            range_share[node, 0] = log_mass
 
 
 @kernel
-def _partition_between(x, source, out, begin, n, feature, low, side):
-    """Left rows to the front of the node's place in ``out``, right rows behind them, both in order."""
-    code, kind = x.codes[feature], x.kind[feature]
-    a = begin
+def fill_masses(x, decisions, begin, size, log_mass, can_split):
+    """Log prior mass of every split given that its node splits, and which nodes could be split.
+
+    Parameters
+    ----------
+    decisions : (n, 4) int32
+    begin : (T + 1,) int64
+    size : (n,) int64
+        From `fill_nodes`.
+    log_mass : (n,) float64, overwritten
+        0 for leaves.
+    can_split : (n,) bool, overwritten
+        Whether some feature has two distinct values.
+    """
+    n_rows, n_features = x.codes.shape[1], x.codes.shape[0]
+    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    for t in range(begin.size - 1):
+        first = np.zeros(begin[t + 1] - begin[t], np.int64)
+        for i in range(n_rows):
+            rows[i] = i
+        child = 1
+        for h in range(first.size):
+            node = begin[t] + h
+            n, a = size[node], first[h]
+            feature, weight = decisions[node, 0], 0.0
+            for d in range(n_features):
+                if x.weight[d] > 0.0 and _is_usable(x.codes[d], rows, a, n):
+                    weight += x.weight[d]
+                    if feature < 0:
+                        break  # a leaf asks only whether
+            can_split[node] = weight > 0.0
+            log_mass[node] = 0.0
+            if feature >= 0:
+                log_mass[node] = math.log(x.weight[feature] / weight) + _option_mass(x, rows, a, n, decisions[node])
+                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
+                first[child], first[child + 1] = a, a + n_left
+                child += 2
+
+
+@kernel
+def _is_usable(code, rows, begin, n):
+    seen = -1
     for i in range(begin, begin + n):
-        if goes_left(kind, code[source[i]], low, side):
-            out[a] = source[i]
-            a += 1
-    n_left = a - begin
+        c = code[rows[i]]
+        if c >= 0:
+            if seen < 0:
+                seen = c
+            elif c != seen:
+                return True
+    return False
+
+
+@kernel
+def _option_mass(x, rows, begin, n, decision):
+    """Log prior mass of gap, level or subset, and of the side of missing values, given the feature."""
+    d = decision[0]
+    low, high, levels, missing = np.int32(2147483647), np.int32(-1), 0, 0
+    code = x.codes[d]
     for i in range(begin, begin + n):
-        if not goes_left(kind, code[source[i]], low, side):
-            out[a] = source[i]
+        c = code[rows[i]]
+        if c < 0:
+            missing = 1
+        else:
+            low = min(low, c)
+            high = max(high, c)
+            if x.kind[d] != CUT:
+                levels |= 1 << c
+    value = math.log(0.5) if missing else 0.0
+    if x.kind[d] == CUT:
+        v = x.values[x.begin[d] : x.begin[d + 1]]
+        return value + math.log((v[decision[2]] - v[decision[1]]) / (v[high] - v[low]))
+    n_levels = 0
+    while levels > 0:
+        n_levels += levels & 1
+        levels >>= 1
+    return value - math.log(float(n_levels if x.kind[d] == ONE_HOT else (1 << n_levels) - 2))
+
+
+@kernel
+def _sort_segment(x, rows, spare, begin, n, decision):
+    """Left rows to the front of the node's segment, right rows behind them, both in order; number of left rows."""
+    code, kind = x.codes[decision[0]], x.kind[decision[0]]
+    a, b = begin, 0
+    for i in range(begin, begin + n):
+        row = rows[i]
+        if goes_left(kind, code[row], decision[1], decision[3]):
+            rows[a] = row
             a += 1
-    return n_left
+        else:
+            spare[b] = row
+            b += 1
+    for i in range(b):
+        rows[a + i] = spare[i]
+    return a - begin
 
 
 @kernel

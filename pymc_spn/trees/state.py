@@ -44,8 +44,9 @@ def log_density_state(draws: TreeDraws, ticket: float) -> tuple[np.ndarray, np.n
     The statistics of real responses are the sum of y and the scatter round its mean: both are of the data's scale.
     """
     nodes, depth = draws.nodes, draws.depth
+    log_mass, can_split = draws.masses
     is_leaf = draws.decisions[:, 0] < 0
-    free = is_leaf & nodes.can_split & (nodes.size >= max(draws.min_size, 2))
+    free = is_leaf & can_split & (nodes.size >= max(draws.min_size, 2))
     if draws.max_depth >= 0:
         free &= depth < draws.max_depth
     n_depths = int(depth.max()) + 1
@@ -56,7 +57,7 @@ def log_density_state(draws: TreeDraws, ticket: float) -> tuple[np.ndarray, np.n
         mean = statistics[:, 0] / sizes
         statistics[:, 1] = np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
         statistics[:, 0] = sizes * (mean + draws.centre)
-    head = np.array([ticket, float(nodes.log_split_mass.sum())])
+    head = np.array([ticket, float(log_mass.sum())])
     return head, depths.astype(np.float64), sizes, statistics
 
 

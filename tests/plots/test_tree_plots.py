@@ -72,7 +72,7 @@ def test_labels_and_curves(post):
     bars = plots.variable_inclusion(post)
     assert {t.get_text() for t in bars.get_yticklabels()} == {"a", "c"}
     steps = plots.variable_importance(post)
-    assert [t.get_text() for t in steps.get_xticklabels()] == ["(none)", "+ a", "+ c"]
+    assert [t.get_text() for t in steps.get_yticklabels()] == ["(none)", "+ a", "+ c"]
 
 
 def test_convergence_of_chains():
