@@ -79,12 +79,16 @@ _PUBLIC = {
     "unpack": "circuits.queries.record",
 }
 
+_ROOMS = ("plots",)  # reached as attributes, loaded when used
+
 __all__ = ["__version__", *_PUBLIC]
 
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
 
     def __getattr__(name):
-        """Import a public name from its module and keep it."""
+        """Import a public name from its module and keep it; `plots` is a module of its own."""
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
         if name not in _PUBLIC:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
@@ -92,4 +96,4 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
         return value
 
     def __dir__():
-        return sorted({*globals(), *_PUBLIC})
+        return sorted({*globals(), *_PUBLIC, *_ROOMS})

@@ -39,8 +39,10 @@ def island_predictives(draws: "TreeDraws") -> np.ndarray:
     return out
 
 
-def stack(densities: np.ndarray, tolerance: float = 1e-10) -> np.ndarray:
+def stack(densities: np.ndarray, gap: float = 1e-4) -> np.ndarray:
     """Weights that maximise the mean log of the weighted density, by EM; the problem is concave.
+
+    The largest mean ratio of one density to the mixture bounds what is left to gain: its log is below ``gap`` nats.
 
     References
     ----------
@@ -49,10 +51,9 @@ def stack(densities: np.ndarray, tolerance: float = 1e-10) -> np.ndarray:
     """
     relative = densities / densities.max(1, keepdims=True)
     shares = np.full(densities.shape[1], 1.0 / densities.shape[1])
-    for _ in range(100_000):
-        parts = shares * relative
-        new = (parts / parts.sum(1, keepdims=True)).mean(0)
-        if np.abs(new - shares).max() < tolerance:
-            return new
-        shares = new
-    return shares
+    for _ in range(20_000):
+        ratio = (1.0 / (relative @ shares)) @ relative / len(relative)
+        if np.log(ratio.max()) < gap:
+            break
+        shares = shares * ratio
+    return shares / shares.sum()

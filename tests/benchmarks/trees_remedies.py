@@ -95,10 +95,9 @@ def annealed(temperatures):
 
 METHODS = {
     "filter, 4 x 100 particles": filtered(100),
-    "filter, 4 x 1000 particles": filtered(1000),
-    "particle Gibbs, 4 x 25 + 25 sweeps of 10": refreshed(25),
+    "particle Gibbs, 4 x 10 + 10 sweeps of 10": refreshed(10),
     "annealing, 4 x 100 temperatures": annealed(100),
-    "annealing, 4 x 1000 temperatures": annealed(1000),
+    "annealing, 4 x 400 temperatures": annealed(400),
 }
 
 

@@ -78,7 +78,7 @@ def hyperparameters(data, results, seeds):
             problem = read_problem(data, name, seed)
             for label, variant in VARIANTS.items():
                 for proposal in ("optimal", "prior"):
-                    for m in PARTICLES:
+                    for m in PARTICLES if proposal == "prior" else PARTICLES[:2]:
                         key = f"hyper/{name}/{label}/{proposal}/{m}/{seed}"
                         settings = {"particles": m, "islands": 1, "proposal": proposal, **variant}
                         results.run(key, lambda p=problem, s=seed, a=settings: fit(p, s, **a))

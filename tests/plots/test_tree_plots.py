@@ -99,3 +99,4 @@ def test_unknown_drawing():
     with pytest.raises(AttributeError, match="has no attribute 'plot_bush'"):
         _ = plots.plot_bush
     assert "plot_tree" in dir(plots)
+    assert ps.plots is plots and "plots" in dir(ps)

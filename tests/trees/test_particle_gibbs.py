@@ -1,6 +1,7 @@
 """The conditional filter's transition matrix: by enumeration, and of the compiled kernel."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -163,3 +164,85 @@ def test_long_chains_have_the_exact_posterior(step, categorical):
 
 def distance(a, n, b, m):
     return 0.5 * sum(abs(a[k] / n - b[k] / m) for k in {*a, *b})
+
+
+def joint_statistics(step, family_name, n_passes, seed):
+    """Leaves, depth and missing directions of trees, response and tree drawn in turn (Geweke's joint test)."""
+    from pymc_spn.trees.chipman_kernels import chipman_sweep
+    from pymc_spn.trees.draws import TreeDraws
+    from pymc_spn.trees.leaves import family_to_json, numbers_of_family
+    from pymc_spn.trees.predictives import training_leaves
+    from pymc_spn.trees.tree import Tree
+
+    frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
+    family = ps.ClassLeaves(0.5, levels=(0, 1)) if family_name == "classes" else ps.NormalLeaves(0.0, 0.3, 1.5, 1.0)
+    features, rules = make_features(frame), make_rules(ALPHA_S, BETA_S, None, 2)
+    numbers, rng, tree = numbers_of_family(family), np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
+    out = []
+    for _ in range(n_passes):
+        draws = TreeDraws(
+            name="tree",
+            features=features,
+            y=np.zeros(7),
+            family=family_to_json(family),
+            decisions=tree,
+            begin=np.array([0, len(tree)]),
+            weights=np.ones(1),
+            group=np.zeros(1, int),
+            draw=np.zeros(1, int),
+            parameters=numbers[None],
+            rules=np.array([[ALPHA_S, BETA_S]]),
+            max_depth=-1,
+            min_size=2,
+            notes={},
+        )
+        leaf_of = training_leaves(draws, 0)
+        y = np.empty(7)
+        for leaf in np.unique(leaf_of):
+            here = leaf_of == leaf
+            if family_name == "classes":
+                y[here] = rng.random(here.sum()) < rng.beta(0.25, 0.25)
+            else:
+                variance = 1.0 / rng.gamma(1.5, 1.0)
+                y[here] = rng.normal(rng.normal(0.0, np.sqrt(variance / 0.3)), np.sqrt(variance), here.sum())
+        response = make_response(family, y)
+        centre = float(y.mean()) if family_name == "real" else 0.0
+        prior = make_leaf_prior(family.family, numbers, response.n_statistics, 7, centre)
+        if step == "chipman":
+            tree, *_ = chipman_sweep(rng, features.codes, response, prior, rules, tree, 10, 1.0)
+        else:
+            options = features.scratch(response.n_statistics)
+            arguments = (features.codes, response, prior, rules, 6, PROPOSALS[step], NODE, MULTINOMIAL, 0.7, tree)
+            log_weight, decisions, begin = run_particles(rng, *arguments, options, np.zeros(4, np.int64))
+            m = pick_particle(rng, log_weight)
+            tree = decisions[begin[m] : begin[m + 1]].copy()
+        shape = Tree(tree)
+        out.append((shape.n_leaves, shape.depth.max(), tree[0, 0] == 0, (tree[:, 3] == 0).sum(), tree[0, 1]))
+    return np.array(out, float)
+
+
+@cache
+def prior_statistics():
+    """The same of 20,000 trees from the prior: those of a filter whose response says nothing."""
+    silent = ps.ClassLeaves(1.0, levels=(0,))
+    frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
+    settings = {"particles": 20_000, "islands": 1, "proposal": "prior", "alpha_s": ALPHA_S, "beta_s": BETA_S}
+    d = ps.fit_tree(frame, [0] * 7, silent, random_seed=9, **settings)._draws
+    first, x = d.begin[:-1], d.decisions
+    sides = np.add.reduceat((x[:, 3] == 0).astype(float), first)
+    n_leaves, depth = np.add.reduceat((x[:, 0] < 0).astype(float), first), np.maximum.reduceat(d.depth, first)
+    return np.column_stack([n_leaves, depth, x[first, 0] == 0, sides, x[first, 1]])
+
+
+@pytest.mark.parametrize("family", ["classes", "real"])
+@pytest.mark.parametrize("step", ["chipman", "optimal", "prior", "empirical"])
+def test_response_and_tree_drawn_in_turn_have_the_prior(step, family):
+    """Geweke's joint test."""
+    import arviz as az
+
+    truth, drawn = prior_statistics(), joint_statistics(step, family, 2000, 5)
+    for k in range(5):
+        ess = float(az.ess(drawn[None, :, k]))
+        assert ess > 100
+        error = np.sqrt(drawn[:, k].var() / ess + truth[:, k].var() / len(truth))
+        assert abs(drawn[:, k].mean() - truth[:, k].mean()) < 5.0 * error

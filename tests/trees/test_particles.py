@@ -224,3 +224,15 @@ def test_ordered_categories_are_cut_in_their_order():
     y = RESPONSES["classes"]
     one = ps.exact_tree_evidence(frame, y).log_evidence.item()
     assert one == pytest.approx(ps.exact_tree_evidence(numbers, y).log_evidence.item(), 1e-14)
+
+
+def test_stacking_is_certified_by_its_gap():
+    rng = np.random.default_rng(2)
+    densities = rng.gamma(1.0, size=(200, 4)) * np.array([1.0, 0.9, 0.5, 0.1])
+    from pymc_spn.trees.weighting import stack
+
+    shares = stack(densities, 1e-8)
+    best = np.log(densities @ shares).mean()
+    others = rng.dirichlet(np.ones(4), 5000)
+    assert shares.sum() == pytest.approx(1.0) and (shares >= 0.0).all()
+    assert (np.log(densities @ others.T).mean(0) <= best + 1e-8).all()
