@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pymc_bart as pmb
+from pymc_bart.bart import _get_posterior_sampler
+from pymc_bart.utils import _sample_posterior
 
 
 def main():
@@ -42,7 +44,7 @@ def run(options, name, seed):
     rows = order[train[order]][: options.rows]
     n_classes = int(y.max()) + 1
     n_latent = 1 if n_classes == 2 else n_classes
-    with pm.Model() as model:
+    with pm.Model():
         data = pm.Data("data", X[rows])
         if n_latent == 1:
             mu = pmb.BART("mu", data, y[rows].astype(float), m=20)
@@ -51,7 +53,7 @@ def run(options, name, seed):
             mu = pmb.BART("mu", data, y[rows].astype(float), m=20, shape=(n_classes, len(rows)))
             pm.Categorical("y", p=pm.math.softmax(mu, axis=0).T, observed=y[rows])
         begin = time.process_time()
-        idata = pm.sample(
+        pm.sample(
             options.draws,
             tune=options.draws,
             chains=1,
@@ -61,24 +63,14 @@ def run(options, name, seed):
             progressbar=False,
         )
         seconds = time.process_time() - begin
+        sampler = _get_posterior_sampler(mu.owner.op)
+        latent = np.asarray(
+            _sample_posterior(sampler, X[~train], rng=np.random.default_rng(seed), size=options.draws)
+        )  # (draws, rows, outputs)
         if n_latent == 1:
-            pm.set_data({"data": X[~train]})
-            new = pm.sample_posterior_predictive(idata, var_names=["mu"], progressbar=False, random_seed=seed)
-            latent = new.posterior_predictive["mu"].values.reshape(-1, (~train).sum())
-            one = (1.0 / (1.0 + np.exp(-latent))).mean(0)
-            p = np.column_stack([1.0 - one, one])
-        else:
-            trees = model["mu"].owner.op.all_trees
-            from pymc_bart.utils import _sample_posterior
-
-            latent = np.asarray(
-                _sample_posterior(
-                    trees, X=X[~train], rng=np.random.default_rng(seed), size=options.draws, shape=n_classes
-                )
-            ).squeeze()
-            latent = latent if latent.shape[-1] == n_classes else np.swapaxes(latent, 1, 2)
-            e = np.exp(latent - latent.max(-1, keepdims=True))
-            p = (e / e.sum(-1, keepdims=True)).mean(0)
+            latent = np.concatenate([np.zeros_like(latent), latent], axis=2)
+        e = np.exp(latent - latent.max(-1, keepdims=True))
+        p = (e / e.sum(-1, keepdims=True)).mean(0)
     target = y[~train]
     return {
         "seconds": seconds,

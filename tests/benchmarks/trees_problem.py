@@ -85,5 +85,5 @@ class Results:
 
     def mean(self, keys, field):
         """Mean and standard deviation of a field over the cells that are there; None where there is none."""
-        values = [self.cells[k][field] for k in keys if k in self.cells]
+        values = [self.cells[k][field] for k in keys if k in self.cells and self.cells[k][field] is not None]
         return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None

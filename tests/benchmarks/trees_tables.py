@@ -18,7 +18,8 @@ def cells(results, prefix, fields):
     keys = [f"{prefix}/{s}" for s in SEEDS if f"{prefix}/{s}" in results.cells]
     if not keys:
         return None
-    return [results.mean(keys, f)[0] if f in results.cells[keys[0]] else None for f in fields], len(keys)
+    means = [results.mean(keys, f) if f in results.cells[keys[0]] else None for f in fields]
+    return [m[0] if m else None for m in means], len(keys)
 
 
 def table(results, header, rows, fields):
