@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
+from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
@@ -58,6 +59,20 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
+    from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
+    from pymc_spn.trees.distributions import DecisionTree as DecisionTree
+    from pymc_spn.trees.distributions import TreeResponse as TreeResponse
+    from pymc_spn.trees.exact import ExactTrees as ExactTrees
+    from pymc_spn.trees.exact import exact_tree_evidence as exact_tree_evidence
+    from pymc_spn.trees.fit import fit_tree as fit_tree
+    from pymc_spn.trees.leaves import BinaryLeaves as BinaryLeaves
+    from pymc_spn.trees.leaves import ClassLeaves as ClassLeaves
+    from pymc_spn.trees.leaves import CountLeaves as CountLeaves
+    from pymc_spn.trees.leaves import NormalLeaves as NormalLeaves
+    from pymc_spn.trees.posterior import TreePosterior as TreePosterior
+    from pymc_spn.trees.record import load_trees as load_trees
+    from pymc_spn.trees.step_methods import ChipmanTreeStep as ChipmanTreeStep
+    from pymc_spn.trees.step_methods import ParticleGibbsTreeStep as ParticleGibbsTreeStep
 
 __version__ = metadata.version("pymc-spn")
 
@@ -65,22 +80,28 @@ _PUBLIC = {
     "BDeu": "dags.scores",
     "BGe": "dags.scores",
     "Bernoulli": "circuits.leaves.families",
+    "BinaryLeaves": "trees.leaves",
     "BottomUpSPNStep": "circuits.step_methods",
     "CPDAG": "dags.dag",
     "Categorical": "circuits.leaves.families",
+    "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
+    "ClassLeaves": "trees.leaves",
     "Column": "tables",
     "ConditionalGaussian": "dags.mixed_score",
+    "CountLeaves": "trees.leaves",
     "DAG": "dags.dag",
     "DagDraws": "dags.mcmc_posterior",
     "DagOrder": "dags.distributions",
     "DagOrderStep": "dags.step_methods",
     "DagPartition": "dags.distributions",
     "DagPartitionStep": "dags.step_methods",
+    "DecisionTree": "trees.distributions",
     "DiscreteField": "factor_graphs.distributions",
     "EdgeLogOdds": "dags.structure_prior",
     "EdgePenalty": "dags.structure_prior",
+    "ExactTrees": "trees.exact",
     "Exponential": "circuits.leaves.families",
     "FactorGraph": "factor_graphs.graph",
     "FieldCircuit": "factor_graphs.circuit_form",
@@ -92,7 +113,9 @@ _PUBLIC = {
     "LocalScores": "dags.local_scores",
     "LogNormal": "circuits.leaves.log_normal",
     "MostProbable": "circuits.queries.most_probable",
+    "NormalLeaves": "trees.leaves",
     "OrderSPN": "dags.order_spn",
+    "ParticleGibbsTreeStep": "trees.step_methods",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
@@ -100,9 +123,15 @@ _PUBLIC = {
     "Table": "tables",
     "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
+    "TreePosterior": "trees.posterior",
+    "TreeResponse": "trees.distributions",
+    "annealed_tree_evidence": "trees.annealing",
     "complete_tree": "circuits.structures.builders",
     "dag_log_evidence": "dags.log_evidence",
+    "exact_tree_evidence": "trees.exact",
+    "fit_tree": "trees.fit",
     "learn_tree": "circuits.structures.learned_tree",
+    "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "recover_discrete": "factor_graphs.recovery",
     "skewed_tree": "circuits.structures.builders",
@@ -111,10 +140,14 @@ _PUBLIC = {
 
 __all__ = ["__version__", *_PUBLIC]
 
+_ROOMS = ("plots",)  # reached as attributes, loaded when used
+
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
 
     def __getattr__(name):
-        """Import a public name from its module and keep it."""
+        """Import a public name from its module and keep it; `plots` is a module of its own."""
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
         if name not in _PUBLIC:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
@@ -122,4 +155,4 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
         return value
 
     def __dir__():
-        return sorted({*globals(), *_PUBLIC})
+        return sorted({*globals(), *_PUBLIC, *_ROOMS})

@@ -1,0 +1,71 @@
+"""How far drawn trees agree: distances between their partitions, and R-hat of scalars of the tree."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.trees.predictives import predictive_density, training_leaves
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.trees.draws import TreeDraws
+
+
+def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Generator) -> "xr.DataArray":
+    """(tree, tree) share of row pairs that one tree joins in a leaf and the other separates."""
+    import xarray as xr
+
+    numbers = np.arange(draws.n_trees) if numbers is None else np.atleast_1d(np.asarray(numbers))
+    together, error = _joined(draws, numbers, n_pairs, rng)
+    values = (together[:, None, :] != together[None, :, :]).mean(2)
+    coords = {"tree": numbers, "other": numbers}
+    return xr.DataArray(values, dims=("tree", "other"), coords=coords, attrs=error)
+
+
+def _joined(draws, numbers, n_pairs, rng):
+    """(tree, pair) whether the rows of each pair share a leaf; all pairs where there are not more than ``n_pairs``."""
+    n = len(draws.y)
+    if n * (n - 1) // 2 <= n_pairs:
+        a, b = np.triu_indices(n, 1)
+        error = {"exactness": "exact"}
+    else:
+        a = rng.integers(0, n, n_pairs)
+        b = (a + rng.integers(1, n, n_pairs)) % n
+        error = {"exactness": "monte-carlo", "mcse": float(0.5 / np.sqrt(n_pairs))}
+    together = np.empty((len(numbers), len(a)), np.bool_)
+    for i, t in enumerate(numbers):
+        leaf = training_leaves(draws, int(t))
+        together[i] = leaf[a] == leaf[b]
+    return together, error
+
+
+def rhat(draws: "TreeDraws", values: np.ndarray, y: np.ndarray) -> "xr.DataArray":
+    """Rank-normalised split R-hat of five scalars of the tree."""
+    import arviz as az
+    import xarray as xr
+
+    chains = np.unique(draws.group)
+    if len(chains) < 2 or "log_evidence" in draws.notes:
+        raise ValueError("rhat needs the draws of at least two chains of pm.sample")
+    leaves = np.bincount(draws.tree_of_node, draws.decisions[:, 0] < 0, draws.n_trees)
+    depth = np.maximum.reduceat(draws.depth, draws.begin[:-1])
+    one = np.eye(draws.n_trees)
+    score = [np.log(predictive_density(draws, one[t], values, True, y)).mean() for t in range(draws.n_trees)]
+    together, _ = _joined(draws, np.arange(draws.n_trees), 2000, np.random.default_rng(0))
+    best = int(np.argmax(draws.log_joint))
+    far = (together != together[best]).mean(1)
+    scalars = {
+        "log_joint": draws.log_joint,
+        "leaves": leaves,
+        "depth": depth,
+        "log_predictive": np.array(score),
+        "distance": far,
+    }
+    found = {}
+    for name, x in scalars.items():
+        by_chain = np.asarray(x, np.float64).reshape(len(chains), -1)
+        found[name] = 1.0 if np.ptp(by_chain) == 0.0 else float(az.rhat(by_chain))
+    return xr.DataArray(
+        list(found.values()), dims="scalar", coords={"scalar": list(found)}, attrs={"exactness": "exact"}
+    )

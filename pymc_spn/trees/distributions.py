@@ -1,0 +1,350 @@
+"""`DecisionTree` and `TreeResponse`: a Bayesian decision tree inside a PyMC model."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numba import objmode
+from pymc.logprob.abstract import _logprob
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.trees.features import check_rules, make_features
+from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
+from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
+from pymc_spn.trees.ticket import FlatTicket
+
+STALE = (
+    "ps.TreeResponse: its log-probability needs the tree of the running chain and cannot be evaluated from stored "
+    "draws; use post = ps.TreePosterior.from_idata(idata) and post.log_likelihood() or post.log_predictive(X, y)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeHandle:
+    """A decision tree of a model; `TreeResponse` gives it a response. It is not a tensor.
+
+    Parameters
+    ----------
+    name : str
+    columns : tuple of Column
+    """
+
+    name: str
+    columns: tuple
+    settings: dict
+    x: Any
+    mask: Any
+    alpha_s: Any
+    beta_s: Any
+    ticket: TensorVariable
+
+    def data(self, X: Any, unseen: str = "error") -> dict[str, np.ndarray]:
+        """New rows in the form that ``pm.set_data`` takes.
+
+        Parameters
+        ----------
+        X : DataFrame, mapping, array or Table
+            Checked by the columns of the training table; NaN is missing.
+        unseen : {"error", "missing"}
+            What becomes of levels that the training table did not have.
+        """
+        from pymc_spn.trees.features import code_rows
+
+        values = code_rows(self.columns, X, unseen)
+        missing = np.isnan(values)
+        if self.mask is None:
+            if self.settings["x_is_int"]:
+                return {self.settings["x_name"]: np.where(missing, -1, values).astype(np.int64)}
+            if missing.any():
+                raise ValueError(f"X: the container {self.settings['x_name']!r} cannot hold missing values")
+            return {self.settings["x_name"]: values}
+        return {
+            self.settings["x_name"]: np.where(missing, 0.0, values),
+            self.settings["missing_name"]: missing.astype(np.int8),
+        }
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise AttributeError(
+            f"a DecisionTree is no tensor and has no {attribute!r}; give it to ps.TreeResponse, which has observations"
+        )
+
+
+def DecisionTree(
+    name: str,
+    X: Any,
+    *,
+    alpha_s: Any = 0.95,
+    beta_s: Any = 0.5,
+    max_depth: int | None = None,
+    min_size: int = 2,
+    split_weights: Any = None,
+    categorical: Any = "onehot",
+    missing: str = "branch",
+) -> TreeHandle:
+    """A random decision tree over the features ``X``, for `TreeResponse`.
+
+    Parameters
+    ----------
+    name : str
+    X : DataFrame, mapping, array, Table or pm.Data
+        Features as in `fit_tree`. An integer data container holds -1 where a cell is missing. Otherwise the model
+        gets the containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
+    alpha_s, beta_s : float or PyMC variable
+        A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s``; as variables they are learned.
+    max_depth, min_size, split_weights, categorical, missing
+        As in `fit_tree`.
+
+    Returns
+    -------
+    TreeHandle
+        The model gets ``<name>_log_joint``, which holds the log joint of tree and response in nats.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Arguments out of range; the message names argument, rule and value.
+    """
+    model = pm.modelcontext(None)
+    name = model.name_for(name)
+    check_rules(alpha_s, beta_s, max_depth, min_size)
+    mask, x_is_int = None, False
+    if isinstance(X, Variable):
+        if not isinstance(X, SharedVariable) or X.name not in model.named_vars:
+            raise TypeError("X must be a table or a pm.Data container of the model; got a tensor expression")
+        stored = X.get_value()
+        x_is_int = np.issubdtype(stored.dtype, np.integer)
+        raw = stored.astype(np.float64)
+        if x_is_int:
+            raw[stored == -1] = np.nan
+        features, x = make_features(raw, categorical, split_weights, missing=missing), X
+    else:
+        features = make_features(X, categorical, split_weights, missing=missing)
+        gaps = np.isnan(features.values)
+        x = pm.Data(f"{name}_X", np.where(gaps, 0.0, features.values))
+        mask = pm.Data(f"{name}_missing", gaps.astype(np.int8))
+    ticket = FlatTicket(f"{name}{TICKET}")
+    ticket.tag.tree_owner = name
+    alpha_v, alpha_source = _source(name, "alpha_s", alpha_s, model)
+    beta_v, beta_source = _source(name, "beta_s", beta_s, model)
+    settings = {
+        "columns": tuple(c.to_json() for c in features.columns),
+        "splits": features.splits,
+        "weights": tuple(map(float, features.weights)),
+        "x_name": x.name,
+        "missing_name": None if mask is None else mask.name,
+        "x_is_int": bool(x_is_int),
+        "max_depth": None if max_depth is None else int(max_depth),
+        "min_size": int(min_size),
+        "rules": {"alpha_s": alpha_source, "beta_s": beta_source},
+    }
+    return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket)
+
+
+def TreeResponse(
+    name: str, tree: TreeHandle, *, family: Any = "classes", observed: Any, dims: Any = None
+) -> TensorVariable:
+    """The response of a `DecisionTree`, leaf parameters integrated out.
+
+    Parameters
+    ----------
+    name : str
+    tree : TreeHandle
+        Each tree has one response.
+    family : {"classes", "binary", "real", "counts"} or leaf family
+        The parameters of ``ps.ClassLeaves(alpha)`` and the others are numbers or named variables of the model, which
+        NUTS samples beside the trees.
+    observed : sequence of N, or pm.Data
+        The response; a data container holds classes as 0..K-1.
+    dims : str, optional
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable. ``ParticleGibbsTreeStep`` is picked by ``pm.sample``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A response that does not fit the family or the features.
+    """
+    model = pm.modelcontext(None)
+    if not isinstance(tree, TreeHandle):
+        raise TypeError(f"tree must come from ps.DecisionTree, got {type(tree).__name__}")
+    if f"{tree.name}{SCHEMA}" in model.named_vars:
+        raise ValueError(f"tree {tree.name!r} has a response already; make one DecisionTree for each response")
+    family = as_family(family)
+    container = observed if isinstance(observed, SharedVariable) else None
+    coded, family = family.code(observed.get_value() if container is not None else observed)
+    if container is not None and family.family == "classes" and list(family.levels) != list(range(len(family.levels))):
+        raise ValueError(
+            f"observed: a data container must hold the classes as 0..K-1, got {list(family.levels)}; code them first, "
+            "or give the labels themselves"
+        )
+    n_rows = tree.x.get_value(borrow=True).shape[0]
+    if len(coded) != n_rows:
+        raise ValueError(f"X and observed must have the same length, X has {n_rows} rows and observed {len(coded)}")
+    values, sources = [], {}
+    for parameter in FAMILIES[family.family].parameters:
+        value, sources[parameter] = _source(tree.name, parameter, getattr(family, parameter), model)
+        values.append(value)
+    full = model.name_for(name)
+    schema = TreeSchema(
+        name=tree.name, response=full, family=family_to_json(family), parameters=sources, **tree.settings
+    )
+    n_statistics = len(family.levels) if family.family == "classes" else 2
+    dtype = "int64" if family.family != "real" else "float64"
+    state = [
+        pytensor.shared(v, name=f"{tree.name}_{label}", shape=shape)
+        for label, v, shape in (
+            ("head", np.zeros(2), (2,)),
+            ("depths", np.zeros((2, 1)), (2, None)),
+            ("sizes", np.zeros(1), (None,)),
+            ("statistics", np.zeros((1, n_statistics)), (None, n_statistics)),
+        )
+    ]
+    records = [
+        pytensor.shared(np.zeros(0), name=f"{tree.name}_tickets", shape=(None,)),
+        pytensor.shared(np.zeros((0, 9)), name=f"{tree.name}_nodes", shape=(None, 9)),
+        pytensor.shared(np.zeros((0, n_statistics)), name=f"{tree.name}_leaves", shape=(None, n_statistics)),
+    ]
+    observed = container if container is not None else coded.astype(dtype)
+    mask = pt.zeros_like(tree.x, dtype="int8") if tree.mask is None else tree.mask
+    op = TreeResponseRV(schema=schema.to_bytes().astype(np.uint8).tobytes().decode(), dtype=dtype)
+    _, rv = op(
+        tree.ticket,
+        pt.stack([tree.alpha_s, tree.beta_s]),
+        pt.stack(values),
+        *state,
+        pt.cast(tree.x, "float64"),
+        pt.cast(mask, "int64"),
+        *records,
+        rng=pt.random.shared_rng(seed=None),
+        return_next_rng=True,
+    )
+    rv = model.register_rv(rv, name, observed=observed, dims=dims)
+    pm.Data(f"{tree.name}{SCHEMA}", schema.to_bytes())
+    return rv
+
+
+class TreeResponseRV(RandomVariable):
+    """A response given the tree of the running chain, or a recorded one; ``schema`` is its JSON description."""
+
+    name = "tree_response"
+    signature = "(),(r),(p),(h),(z,d),(l),(l,s),(n,c),(n,c),(t),(q,e),(q,s)->(n)"
+    __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
+    _print_name = ("TreeResponse", "\\operatorname{TreeResponse}")
+
+    def __init__(self, schema="", dtype="float64", **kwargs):
+        self.schema = schema
+        self.family = json.loads(schema)["family"]["family"] if schema else ""
+        super().__init__(dtype=dtype, **kwargs)
+
+    def rng_fn(
+        self, rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves, size
+    ):
+        from pymc_spn.trees.forward import draw_response
+
+        return draw_response(self.schema, rng, ticket, rules, parameters, x, mask, tickets, nodes, leaves)
+
+
+@numba_core_rv_funcify.register(TreeResponseRV)
+def _(op, node):
+    def draw(rng, *parameters):
+        return op.rng_fn(rng, *parameters, None)
+
+    # draws are rare, and growing a tree is Python; Numba wants the type of what comes back written out
+    if op.dtype == "int64":
+
+        @numba_njit
+        def response(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves):
+            with objmode(out="int64[::1]"):
+                out = draw(
+                    rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves
+                )
+            return out
+
+    else:
+
+        @numba_njit
+        def response(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves):
+            with objmode(out="float64[::1]"):
+                out = draw(
+                    rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves
+                )
+            return out
+
+    return response, None
+
+
+@_logprob.register(TreeResponseRV)
+def _(op, values, rng, size, ticket, rules, parameters, head, depths, sizes, statistics, *others, **kwargs):
+    is_own = pt.or_(pt.eq(ticket, 0.0), pt.eq(ticket, head[0]))
+    joint = tree_log_joint(op.family, rules, parameters, head, depths, sizes, statistics)
+    return CheckAndRaise(RuntimeError, STALE)(joint, is_own)
+
+
+def tree_log_joint(family, rules, parameters, head, depths, sizes, statistics):
+    """Log prior of the tree plus log marginal likelihood of its leaves, from their statistics.
+
+    Parameters
+    ----------
+    family : str
+    rules : (2,) tensor
+        alpha_s, beta_s.
+    parameters : (p,) tensor
+    head : (2,) tensor
+        Ticket; sum of the log prior masses of features and gaps.
+    depths : (2, L) tensor
+        Splits and free stops at each depth.
+    sizes, statistics : (l,) and (l, s) tensor
+        Of the leaves.
+    """
+    depth = pt.arange(depths.shape[1])
+    p = rules[0] * (1.0 + depth) ** (-rules[1])
+    # a depth that nothing has reached must not turn 0 log 0 into NaN
+    prior = head[1] + (depths[0] * pt.log(p)).sum() + (depths[1] * pt.log1p(-p)).sum()
+    if family in ("classes", "binary"):
+        masses = parameters[0] / statistics.shape[1] if family == "classes" else parameters[::-1][None]
+        total = parameters[0] if family == "classes" else parameters.sum()
+        inner = (pt.gammaln(masses + statistics) - pt.gammaln(masses + pt.zeros_like(statistics))).sum()
+        return prior + inner - (pt.gammaln(total + sizes) - pt.gammaln(total)).sum()
+    if family == "real":
+        mu0, kappa0, a0, b0 = (parameters[i] for i in range(4))
+        mean = statistics[:, 0] / sizes
+        kappa, a = kappa0 + sizes, a0 + 0.5 * sizes
+        b = b0 + 0.5 * statistics[:, 1] + 0.5 * kappa0 * sizes * (mean - mu0) ** 2 / kappa
+        value = pt.gammaln(a) - pt.gammaln(a0) + a0 * pt.log(b0) - a * pt.log(b) + 0.5 * pt.log(kappa0 / kappa)
+        return prior + (value - 0.5 * sizes * np.log(2.0 * np.pi)).sum()
+    shape, rate = parameters[0], parameters[1]
+    total = statistics[:, 0]
+    value = shape * pt.log(rate) - pt.gammaln(shape) + pt.gammaln(shape + total)
+    return prior + (value - (shape + total) * pt.log(rate + sizes) - statistics[:, 1]).sum()
+
+
+def _source(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
+    """A scalar for the log density, and where its values are found: a fixed number or a variable."""
+    if not isinstance(value, Variable):
+        return pt.constant(float(value), dtype="float64"), {"fixed": float(value)}
+    is_dist = value.owner is not None and isinstance(value.owner.op, RandomVariable) and value not in model.basic_RVs
+    if is_dist and value not in model.deterministics:
+        value = model.register_rv(value, f"{name}_{argument}")
+    if value not in model.basic_RVs and value not in model.deterministics:
+        raise ValueError(
+            f"{argument} must be a number or a named variable of the model, so that its draws are kept; "
+            f'wrap the expression: pm.Deterministic("{name}_{argument}", ...)'
+        )
+    if value.type.ndim != 0:
+        raise ValueError(f"{argument} must be a scalar; {value.name!r} has {value.type.ndim} dimensions")
+    return value, {"variable": value.name}

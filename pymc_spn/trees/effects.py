@@ -1,0 +1,155 @@
+"""What the features do: inclusion, importance by submodels, partial dependence, individual curves."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.trees.predictives import average, class_payload, moment_payload, predictive_density
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.trees.draws import TreeDraws
+
+UNSEEN_SIDE = -1
+
+
+def inclusion(draws: "TreeDraws", weights: np.ndarray) -> "xr.DataArray":
+    """Probability of use and expected share of the splits, by feature."""
+    import xarray as xr
+
+    names = draws.features.names
+    split = draws.decisions[:, 0] >= 0
+    counts = np.zeros((draws.n_trees, len(names)))
+    np.add.at(counts, (draws.tree_of_node[split], draws.decisions[split, 0]), 1.0)
+    total = counts.sum(1, keepdims=True)
+    share = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0.0)
+    values = np.stack([weights @ (counts > 0.0), weights @ share])
+    return xr.DataArray(
+        values,
+        dims=("statistic", "feature"),
+        coords={"statistic": ["probability", "share"], "feature": names},
+        attrs={"exactness": "exact"},
+    )
+
+
+def importance(
+    draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, y: np.ndarray, max_features: int | None
+) -> pd.DataFrame:
+    """Greedy forward selection by the mean log predictive of the submodel that sees the features chosen so far."""
+    names = draws.features.names
+    n_steps = len(names) if max_features is None else min(max_features, len(names))
+    if n_steps < 1:
+        raise ValueError(f"max_features must be at least 1, got {max_features!r}")
+    blind = _forget_sides(draws)
+    hidden = np.full_like(values, np.nan)
+
+    def score(shown):
+        return float(np.log(predictive_density(blind, weights, shown, True, y)).mean())
+
+    chosen: list[int] = []
+    rows = [("(none)", score(hidden))]
+    while len(chosen) < n_steps:
+        best, best_score = -1, -np.inf
+        for d in range(len(names)):
+            if d not in chosen:
+                shown = hidden.copy()
+                shown[:, d] = values[:, d]
+                s = score(shown)
+                if s > best_score:
+                    best, best_score = d, s
+        chosen.append(best)
+        hidden[:, best] = values[:, best]
+        rows.append((names[best], best_score))
+    frame = pd.DataFrame(rows, columns=["feature", "log_predictive"])
+    frame["gain"] = frame["log_predictive"].diff()
+    frame.attrs["exactness"] = "exact"
+    return frame
+
+
+def _forget_sides(draws):
+    """The same trees, in which a hidden feature takes both branches whatever was learned of missing values."""
+    from dataclasses import replace
+
+    blind = replace(draws)
+    blind.__dict__["nodes"] = draws.nodes
+    blind.__dict__["flat"] = draws.flat._replace(side=np.full_like(draws.flat.side, UNSEEN_SIDE))
+    return blind
+
+
+def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarray, list]:
+    """Column number, coded grid and its labels."""
+    names = draws.features.names
+    if feature not in names:
+        raise ValueError(f"feature must be one of {names}, got {feature!r}")
+    d = names.index(feature)
+    column = draws.features.columns[d]
+    if column.levels is not None:
+        labels = list(column.levels) if grid is None else list(grid)
+        unknown = [v for v in labels if v not in column.levels]
+        if unknown:
+            raise ValueError(f"grid holds {unknown!r}, which {feature!r} does not have; levels {list(column.levels)}")
+        return d, np.array([float(column.levels.index(v)) for v in labels]), labels
+    if grid is None:
+        seen = draws.features.values[:, d]
+        coded = np.unique(np.quantile(seen[~np.isnan(seen)], np.linspace(0.02, 0.98, 20)))
+    else:
+        coded = np.asarray(grid, np.float64)
+    if coded.ndim != 1 or coded.size == 0 or not np.isfinite(coded).all():
+        raise ValueError(f"grid must be a sequence of finite numbers, got {grid!r}")
+    return d, coded, coded.tolist()
+
+
+def _payload(draws):
+    if draws.family["family"] in ("classes", "binary"):
+        levels = [0, 1] if draws.family["family"] == "binary" else list(draws.family["levels"])
+        return class_payload(draws), levels
+    return moment_payload(draws)[:, :1].copy(), None
+
+
+def partial_dependence(
+    draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray, per_draw: bool
+) -> "xr.DataArray":
+    """(value,) or (value, class), with (tree,) in front per draw."""
+    import xarray as xr
+
+    d, coded, labels = grid_of(draws, feature, grid)
+    payload, levels = _payload(draws)
+    sets = np.eye(draws.n_trees) if per_draw else weights[None]
+    out = np.empty((len(sets), len(coded), payload.shape[1]))
+    for g, x in enumerate(coded):
+        changed = values.copy()
+        changed[:, d] = x
+        for t, w in enumerate(sets):
+            out[t, g] = average(draws, w, changed, True, payload).mean(0)
+    dims, coords = ["tree", feature], {feature: labels}
+    if levels is None:
+        out = out[..., 0]
+    else:
+        dims.append("class")
+        coords["class"] = levels
+    answer = xr.DataArray(out, dims=dims, coords=coords, attrs={"exactness": "exact"})
+    return answer if per_draw else answer.isel(tree=0)
+
+
+def individual_curves(
+    draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray
+) -> "xr.DataArray":
+    """(row, value) or (row, value, class)."""
+    import xarray as xr
+
+    d, coded, labels = grid_of(draws, feature, grid)
+    payload, levels = _payload(draws)
+    out = np.empty((len(values), len(coded), payload.shape[1]))
+    for g, x in enumerate(coded):
+        changed = values.copy()
+        changed[:, d] = x
+        out[:, g] = average(draws, weights, changed, True, payload)
+    dims, coords = ["row", feature], {feature: labels}
+    if levels is None:
+        out = out[..., 0]
+    else:
+        dims.append("class")
+        coords["class"] = levels
+    return xr.DataArray(out, dims=dims, coords=coords, attrs={"exactness": "exact"})

@@ -1,0 +1,363 @@
+"""The posterior over decision trees without sampling: a circuit of sums over splits and products of children.
+
+Z(S, d) = f(S) where S cannot be split, else (1 - p_d) f(S) + p_d sum over features and gaps of their prior mass times
+Z(left, d + 1) Z(right, d + 1). Sum nodes are the pairs (row set, depth), shared wherever they are met again; with one
+feature that is cut, row sets are intervals. Evidence, root decision, most probable tree and exact draws are passes.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from pymc_spn.trees.draws import TreeDraws
+from pymc_spn.trees.features import Features, make_features, make_rules
+from pymc_spn.trees.interval_kernels import fill_intervals
+from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
+from pymc_spn.trees.leaves import (
+    as_family,
+    centre_of,
+    family_to_json,
+    make_leaf_prior,
+    make_response,
+    numbers_of_family,
+)
+from pymc_spn.trees.posterior import TreePosterior
+from pymc_spn.trees.split_kernels import CUT, ONE_HOT, all_options, usable_features
+from pymc_spn.trees.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+MAX_CELLS = 60_000_000  # of the table over intervals and depths, two float64 each
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What can happen at one sum node: stop, or one of the splits."""
+
+    log_stop: float
+    decisions: np.ndarray
+    log_mass: np.ndarray
+    left: list
+    right: list
+
+
+class RowSets(Protocol):
+    """A circuit over row sets; states are hashable."""
+
+    root: Any
+    n_states: int
+
+    def choices(self, state: Any) -> Choices: ...
+    def log_z(self, state: Any) -> float: ...
+    def log_best(self, state: Any) -> float: ...
+
+
+class Intervals:
+    """Row sets of one feature without gaps in the data; a state is (first value, one past the last, depth)."""
+
+    def __init__(self, features: Features, response: Any, leaf: Any, rules: Any):
+        x = features.codes
+        order = np.argsort(x.codes[0], kind="stable").astype(np.int32)
+        self.values = features.distinct[0]
+        n = len(self.values)
+        self.size = np.concatenate([[0], np.cumsum(np.bincount(x.codes[0], minlength=n))])
+        statistics = np.zeros((n + 1, response.n_statistics))
+        for g in range(n):
+            rows = order[self.size[g] : self.size[g + 1]]
+            gather_statistics(response, rows, 0, len(rows), statistics[g + 1])
+        free = rules.beta_s == 0.0 and rules.max_depth < 0
+        n_levels = 1 if free else (n if rules.max_depth < 0 else min(rules.max_depth + 1, n))
+        n_levels = n_levels if free else max(n_levels, 2)
+        if n_levels * n * (n + 1) > MAX_CELLS:
+            raise ValueError(
+                f"X: the table over intervals of {n} distinct values and {n_levels} depths is too large; give "
+                "max_depth, or use fewer distinct values"
+            )
+        self.max_depth = rules.max_depth
+        self.rules = rules
+        self.shape = (n_levels, n, n + 1)
+        self.z, self.best = np.full(self.shape, np.nan), np.full(self.shape, np.nan)
+        self.leaf, self.statistics = leaf, np.cumsum(statistics, axis=0)
+        fill_intervals(
+            self.values,
+            self.size,
+            self.statistics,
+            leaf,
+            rules.alpha_s,
+            rules.beta_s,
+            rules.min_size,
+            self.z,
+            self.best,
+        )
+        self.root, self.n_states = (0, n, 0), int(np.isfinite(self.z).sum())
+        if rules.max_depth == 0:
+            self.z[0], self.best[0] = self.z[1], self.best[1]
+
+    def _level(self, depth):
+        return 0 if self.shape[0] == 1 else min(depth, self.shape[0] - 1)
+
+    def log_z(self, state):
+        i, j, depth = state
+        return float(self.z[self._level(depth), i, j])
+
+    def log_best(self, state):
+        i, j, depth = state
+        return float(self.best[self._level(depth), i, j])
+
+    def choices(self, state):
+        i, j, depth = state
+        n = int(self.size[j] - self.size[i])
+        own = leaf_log_marginal(self.leaf, n, self.statistics[j] - self.statistics[i])
+        if j - i == 1 or n < self.rules.min_size or depth == self.max_depth:
+            return Choices(own, np.empty((0, 4), np.int32), np.empty(0), [], [])
+        p = self.rules.alpha_s * (1.0 + depth) ** -self.rules.beta_s
+        cuts = np.arange(i + 1, j)
+        mass = (self.values[cuts] - self.values[cuts - 1]) / (self.values[j - 1] - self.values[i])
+        decisions = np.column_stack([np.zeros_like(cuts), cuts - 1, cuts, np.full_like(cuts, -1)]).astype(np.int32)
+        left = [(i, int(c), depth + 1) for c in cuts]
+        right = [(int(c), j, depth + 1) for c in cuts]
+        return Choices(np.log1p(-p) + own, decisions, np.log(p * mass), left, right)
+
+
+class Subsets:
+    """Row sets of any features; a state is (rows as bits, depth), depth 0 throughout where it does not matter."""
+
+    def __init__(self, features: Features, response: Any, leaf: Any, rules: Any, max_states: int):
+        self.x, self.response, self.leaf, self.rules = features.codes, response, leaf, rules
+        self.options = features.scratch(response.n_statistics)
+        self.ignores_depth = rules.beta_s == 0.0 and rules.max_depth < 0
+        self.max_states = max_states
+        self.root = ((1 << len(features.values)) - 1, 0)
+        self._choices: dict[Any, Choices] = {}
+        self._z: dict[Any, float] = {}
+        self._best: dict[Any, float] = {}
+        self._expand()
+        self.n_states = len(self._choices)
+
+    def _expand(self):
+        """All reachable states, then their values from the smallest row sets up."""
+        waiting = [self.root]
+        while waiting:
+            state = waiting.pop()
+            if state in self._choices:
+                continue
+            if len(self._choices) >= self.max_states:
+                raise ValueError(
+                    f"X: the exact recursion needs more than max_states = {self.max_states} row sets; use fewer rows, "
+                    "features or distinct values, give max_depth, or use ps.fit_tree without exact=True"
+                )
+            found = self._choices[state] = self._make(state)
+            waiting += found.left
+            waiting += found.right
+        for state in sorted(self._choices, key=lambda s: s[0].bit_count()):
+            c = self._choices[state]
+            z = [m + self._z[a] + self._z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
+            best = [m + self._best[a] + self._best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
+            self._z[state] = float(np.logaddexp.reduce([c.log_stop, *z]))
+            self._best[state] = float(max([c.log_stop, *best]))
+
+    def _make(self, state):
+        bits, depth = state
+        rows = np.array([i for i in range(bits.bit_length()) if bits >> i & 1], np.int32)
+        n, d = len(rows), self.x.codes.shape[0]
+        statistics = np.empty(self.response.n_statistics)
+        gather_statistics(self.response, rows, 0, n, statistics)
+        own = leaf_log_marginal(self.leaf, n, statistics)
+        usable = np.empty(d, np.int8)
+        weight = usable_features(self.x, rows, 0, n, usable)
+        forced = n < max(self.rules.min_size, 2) or depth == self.rules.max_depth or weight == 0.0
+        if forced:
+            return Choices(own, np.empty((0, 4), np.int32), np.empty(0), [], [])
+        m = all_options(self.x, self.response, self.leaf, rows, 0, n, statistics, own, usable, weight, self.options)
+        o = self.options
+        decisions = np.column_stack([o.feature[:m], o.low[:m], o.high[:m], o.side[:m]]).astype(np.int32)
+        p = self.rules.alpha_s * (1.0 + depth) ** -self.rules.beta_s
+        log_mass = np.log(p * o.mass[:m])
+        below = 0 if self.ignores_depth else depth + 1
+        left, right = [], []
+        for feature, low, _, side in decisions:
+            code = self.x.codes[feature, rows]
+            kind = self.x.kind[feature]
+            goes = code <= low if kind == CUT else code == low if kind == ONE_HOT else (low >> code) & 1 == 1
+            goes = np.where(code < 0, side == 0, goes)
+            chosen = sum(1 << int(r) for r in rows[goes])
+            left.append((chosen, below))
+            right.append((bits ^ chosen, below))
+        return Choices(np.log1p(-p) + own, decisions, log_mass, left, right)
+
+    def log_z(self, state):
+        return self._z[state]
+
+    def log_best(self, state):
+        return self._best[state]
+
+    def choices(self, state):
+        return self._choices[state]
+
+
+class ExactTrees:
+    """The exact posterior over trees; made by `exact_tree_evidence`."""
+
+    def __init__(self, common: dict, family: Any, rules: tuple):
+        features, y = common["features"], common["y"]
+        response = make_response(family, y)
+        self._numbers = numbers_of_family(family)
+        leaf = make_leaf_prior(family.family, self._numbers, response.n_statistics, len(y), centre_of(family, y))
+        self._common, self._rules = common, rules
+        compiled = make_rules(*rules)
+        one_cut = len(features.names) == 1 and features.splits[0] == "cut" and not np.isnan(features.values).any()
+        self._sets: RowSets
+        if one_cut:
+            self._sets = Intervals(features, response, leaf, compiled)
+        else:
+            self._sets = Subsets(features, response, leaf, compiled, common.get("max_states", 100_000))
+
+    @property
+    def n_states(self) -> int:
+        """Sum nodes of the circuit."""
+        return self._sets.n_states
+
+    @property
+    def log_evidence(self) -> "xr.DataArray":
+        """Log marginal likelihood of the response given the features, in nats."""
+        import xarray as xr
+
+        return xr.DataArray(self._sets.log_z(self._sets.root), attrs={"exactness": "exact"})
+
+    def root_splits(self) -> "pd.DataFrame":
+        """Posterior probability of every decision at the root: feature (None: no split), low, high, missing side."""
+        import pandas as pd
+
+        features = self._common["features"]
+        choices = self._sets.choices(self._sets.root)
+        terms = self._terms(choices)
+        rows = [(None, np.nan, np.nan, -1)]
+        for feature, low, high, side in choices.decisions:
+            if features.splits[feature] == "cut":
+                low, high = features.distinct[feature][low], features.distinct[feature][high]
+            rows.append((features.names[feature], float(low), float(high), int(side)))
+        frame = pd.DataFrame(rows, columns=["feature", "low", "high", "missing"])
+        frame["probability"] = np.exp(terms - self._sets.log_z(self._sets.root))
+        frame.attrs["exactness"] = "exact"
+        return frame
+
+    def most_probable(self) -> tuple[Tree, float]:
+        """The tree with the largest joint density with the data, and its log."""
+        sets = self._sets
+
+        def pick(state):
+            c = sets.choices(state)
+            values = [c.log_stop]
+            values += [
+                m + sets.log_best(a) + sets.log_best(b) for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
+            ]
+            return int(np.argmax(values))
+
+        return self._grow(pick), sets.log_best(sets.root)
+
+    def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
+        """Independent draws from the posterior."""
+        rng = np.random.default_rng(random_seed)
+        known: dict[Any, np.ndarray] = {}
+
+        def pick(state):
+            if state not in known:
+                p = np.exp(self._terms(self._sets.choices(state)) - self._sets.log_z(state))
+                known[state] = np.cumsum(p / p.sum())
+            return int(np.searchsorted(known[state], rng.random(), side="right"))
+
+        return [self._grow(pick) for _ in range(n)]
+
+    def posterior(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> TreePosterior:
+        """Independent draws with all the queries of a `TreePosterior`."""
+        trees = self.sample_trees(draws, random_seed)
+        alpha_s, beta_s = self._rules[:2]
+        common = {k: v for k, v in self._common.items() if k != "max_states"}
+        drawn = TreeDraws(
+            decisions=np.concatenate([t.decisions for t in trees]),
+            begin=np.cumsum([0] + [len(t.decisions) for t in trees]).astype(np.int64),
+            weights=np.full(draws, 1.0 / draws),
+            group=np.zeros(draws, np.int64),
+            draw=np.arange(draws),
+            parameters=np.tile(self._numbers, (draws, 1)),
+            rules=np.tile(np.array([alpha_s, beta_s], np.float64), (draws, 1)),
+            notes={"exact_log_evidence": self._sets.log_z(self._sets.root), "method": "exact draws"},
+            **common,
+        )
+        return TreePosterior(drawn)
+
+    def _terms(self, c: Choices) -> np.ndarray:
+        z = self._sets.log_z
+        return np.array([c.log_stop, *(m + z(a) + z(b) for m, a, b in zip(c.log_mass, c.left, c.right, strict=True))])
+
+    def _grow(self, pick: Any) -> Tree:
+        queue, decisions = [self._sets.root], []
+        for state in queue:
+            c = self._sets.choices(state)
+            o = pick(state) if len(c.left) else 0
+            if o == 0:
+                decisions.append((-1, 0, 0, -1))
+            else:
+                decisions.append(tuple(c.decisions[o - 1]))
+                queue += [c.left[o - 1], c.right[o - 1]]
+        return Tree(np.array(decisions, np.int32))
+
+
+def exact_draws(common: dict, family: Any, rules: tuple, draws: int, rng: np.random.Generator) -> TreePosterior:
+    """Posterior of independent exact draws, for ``fit_tree(exact=True)``."""
+    return ExactTrees(common, family, rules).posterior(draws, rng)
+
+
+def exact_tree_evidence(
+    X: Any,
+    y: Any,
+    family: Any = "classes",
+    *,
+    alpha_s: float = 0.95,
+    beta_s: float = 0.5,
+    max_depth: int | None = None,
+    min_size: int = 2,
+    split_weights: Any = None,
+    categorical: Any = "onehot",
+    missing: str = "branch",
+    max_states: int = 100_000,
+) -> ExactTrees:
+    """The posterior over decision trees by exact recursion, for small data or a single feature.
+
+    Ten rows of two features take some hundred row sets; the number grows exponentially with features. One feature that
+    is cut has intervals only: 200 distinct values are a matter of a second.
+
+    Parameters
+    ----------
+    X, y, family, alpha_s, beta_s, max_depth, min_size, split_weights, categorical, missing
+        As in `fit_tree`.
+    max_states : int
+        Largest number of row sets; more are refused.
+
+    Returns
+    -------
+    ExactTrees
+        With ``log_evidence``, ``root_splits()``, ``most_probable()``, ``sample_trees(n)`` and ``posterior(draws)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `fit_tree`, and where the recursion would be too large.
+    """
+    features = make_features(X, categorical, split_weights, missing=missing)
+    coded, family = as_family(family).code(y)
+    if len(coded) != len(features.values):
+        raise ValueError(f"X and y must have the same length, X has {len(features.values)} rows and y {len(coded)}")
+    common = {
+        "name": "tree",
+        "features": features,
+        "y": coded,
+        "family": family_to_json(family),
+        "max_depth": -1 if max_depth is None else int(max_depth),
+        "min_size": int(min_size),
+        "max_states": max_states,
+    }
+    return ExactTrees(common, family, (alpha_s, beta_s, max_depth, min_size))

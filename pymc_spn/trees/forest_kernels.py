@@ -1,0 +1,263 @@
+"""Many trees at once: the training rows of every node, and weighted routes of new rows."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.trees.leaf_kernels import NORMAL, gather_statistics
+from pymc_spn.trees.split_kernels import CUT, ONE_HOT, goes_left
+
+
+class FlatTrees(NamedTuple):
+    """Nodes of several trees one after the other.
+
+    ``begin`` (T+1,) where each tree starts; ``feature`` (-1 leaf), ``side``, ``left``, ``right`` (n,), children as
+    absolute places; ``low``, ``high`` (n,) values of the gap, or level and masks; ``size`` (n,) training rows.
+    """
+
+    begin: np.ndarray
+    feature: np.ndarray
+    side: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    size: np.ndarray
+    kind: np.ndarray
+
+
+@kernel
+def fill_nodes(x, response, decisions, begin, size, statistics):
+    """Sizes and statistics of all nodes, from the training rows.
+
+    Parameters
+    ----------
+    decisions : (n, 4) int32
+    begin : (T + 1,) int64
+    size : (n,) int64, overwritten
+    statistics : (n, s) float64, overwritten
+    """
+    n_rows = x.codes.shape[1]
+    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    for t in range(begin.size - 1):
+        first = np.zeros(begin[t + 1] - begin[t], np.int64)
+        size[begin[t]] = n_rows
+        for i in range(n_rows):
+            rows[i] = i
+        child = 1
+        for h in range(first.size):
+            node = begin[t] + h
+            n, a = size[node], first[h]
+            gather_statistics(response, rows, a, n, statistics[node])
+            if decisions[node, 0] >= 0:
+                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
+                first[child], first[child + 1] = a, a + n_left
+                size[begin[t] + child], size[begin[t] + child + 1] = n_left, n - n_left
+                child += 2
+
+
+@kernel
+def fill_masses(x, decisions, begin, size, log_mass, can_split):
+    """Log prior mass of every split given that its node splits, and which nodes could be split.
+
+    Parameters
+    ----------
+    decisions : (n, 4) int32
+    begin : (T + 1,) int64
+    size : (n,) int64
+        From `fill_nodes`.
+    log_mass : (n,) float64, overwritten
+        0 for leaves.
+    can_split : (n,) bool, overwritten
+        Whether some feature has two distinct values.
+    """
+    n_rows, n_features = x.codes.shape[1], x.codes.shape[0]
+    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    for t in range(begin.size - 1):
+        first = np.zeros(begin[t + 1] - begin[t], np.int64)
+        for i in range(n_rows):
+            rows[i] = i
+        child = 1
+        for h in range(first.size):
+            node = begin[t] + h
+            n, a = size[node], first[h]
+            feature, weight = decisions[node, 0], 0.0
+            for d in range(n_features):
+                if x.weight[d] > 0.0 and _is_usable(x.codes[d], rows, a, n):
+                    weight += x.weight[d]
+                    if feature < 0:
+                        break  # a leaf asks only whether
+            can_split[node] = weight > 0.0
+            log_mass[node] = 0.0
+            if feature >= 0:
+                log_mass[node] = math.log(x.weight[feature] / weight) + _option_mass(x, rows, a, n, decisions[node])
+                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
+                first[child], first[child + 1] = a, a + n_left
+                child += 2
+
+
+@kernel
+def _is_usable(code, rows, begin, n):
+    seen = -1
+    for i in range(begin, begin + n):
+        c = code[rows[i]]
+        if c >= 0:
+            if seen < 0:
+                seen = c
+            elif c != seen:
+                return True
+    return False
+
+
+@kernel
+def _option_mass(x, rows, begin, n, decision):
+    """Log prior mass of gap, level or subset, and of the side of missing values, given the feature."""
+    d = decision[0]
+    low, high, levels, missing = np.int32(2147483647), np.int32(-1), 0, 0
+    code = x.codes[d]
+    for i in range(begin, begin + n):
+        c = code[rows[i]]
+        if c < 0:
+            missing = 1
+        else:
+            low = min(low, c)
+            high = max(high, c)
+            if x.kind[d] != CUT:
+                levels |= 1 << c
+    value = math.log(0.5) if missing else 0.0
+    if x.kind[d] == CUT:
+        v = x.values[x.begin[d] : x.begin[d + 1]]
+        return value + math.log((v[decision[2]] - v[decision[1]]) / (v[high] - v[low]))
+    n_levels = 0
+    while levels > 0:
+        n_levels += levels & 1
+        levels >>= 1
+    return value - math.log(float(n_levels if x.kind[d] == ONE_HOT else (1 << n_levels) - 2))
+
+
+@kernel
+def _sort_segment(x, rows, spare, begin, n, decision):
+    """Left rows to the front of the node's segment, right rows behind them, both in order; number of left rows."""
+    code, kind = x.codes[decision[0]], x.kind[decision[0]]
+    a, b = begin, 0
+    for i in range(begin, begin + n):
+        row = rows[i]
+        if goes_left(kind, code[row], decision[1], decision[3]):
+            rows[a] = row
+            a += 1
+        else:
+            spare[b] = row
+            b += 1
+    for i in range(b):
+        rows[a + i] = spare[i]
+    return a - begin
+
+
+@kernel
+def share_left(trees, node, value, soft):
+    """Probability that a row with this value of the node's feature goes left.
+
+    A point inside the gap of a cut goes left with the probability that the cut, uniform on the gap, exceeds it. A
+    missing value, or a level that the node never saw, takes both branches by their shares of the rows, unless the split
+    says where missing values go.
+    """
+    share = trees.size[trees.left[node]] / trees.size[node]
+    kind = trees.kind[trees.feature[node]]
+    if np.isnan(value):
+        if trees.side[node] >= 0:
+            return 1.0 - trees.side[node]
+        return share
+    low, high = trees.low[node], trees.high[node]
+    if kind == CUT:
+        if value <= low:
+            return 1.0
+        if value >= high:
+            return 0.0
+        if soft:
+            return (high - value) / (high - low)
+        return 1.0 if value <= 0.5 * (low + high) else 0.0
+    if kind == ONE_HOT:
+        return 1.0 if value == low else 0.0
+    bit = 1 << int(value)
+    if int(high) & bit == 0:
+        return share
+    return 1.0 if int(low) & bit else 0.0
+
+
+@kernel
+def leaf_density(family, terms, y):
+    """Posterior predictive density or mass of ``y`` in a leaf.
+
+    ``terms`` (4,) holds degrees of freedom, location, scale and log constant of a Student t, or shape and rate of the
+    gamma distribution behind a count.
+    """
+    if family == NORMAL:
+        z = (y - terms[1]) / terms[2]
+        return math.exp(terms[3] - 0.5 * (terms[0] + 1.0) * math.log1p(z * z / terms[0]))
+    a, b = terms[0], terms[1]
+    log_p = math.lgamma(a + y) - math.lgamma(a) - math.lgamma(y + 1.0)
+    return math.exp(log_p + a * math.log(b / (b + 1.0)) - y * math.log(b + 1.0))
+
+
+@kernel
+def average_leaves(trees, weights, values, soft, payload, family, y, out):
+    """Average over the trees and the branches of each row of what its leaves say.
+
+    Parameters
+    ----------
+    trees : FlatTrees
+    weights : (T,) float64
+    values : (m, D) float64
+    soft : bool
+        Average over the place of each cut in its gap, in place of its middle.
+    payload : (n, p) float64
+        Of each node: averaged itself where ``y`` has no rows, else the terms of `leaf_density`.
+    family : int
+    y : (m,) or (0,) float64
+    out : (m, p) or (m, 1) float64, overwritten
+    """
+    stack = np.empty(4096, np.int64)
+    share = np.empty(4096)
+    out[:] = 0.0
+    n_payload = payload.shape[1]
+    for t in range(weights.size):
+        if weights[t] == 0.0:
+            continue
+        for i in range(values.shape[0]):
+            top = 1
+            stack[0], share[0] = trees.begin[t], weights[t]
+            while top > 0:
+                top -= 1
+                node, w = stack[top], share[top]
+                while trees.feature[node] >= 0:
+                    p = share_left(trees, node, values[i, trees.feature[node]], soft)
+                    if p == 1.0:
+                        node = trees.left[node]
+                    elif p == 0.0:
+                        node = trees.right[node]
+                    else:
+                        if top == stack.size:
+                            stack = np.concatenate((stack, np.empty_like(stack)))
+                            share = np.concatenate((share, np.empty_like(share)))
+                        stack[top], share[top] = trees.right[node], w * (1.0 - p)
+                        top += 1
+                        w *= p
+                        node = trees.left[node]
+                if y.size:
+                    out[i, 0] += w * leaf_density(family, payload[node], y[i])
+                else:
+                    for k in range(n_payload):
+                        out[i, k] += w * payload[node, k]
+
+
+@kernel
+def leaf_of_rows(trees, tree, values, out):
+    """Leaf (absolute place) of each row in one tree by hard cuts at the gap's middle; larger branch where missing."""
+    for i in range(values.shape[0]):
+        node = trees.begin[tree]
+        while trees.feature[node] >= 0:
+            p = share_left(trees, node, values[i, trees.feature[node]], False)
+            node = trees.left[node] if p >= 0.5 else trees.right[node]
+        out[i] = node

@@ -1,0 +1,274 @@
+"""Leaf families of decision trees: what a leaf says about the response, with its parameters integrated out."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, LeafPrior, Response
+
+LOG_2_PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLeaves:
+    """Classes with Dirichlet-distributed probabilities in each leaf.
+
+    Parameters
+    ----------
+    alpha : float or PyMC variable
+        Total mass of the symmetric Dirichlet prior: a leaf with n_k of n rows in class k predicts
+        (n_k + alpha / K) / (n + alpha).
+    levels : sequence, optional
+        The classes in order; those of the response by default.
+
+    References
+    ----------
+    Lakshminarayanan, Roy and Teh (2013), section 2.
+    """
+
+    alpha: Any = 5.0
+    levels: tuple | None = None
+    family: ClassVar[str] = "classes"
+    parameters: ClassVar[tuple[str, ...]] = ("alpha",)
+
+    def code(self, y: Any) -> "tuple[np.ndarray, ClassLeaves]":
+        """Classes as 0..K-1, and the family with its levels."""
+        series = _series(y)
+        if self.levels is not None:
+            levels = [_plain(v) for v in self.levels]
+        elif isinstance(series.dtype, pd.CategoricalDtype):
+            levels = [_plain(v) for v in series.cat.categories]
+        else:
+            levels = sorted({_plain(v) for v in series})
+            if len(levels) == 1:
+                raise ValueError(
+                    f"y must hold at least two classes, all {len(series)} labels are {levels[0]!r}; name further "
+                    "classes with ps.ClassLeaves(levels=[...])"
+                )
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError(f"levels must be distinct and at least one, got {levels!r}")
+        place = {level: k for k, level in enumerate(levels)}
+        for label, value in zip(series.index, series, strict=True):
+            if _plain(value) not in place:
+                raise ValueError(f"y must hold the classes {levels!r}; row {label!r} is {_plain(value)!r}")
+        return np.array([float(place[_plain(v)]) for v in series]), replace(self, levels=tuple(levels))
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryLeaves:
+    """Zeros and ones with a beta-distributed probability of one in each leaf.
+
+    Parameters
+    ----------
+    a, b : float or PyMC variable
+        Prior masses of one and of zero.
+    """
+
+    a: Any = 1.0
+    b: Any = 1.0
+    family: ClassVar[str] = "binary"
+    parameters: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    def code(self, y: Any) -> "tuple[np.ndarray, BinaryLeaves]":
+        """The response as floats, checked."""
+        values = _numbers(y)
+        _refuse(y, (values != 0.0) & (values != 1.0), "must hold 0 and 1, or bool, for ps.BinaryLeaves")
+        return values, self
+
+
+@dataclass(frozen=True, eq=False)
+class NormalLeaves:
+    """Real values, normal in each leaf, with a normal-inverse-gamma prior for mean and variance.
+
+    Parameters
+    ----------
+    mu0 : float, optional
+        Prior mean; the mean of the response by default.
+    kappa0 : float or PyMC variable
+        Prior rows behind the mean.
+    a0 : float or PyMC variable
+        Shape of the inverse gamma prior of the variance.
+    b0 : float or PyMC variable, optional
+        Scale of that prior; by default ``a0 / 4`` times the response's variance.
+    """
+
+    mu0: Any = None
+    kappa0: Any = 0.1
+    a0: Any = 1.5
+    b0: Any = None
+    family: ClassVar[str] = "real"
+    parameters: ClassVar[tuple[str, ...]] = ("mu0", "kappa0", "a0", "b0")
+
+    def code(self, y: Any) -> "tuple[np.ndarray, NormalLeaves]":
+        """The response as floats, and the family with its defaults filled in."""
+        values = _numbers(y)
+        variance = float(values.var())
+        if self.b0 is None and not variance > 0.0:
+            raise ValueError(f"y must vary for the default b0 of ps.NormalLeaves, all values are {values[0]}; give b0")
+        if self.b0 is None and not isinstance(self.a0, int | float | np.number):
+            raise ValueError("ps.NormalLeaves: b0 must be given where a0 is a variable")
+        mu0 = float(values.mean()) if self.mu0 is None else self.mu0
+        return values, replace(self, mu0=mu0, b0=0.25 * self.a0 * variance if self.b0 is None else self.b0)
+
+
+@dataclass(frozen=True, eq=False)
+class CountLeaves:
+    """Counts, Poisson in each leaf, with a gamma prior of the rate.
+
+    Parameters
+    ----------
+    shape : float or PyMC variable
+    rate : float or PyMC variable, optional
+        By default the one that puts the prior mean of the rate at the mean of the response.
+    """
+
+    shape: Any = 1.0
+    rate: Any = None
+    family: ClassVar[str] = "counts"
+    parameters: ClassVar[tuple[str, ...]] = ("shape", "rate")
+
+    def code(self, y: Any) -> "tuple[np.ndarray, CountLeaves]":
+        """The response as floats, checked, and the family with its defaults filled in."""
+        values = _numbers(y)
+        _refuse(y, (values < 0.0) | (values != np.floor(values)), "must hold whole numbers >= 0 for ps.CountLeaves")
+        if self.rate is None and not values.mean() > 0.0:
+            raise ValueError("y must hold a count above zero for the default rate of ps.CountLeaves; give rate")
+        if self.rate is None and not isinstance(self.shape, int | float | np.number):
+            raise ValueError("ps.CountLeaves: rate must be given where shape is a variable")
+        return values, replace(self, rate=self.shape / float(values.mean()) if self.rate is None else self.rate)
+
+
+LeafFamily = ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves
+FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, NormalLeaves, CountLeaves)}
+
+
+def as_family(family: Any) -> LeafFamily:
+    """A family object from its name or itself, numbers checked."""
+    if isinstance(family, str) and family in FAMILIES:
+        return FAMILIES[family]()
+    if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
+        raise ValueError(
+            f"family must be one of {list(FAMILIES)} or an object such as ps.ClassLeaves(alpha=5.0), got {family!r}"
+        )
+    for name in family.parameters:
+        value = getattr(family, name)
+        if value is None or not isinstance(value, int | float | np.number) or name == "mu0":
+            continue
+        if not (np.isfinite(value) and value > 0.0):
+            raise ValueError(f"{type(family).__name__}: {name} must be positive and finite, got {value!r}")
+    return family
+
+
+def numbers_of_family(family: LeafFamily) -> np.ndarray:
+    """Parameters of a family without variables, in the order of ``parameters``."""
+    for name in family.parameters:
+        if not isinstance(getattr(family, name), int | float | np.number):
+            raise TypeError(f"{type(family).__name__}: {name} must be a number here, got {getattr(family, name)!r}")
+    return np.array([float(getattr(family, name)) for name in family.parameters])
+
+
+def family_to_json(family: LeafFamily) -> dict:
+    """Name, levels and the numbers among the parameters; variables are left out."""
+    numbers = {n: float(v) for n in family.parameters if isinstance(v := getattr(family, n), int | float | np.number)}
+    return {"family": family.family, "levels": getattr(family, "levels", None), "numbers": numbers}
+
+
+def family_from_json(stored: dict, numbers: dict | None = None) -> LeafFamily:
+    """The family again, with numbers for the parameters that were variables."""
+    made: Any = FAMILIES[stored["family"]]
+    arguments: dict[str, Any] = stored["numbers"] | (numbers or {})
+    if "levels" in {f.name for f in fields(made)}:
+        arguments["levels"] = tuple(stored["levels"])
+    return made(**arguments)
+
+
+def make_response(family: LeafFamily, y: np.ndarray) -> Response:
+    """Compiled form of a coded response; real values are centred by their mean."""
+    empty = np.empty(0)
+    if isinstance(family, ClassLeaves | BinaryLeaves):
+        n_classes = len(family.levels or ()) if isinstance(family, ClassLeaves) else 2
+        return Response(y.astype(np.int32), empty, empty, n_classes)
+    labels = np.empty(0, np.int32)
+    if isinstance(family, NormalLeaves):
+        centred = y - centre_of(family, y)
+        return Response(labels, centred, centred**2, 2)
+    return Response(labels, y.astype(np.float64), gammaln(y + 1.0), 2)
+
+
+def centre_of(family: LeafFamily, y: np.ndarray) -> float:
+    """What is subtracted from the response before its squares are summed."""
+    return float(y.mean()) if isinstance(family, NormalLeaves) and y.size else 0.0
+
+
+def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: int, centre: float) -> LeafPrior:
+    """Tables over 0..n_rows for `leaf_log_marginal`.
+
+    Parameters
+    ----------
+    family : str
+    numbers : (p,) float64
+        In the order of the family's ``parameters``.
+    n_classes : int
+    n_rows : int
+    centre : float
+        From `centre_of`.
+    """
+    n = np.arange(n_rows + 1.0)
+    if family in ("classes", "binary"):
+        masses = np.array([numbers[0] / n_classes]) if family == "classes" else np.array([numbers[1], numbers[0]])
+        total = numbers[0] if family == "classes" else numbers.sum()
+        a = masses[:, None]
+        return LeafPrior(
+            CLASSES, np.log(a + n), gammaln(a + n) - gammaln(a), gammaln(total + n) - gammaln(total), numbers
+        )
+    unused = np.empty((1, 0))
+    if family == "real":
+        mu0, kappa0, a0, b0 = numbers
+        an = a0 + 0.5 * n
+        total = gammaln(an) - gammaln(a0) + a0 * np.log(b0) + 0.5 * np.log(kappa0 / (kappa0 + n)) - 0.5 * n * LOG_2_PI
+        return LeafPrior(NORMAL, unused, unused, total, np.array([mu0 - centre, kappa0, a0, b0]))
+    shape, rate = numbers
+    total = np.array([shape * np.log(rate) - gammaln(shape)])
+    return LeafPrior(COUNTS, np.log(rate + n)[None], unused, total, numbers)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _series(y: Any) -> pd.Series:
+    """The response as a Series without missing values."""
+    if isinstance(y, pd.DataFrame):
+        if y.shape[1] != 1:
+            raise ValueError(f"y must have one column, got {y.shape[1]}")
+        y = y.iloc[:, 0]
+    if not isinstance(y, pd.Series | pd.Index | pd.Categorical):
+        y = np.asarray(y)
+        if y.ndim != 1:
+            raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+    series = y if isinstance(y, pd.Series) else pd.Series(y)
+    if len(series) == 0:
+        raise ValueError("y must have at least one row, it has none")
+    missing = series.isna().to_numpy()
+    if missing.any():
+        raise ValueError(f"y must not hold missing values; row {series.index[int(np.argmax(missing))]!r} is missing")
+    return series
+
+
+def _numbers(y: Any) -> np.ndarray:
+    series = _series(y)
+    if not (pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype)):
+        raise TypeError(f"y must hold numbers for this family, got dtype {series.dtype}")
+    values = series.to_numpy(np.float64)
+    _refuse(series, ~np.isfinite(values), "must hold finite numbers")
+    return values
+
+
+def _refuse(y: Any, bad: np.ndarray, rule: str) -> None:
+    if bad.any():
+        series = _series(y)
+        i = int(np.argmax(bad))
+        raise ValueError(f"y {rule}; row {series.index[i]!r} is {_plain(series.iloc[i])!r}")

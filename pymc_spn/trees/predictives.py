@@ -1,0 +1,129 @@
+"""Leaf predictives of drawn trees, their averages over trees, and what is left when a row is taken out."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_spn.trees.forest_kernels import average_leaves, leaf_of_rows
+from pymc_spn.trees.leaf_kernels import CLASSES, NORMAL
+from pymc_spn.trees.leaves import centre_of
+
+if TYPE_CHECKING:
+    from pymc_spn.trees.draws import TreeDraws
+
+NO_RESPONSE = np.empty(0)
+
+
+def class_masses(draws: "TreeDraws") -> np.ndarray:
+    """(T, K) prior masses of the classes under each tree's parameters."""
+    if draws.family["family"] == "binary":
+        return draws.parameters[:, ::-1]
+    n_classes = draws.response.n_statistics
+    return np.repeat(draws.parameters[:, :1] / n_classes, n_classes, axis=1)
+
+
+def normal_terms(draws: "TreeDraws", size: np.ndarray, statistics: np.ndarray, tree: np.ndarray) -> tuple:
+    """Posterior mu, kappa, a, b (n,) of normal leaves; mu on the scale of the data."""
+    mu0, kappa0, a0, b0 = draws.parameters[tree].T
+    centre = centre_of(draws.leaf_family, draws.y)
+    mean = statistics[:, 0] / np.maximum(size, 1)
+    scatter = np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
+    kappa = kappa0 + size
+    mu = (kappa0 * (mu0 - centre) + statistics[:, 0]) / kappa
+    b = b0 + 0.5 * scatter + 0.5 * kappa0 * size * (mean - (mu0 - centre)) ** 2 / kappa
+    return mu + centre, kappa, a0 + 0.5 * size, b
+
+
+def node_log_marginals(draws: "TreeDraws") -> np.ndarray:
+    """(n,) log marginal likelihood of every node as a leaf, by arrays over all trees."""
+    n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
+    if draws.kernel_family == CLASSES:
+        masses = class_masses(draws)[tree]
+        total = masses.sum(1)
+        return (gammaln(masses + s) - gammaln(masses)).sum(1) - gammaln(total + n) + gammaln(total)
+    if draws.kernel_family == NORMAL:
+        _, kappa0, a0, b0 = draws.parameters[tree].T
+        _, kappa, a, b = normal_terms(draws, n, s, tree)
+        value = gammaln(a) - gammaln(a0) + a0 * np.log(b0) - a * np.log(b) + 0.5 * np.log(kappa0 / kappa)
+        return value - 0.5 * n * np.log(2.0 * np.pi)
+    shape, rate = draws.parameters[tree].T
+    value = shape * np.log(rate) - gammaln(shape) + gammaln(shape + s[:, 0])
+    return value - (shape + s[:, 0]) * np.log(rate + n) - s[:, 1]
+
+
+def density_terms(draws: "TreeDraws", size: np.ndarray, statistics: np.ndarray, tree: np.ndarray) -> np.ndarray:
+    """(n, 4) terms of `leaf_density` for real values and counts."""
+    if draws.kernel_family == NORMAL:
+        mu, kappa, a, b = normal_terms(draws, size, statistics, tree)
+        scale = np.sqrt(b * (kappa + 1.0) / (a * kappa))
+        constant = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(2.0 * a * np.pi) - np.log(scale)
+        return np.column_stack([2.0 * a, mu, scale, constant])
+    shape, rate = draws.parameters[tree].T
+    zeros = np.zeros(len(size))
+    return np.column_stack([shape + statistics[:, 0], rate + size, zeros, zeros])
+
+
+def class_payload(draws: "TreeDraws") -> np.ndarray:
+    """(n, K) predictive probabilities of every node."""
+    masses = class_masses(draws)[draws.tree_of_node]
+    counts = draws.nodes.statistics + masses
+    return counts / counts.sum(1, keepdims=True)
+
+
+def moment_payload(draws: "TreeDraws") -> np.ndarray:
+    """(n, 2) predictive mean and mean square of every node; infinite where a Student t has no variance."""
+    n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
+    if draws.kernel_family == NORMAL:
+        mu, kappa, a, b = normal_terms(draws, n, s, tree)
+        variance = np.where(a > 1.0, b * (kappa + 1.0) / (np.maximum(a - 1.0, 1e-300) * kappa), np.inf)
+        return np.column_stack([mu, mu**2 + variance])
+    shape, rate = draws.parameters[tree].T
+    a, b = shape + s[:, 0], rate + n
+    mean = a / b
+    return np.column_stack([mean, mean + mean**2 + a / b**2])
+
+
+def average(draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, payload: np.ndarray) -> np.ndarray:
+    """(m, p) average of a payload of the nodes."""
+    out = np.empty((len(values), payload.shape[1]))
+    average_leaves(draws.flat, weights, values, soft, payload, draws.kernel_family, NO_RESPONSE, out)
+    return out
+
+
+def predictive_density(
+    draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, y: np.ndarray
+) -> np.ndarray:
+    """(m,) density or mass of the coded response at new rows, averaged over the trees."""
+    if draws.kernel_family == CLASSES:
+        probabilities = average(draws, weights, values, soft, class_payload(draws))
+        return probabilities[np.arange(len(y)), y.astype(np.int64)]
+    terms = density_terms(draws, draws.nodes.size, draws.nodes.statistics, draws.tree_of_node)
+    out = np.empty((len(values), 1))
+    average_leaves(draws.flat, weights, values, soft, terms, draws.kernel_family, y.astype(np.float64), out)
+    return out[:, 0]
+
+
+def leave_one_out(draws: "TreeDraws", tree: int) -> np.ndarray:
+    """(N,) predictive density of every training row in one tree without that row, the tree given."""
+    from pymc_spn.trees.forest_kernels import leaf_density
+
+    place = training_leaves(draws, tree)
+    size, statistics = draws.nodes.size[place] - 1, draws.nodes.statistics[place].copy()
+    rows = np.arange(len(place))
+    if draws.kernel_family == CLASSES:
+        label = draws.response.label
+        statistics[rows, label] -= 1.0
+        counts = statistics + class_masses(draws)[tree]
+        return counts[rows, label] / counts.sum(1)
+    statistics[:, 0] -= draws.response.first
+    statistics[:, 1] -= draws.response.second
+    terms = density_terms(draws, size, statistics, np.full(len(place), tree))
+    return np.array([leaf_density(draws.kernel_family, t, y) for t, y in zip(terms, draws.y, strict=True)])
+
+
+def training_leaves(draws: "TreeDraws", tree: int) -> np.ndarray:
+    """(N,) node that holds each training row."""
+    out = np.empty(len(draws.y), np.int64)
+    leaf_of_rows(draws.flat, tree, draws.features.values, out)
+    return out

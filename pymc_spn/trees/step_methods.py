@@ -1,0 +1,308 @@
+"""PyMC step methods for `DecisionTree`: they unpack the point, run a kernel, and pack the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels.
+"""
+
+import time
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+_MOVES = ("grow", "prune", "change", "swap")
+
+
+def tree_of(rv):
+    """Name of the `DecisionTree` that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "tree_owner", None)
+
+
+@dataclass_state
+class TreeStepState(StepMethodState):
+    """What PyMC carries from one chain to the next, and what a restart needs."""
+
+    tune: bool
+    decisions: np.ndarray
+
+
+class _TreeStep(BlockedStep):
+    """What both samplers share: one step for each tree, the hyperparameters of the point, the record."""
+
+    _state_class = TreeStepState
+
+    def __new__(cls, vars=None, *, model=None, **kwargs):
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        groups = _group_by_tree(vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    def _set_up(self, vars, model, compile_kwargs, rng):
+        from pymc_spn.trees.features import Features
+        from pymc_spn.trees.leaves import family_from_json, make_response
+        from pymc_spn.trees.schema import SCHEMA, TreeSchema
+
+        model = pm.modelcontext(model)
+        ((self.tree, self.vars),) = _group_by_tree(vars, model).items()
+        if f"{self.tree}{SCHEMA}" not in model.named_vars:
+            raise ValueError(f"the tree {self.tree!r} has no response; observe it with ps.TreeResponse")
+        self.schema = schema = TreeSchema.from_bytes(model[f"{self.tree}{SCHEMA}"].get_value())
+        rv = model[schema.response]
+        _, rules, parameters, *state = rv.owner.op.dist_params(rv.owner)
+        self.state = state[:4]  # found through the variable: a copied model has its own
+        mask = model[schema.missing_name].get_value() if schema.missing_name else None
+        values = schema.values(model[schema.x_name].get_value(), mask)
+        self.features = Features(schema.column_objects, values, schema.splits, np.asarray(schema.weights))
+        self.y = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
+        if len(self.y) != len(values):
+            raise ValueError(
+                f"X and observed must have the same length: {schema.x_name!r} has {len(values)} rows and "
+                f"{schema.response!r} {len(self.y)}; set both with pm.set_data"
+            )
+        self.numbers = {k: s.get("fixed", 1.0) for k, s in schema.parameters.items()}
+        self.family = family_from_json(schema.family, self.numbers)
+        self.response = make_response(self.family, self.y)
+        self.value_names = [v.name for v in model.value_vars]
+        self.hyperparameters = pm.pytensorf.compile(
+            list(model.value_vars),
+            model.replace_rvs_by_values([rules, parameters]),
+            on_unused_input="ignore",
+            **(compile_kwargs or {}),
+        )
+        self.hyperparameters.trust_input = True
+        self.ticket = f"{self.tree}_log_joint"
+        self.rng = get_random_generator(rng)
+        self.tune = True
+        self.decisions = np.empty((0, 4), np.int32)
+
+    def _declare(self, more):
+        t = self.tree
+        stats = {
+            f"{t}_record": (object, None),
+            f"{t}_leaves": (np.int32, []),
+            f"{t}_depth": (np.int32, []),
+            f"{t}_moved": (np.bool_, []),
+            f"{t}_seconds": (np.float64, []),
+        }
+        stats |= {f"{t}_{name}": (np.float64, []) for name in more}
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune = tune > 0
+        self.decisions = np.empty((0, 4), np.int32)
+        self.options = self.features.scratch(self.response.n_statistics)
+        # NUTS may move first, and must not see the tree as the last chain left it
+        self._publish(np.array([[-1, 0, 0, -1]], np.int32), np.array([0.5, 0.0]), None, 0.0)
+
+    def _publish(self, decisions, rules, numbers, ticket=None):
+        """Hands the tree's statistics to the log density; returns the tree with its nodes and the log joint."""
+        from pymc_spn.trees.state import log_density_state, one_tree
+        from pymc_spn.trees.tree import Tree
+
+        s = self.schema
+        if numbers is None:
+            numbers = list(self.numbers.values())
+        draws = one_tree(self.features, self.y, s.family, Tree(decisions), s.max_depth, s.min_size, numbers, rules)
+        log_joint = float(draws.log_joint[0]) if ticket is None else ticket
+        for shared, value in zip(self.state, log_density_state(draws, log_joint), strict=True):
+            shared.set_value(value, borrow=True)
+        return draws, log_joint
+
+    def step(self, point):
+        """One draw of the tree given the hyperparameters; the new state is handed to the log density."""
+        from pymc_spn.trees.features import make_rules
+        from pymc_spn.trees.leaves import centre_of, make_leaf_prior
+
+        begin = time.perf_counter()
+        rules, numbers = (np.array(v) for v in self.hyperparameters(*[point[n] for n in self.value_names]))
+        if not 0.0 < rules[0] < 1.0:
+            raise ValueError(
+                f"alpha_s of {self.tree!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
+            )
+        compiled = make_rules(rules[0], rules[1], self.schema.max_depth, self.schema.min_size)
+        leaf = make_leaf_prior(
+            self.family.family, numbers, self.response.n_statistics, len(self.y), centre_of(self.family, self.y)
+        )
+        decisions, more = self._draw(compiled, leaf)
+        moved = not np.array_equal(decisions, self.decisions)
+        self.decisions = decisions
+        draws, log_joint = self._publish(decisions, rules, numbers)
+        new = point.copy()
+        new[self.ticket] = np.asarray(log_joint)
+        t = self.tree
+        stats = {
+            f"{t}_record": b"" if self.tune else draws.tree(0).encode(),
+            f"{t}_leaves": draws.tree(0).n_leaves,
+            f"{t}_depth": int(draws.depth.max()),
+            f"{t}_moved": moved,
+            f"{t}_seconds": time.perf_counter() - begin,
+        }
+        return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [TextColumn("{task.fields[leaves]}", table_column=Column("Leaves", ratio=1))]
+        return columns, {"leaves": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        return (lambda stats: {"leaves": next(v for k, v in stats.items() if k.endswith("_leaves"))},)
+
+
+class ParticleGibbsTreeStep(_TreeStep):
+    """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
+
+    ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables beside it. Each draw is one run of
+    conditional sequential Monte Carlo with multinomial resampling, which leaves the posterior unchanged whatever the
+    number of particles.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        The ``<name>_log_joint`` of the trees; all of them by default.
+    particles : int
+        At least two; few particles move rarely.
+    proposal : {"optimal", "prior", "empirical"}
+    expansion : {"node", "layer"}
+    ess_threshold : float
+        Share of the particles below which they are resampled.
+
+    References
+    ----------
+    Andrieu, Doucet and Holenstein (2010), Particle Markov chain Monte Carlo methods, section 2.4.3,
+    doi:10.1111/j.1467-9868.2009.00736.x.
+    """
+
+    name = "particle_gibbs_tree"
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        particles=10,
+        proposal="optimal",
+        expansion="node",
+        ess_threshold=0.5,
+    ):
+        from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
+
+        if not isinstance(particles, int | np.integer) or particles < 2:
+            raise ValueError(f"particles must be an integer of at least 2, the retained tree is one; got {particles!r}")
+        for argument, value, allowed in (("proposal", proposal, PROPOSALS), ("expansion", expansion, EXPANSIONS)):
+            if value not in allowed:
+                raise ValueError(f"{argument} must be one of {list(allowed)}, got {value!r}")
+        if not 0.0 <= ess_threshold <= 1.0:
+            raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {ess_threshold!r}")
+        self._set_up(vars, model, compile_kwargs, rng)
+        self.particles, self.threshold = int(particles), float(ess_threshold)
+        self.proposal, self.expansion = PROPOSALS[proposal], EXPANSIONS[expansion]
+        self._declare(["log_evidence"])
+
+    def _draw(self, rules, leaf):
+        from pymc_spn.trees.particle_kernels import pick_particle, run_particles
+        from pymc_spn.trees.resampling import MULTINOMIAL
+
+        log_weight, decisions, begin = run_particles(
+            self.rng,
+            self.features.codes,
+            self.response,
+            leaf,
+            rules,
+            self.particles,
+            self.proposal,
+            self.expansion,
+            MULTINOMIAL,
+            self.threshold,
+            self.decisions,
+            self.options,
+            np.zeros(4, np.int64),
+        )
+        m = pick_particle(self.rng, log_weight)
+        top = log_weight.max()
+        log_evidence = float(top + np.log(np.exp(log_weight - top).mean()))
+        return decisions[begin[m] : begin[m + 1]].copy(), {"log_evidence": log_evidence}
+
+    @staticmethod
+    def competence(var, has_grad):
+        """The free variable of a `DecisionTree` and nothing else."""
+        return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
+
+
+class ChipmanTreeStep(_TreeStep):
+    """Grow, prune, change and swap moves with collapsed leaves: the sampler that particle methods are measured against.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+    moves : int
+        Proposals for each draw.
+
+    References
+    ----------
+    Chipman, George and McCulloch (1998), Bayesian CART model search, section 5.1, doi:10.2307/2669832.
+    """
+
+    name = "chipman_tree"
+
+    def __init__(
+        self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, moves=50
+    ):
+        if not isinstance(moves, int | np.integer) or moves < 1:
+            raise ValueError(f"moves must be an integer of at least 1, got {moves!r}")
+        self._set_up(vars, model, compile_kwargs, rng)
+        self.moves = int(moves)
+        self._declare([f"accepted_{m}" for m in _MOVES])
+
+    def _draw(self, rules, leaf):
+        from pymc_spn.trees.chipman_kernels import chipman_sweep
+
+        start = self.decisions if len(self.decisions) else np.array([[-1, 0, 0, -1]], np.int32)
+        decisions, tried, accepted, _ = chipman_sweep(
+            self.rng, self.features.codes, self.response, leaf, rules, start, self.moves, 1.0
+        )
+        rates = accepted / np.maximum(tried, 1)
+        return decisions, {f"accepted_{m}": float(r) for m, r in zip(_MOVES, rates, strict=True)}
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Never picked by itself."""
+        return Competence.INCOMPATIBLE
+
+
+def _group_by_tree(vars, model):
+    """Value variables by the tree that owns them."""
+    mine = {v: tree_of(rv) for rv, v in model.rvs_to_values.items() if tree_of(rv) is not None}
+    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
+    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
+    foreign = [v.name for v in chosen if v not in mine]
+    if foreign or not chosen:
+        raise ValueError(
+            f"vars must be variables of ps.DecisionTree; got {foreign or 'none, and the model has no tree'}"
+        )
+    groups = {}
+    for v in chosen:
+        groups.setdefault(mine[v], []).append(v)
+    return groups
+
+
+if ParticleGibbsTreeStep not in STEP_METHODS:
+    STEP_METHODS.insert(0, ParticleGibbsTreeStep)

@@ -1,0 +1,80 @@
+"""One decision tree as arrays in breadth-first order, and its compact record."""
+
+import base64
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Decisions of the nodes in breadth-first order.
+
+    Parameters
+    ----------
+    decisions : (n, 4) int32
+        Feature (-1: leaf), low, high, side; see `split_kernels`. Codes are ranks of the training table's values.
+    """
+
+    decisions: np.ndarray
+
+    def __post_init__(self) -> None:
+        d = np.ascontiguousarray(self.decisions, np.int32)
+        if d.ndim != 2 or d.shape[1] != 4 or len(d) == 0:
+            raise ValueError(f"decisions must have shape (nodes, 4) with at least one node, got {d.shape}")
+        if len(d) != 1 + 2 * int((d[:, 0] >= 0).sum()):
+            raise ValueError(f"decisions must hold one node more than twice its splits, got {len(d)} nodes")
+        d.flags.writeable = False
+        object.__setattr__(self, "decisions", d)
+
+    @cached_property
+    def children(self) -> np.ndarray:
+        """(n, 2) indices of left and right child, -1 for leaves."""
+        split = self.decisions[:, 0] >= 0
+        out = np.full((len(split), 2), -1)
+        first = 1 + 2 * (np.cumsum(split) - 1)
+        out[split, 0] = first[split]
+        out[split, 1] = first[split] + 1
+        return out
+
+    @cached_property
+    def depth(self) -> np.ndarray:
+        """(n,) depth of each node, the root's is 0."""
+        out = np.zeros(len(self.decisions), np.int64)
+        for i, pair in enumerate(self.children):
+            if pair[0] >= 0:
+                out[pair] = out[i] + 1
+        return out
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int((self.decisions[:, 0] < 0).sum())
+
+    def encode(self) -> bytes:
+        """Printable bytes: one bit a node, then the splits, compressed."""
+        split = self.decisions[:, 0] >= 0
+        head = np.array([len(split)], np.int32).tobytes()
+        body = np.ascontiguousarray(self.decisions[split].T).tobytes()
+        return base64.b85encode(zlib.compress(head + np.packbits(split).tobytes() + body, 6))
+
+    @classmethod
+    def decode(cls, record: bytes) -> "Tree":
+        """The tree that `encode` wrote."""
+        raw = zlib.decompress(base64.b85decode(record))
+        n = int(np.frombuffer(raw[:4], np.int32)[0])
+        n_bytes = (n + 7) // 8
+        split = np.unpackbits(np.frombuffer(raw[4 : 4 + n_bytes], np.uint8), count=n).astype(bool)
+        decisions = np.zeros((n, 4), np.int32)
+        decisions[:, 0] = -1
+        decisions[:, 3] = -1
+        decisions[split] = np.frombuffer(raw[4 + n_bytes :], np.int32).reshape(4, -1).T
+        return cls(decisions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and np.array_equal(self.decisions, other.decisions)
+
+    def __hash__(self) -> int:
+        return hash(self.decisions.tobytes())

@@ -1,0 +1,89 @@
+"""Data, peers and one resumable file of results for the benchmarks of the decision trees."""
+
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import pymc_spn as ps
+
+PAPER = {"alpha": 5.0, "alpha_s": 0.95, "beta_s": 0.5}
+
+
+def read_problem(folder, name, seed):
+    """Training and test rows: the official split of pendigits, a random 70/30 of magic04 by the seed."""
+    stored = np.load(Path(folder) / f"{name}.npz")
+    X, y = stored["X"], stored["target"].astype(int)
+    if "train" in stored.files:
+        train = stored["train"].astype(bool)
+    else:
+        order = np.random.default_rng(seed).permutation(len(X))
+        train = np.zeros(len(X), bool)
+        train[order[: int(0.7 * len(X))]] = True
+    return X[train], y[train], X[~train], y[~train]
+
+
+def score(probabilities, y):
+    """Accuracy and mean log predictive."""
+    p = np.asarray(probabilities)
+    return float((p.argmax(1) == y).mean()), float(np.log(p[np.arange(len(y)), y]).mean())
+
+
+def fit(problem, seed, *, alpha=5.0, alpha_s=0.95, beta_s=0.5, weights="evidence", **settings):
+    """CPU seconds of the fit and of the prediction, accuracy, log predictive, log evidence."""
+    X, y, X_new, y_new = problem
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        begin = time.process_time()
+        post = ps.fit_tree(
+            X, y, ps.ClassLeaves(alpha), alpha_s=alpha_s, beta_s=beta_s, weights=weights, random_seed=seed, **settings
+        )
+        seconds = time.process_time() - begin
+    begin = time.process_time()
+    accuracy, log_p = score(post.predict_proba(X_new).values, y_new)
+    return {
+        "seconds": seconds,
+        "predict_seconds": time.process_time() - begin,
+        "accuracy": accuracy,
+        "log_p": log_p,
+        "log_z": float(post.log_evidence),
+        "spread": float(post.log_evidence_se.attrs["spread"]),
+        "tables": post.counters["tables"],
+        "expansions": post.counters["expansions"],
+        "trees": len(post.weights),
+    }
+
+
+def smoothed(tree, X, y, X_new, n_classes):
+    """Class probabilities of a fitted scikit-learn tree, 0.1 added to each class count of a leaf."""
+    counts = np.full((tree.tree_.node_count, n_classes), 0.1)
+    np.add.at(counts, (tree.apply(X), y), 1.0)
+    place = tree.apply(X_new)
+    return counts[place] / counts[place].sum(1, keepdims=True)
+
+
+class Results:
+    """Lines of JSON, one for each finished cell; a cell that is there is not run again."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.cells = {}
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                cell = json.loads(line)
+                self.cells[cell["key"]] = cell
+
+    def run(self, key, make):
+        if key not in self.cells:
+            cell = {"key": key, **make()}
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(cell, default=float) + "\n")
+            self.cells[key] = cell
+        return self.cells[key]
+
+    def mean(self, keys, field):
+        """Mean and standard deviation of a field over the cells that are there; None where there is none."""
+        values = [self.cells[k][field] for k in keys if k in self.cells and self.cells[k][field] is not None]
+        return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None

@@ -1,0 +1,102 @@
+"""What the drawings of trees show, read back from their axes."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_spn as ps
+from pymc_spn import plots
+
+
+@pytest.fixture(scope="module")
+def post():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=80), "c": rng.choice(list("uvw"), 80)})
+    y = np.where(frame["a"] > 0, "p", np.where(frame["c"] == "u", "q", "r"))
+    return ps.fit_tree(frame, y, ps.ClassLeaves(1.0), particles=20, islands=1, random_seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def texts(ax):
+    return [t.get_text() for t in ax.texts]
+
+
+def test_a_tree_shows_rules_counts_and_predictives(post):
+    ax = plots.plot_tree(post)
+    shown = texts(ax)
+    counts = [int(s.split("n = ")[1].split("\n")[0]) for s in shown if s.startswith("n = ")]
+    tree = post.tree(post.most_probable())
+    assert max(counts) == 80 and len(counts) == len(tree.decisions)
+    leaves = [s for s in shown if s.startswith("n = ") and "\n" in s]
+    assert len(leaves) == tree.n_leaves and all(": " in s for s in leaves)
+    assert sum(int(s.split("n = ")[1].split("\n")[0]) for s in leaves) == 80
+    assert len([s for s in shown if not s.startswith("n = ")]) == len(tree.decisions) - 1
+    assert "…" in "".join(texts(plots.plot_tree(post, max_depth=1)))
+
+
+def test_axes_in_axes_out(post):
+    _, ax = plt.subplots()
+    for draw in (
+        lambda: plots.plot_tree(post, 0, ax=ax),
+        lambda: plots.variable_inclusion(post, ax=ax),
+        lambda: plots.variable_importance(post, ax=ax),
+        lambda: plots.plot_pdp(post, "a", ax=ax, n_draws=10, random_seed=1),
+        lambda: plots.plot_ice(post, "a", ax=ax, random_seed=1),
+    ):
+        assert draw() is ax
+
+
+def test_labels_and_curves(post):
+    ax = plots.plot_pdp(post, "a", n_draws=20, random_seed=1)
+    assert ax.get_xlabel() == "a" and ax.get_ylabel() == "mean probability"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["p", "q", "r"]
+    curve = post.partial_dependence("a")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), curve.values[:, 0])
+    levels = plots.plot_pdp(post, "c", classes=["q"], n_draws=20, random_seed=1)
+    assert [t.get_text() for t in levels.get_xticklabels()] == ["u", "v", "w"]
+    ice = plots.plot_ice(post, "a", level="q", n_rows=7, random_seed=1)
+    assert ice.get_ylabel() == "probability of q" and len(ice.lines) == 9
+    with pytest.raises(ValueError, match="level must be one of"):
+        plots.plot_ice(post, "a", level="z")
+    bars = plots.variable_inclusion(post)
+    assert {t.get_text() for t in bars.get_yticklabels()} == {"a", "c"}
+    steps = plots.variable_importance(post)
+    assert [t.get_text() for t in steps.get_yticklabels()] == ["(none)", "+ a", "+ c"]
+
+
+def test_convergence_of_chains():
+    x = np.arange(8.0)[:, None]
+    with pm.Model():
+        ps.TreeResponse("y", ps.DecisionTree("t", x), observed=[0, 0, 0, 0, 1, 1, 1, 1])
+        idata = pm.sample(
+            10,
+            tune=5,
+            chains=2,
+            cores=1,
+            random_seed=1,
+            progressbar=False,
+            compute_convergence_checks=False,
+            quiet=True,
+        )
+    ax = plots.plot_tree_convergence(idata)
+    assert ax.get_ylabel() == "log joint of t (nats)" and len(ax.lines) == 2
+    with pytest.raises(ValueError, match="name must be one of"):
+        plots.plot_tree_convergence(idata, "u")
+
+
+def test_unknown_drawing():
+    with pytest.raises(AttributeError, match="has no attribute 'plot_bush'"):
+        _ = plots.plot_bush
+    assert "plot_tree" in dir(plots)
+    assert ps.plots is plots and "plots" in dir(ps)

@@ -1,0 +1,91 @@
+"""Tables of a few rows, their posteriors by enumeration, and frequencies of drawn trees."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+
+import pymc_spn as ps
+from tests import reference_trees as ref
+
+nan = np.nan
+RULES = {"alpha_s": 0.9, "beta_s": 0.7}
+
+
+def mixed_frame():
+    """Ties, gaps, and levels."""
+    return pd.DataFrame({"a": [0.0, 1.0, nan, 2.5, nan], "c": list("uvwuv")})
+
+
+RESPONSES = {
+    "classes": [0, 1, 2, 1, 0],
+    "binary": [0, 1, 1, 1, 0],
+    "real": [0.3, -1.2, 2.0, -0.7, 0.4],
+    "counts": [0, 3, 1, 5, 0],
+}
+FAMILIES = {
+    "classes": (ps.ClassLeaves(2.0), {"alpha": 2.0, "K": 3}),
+    "binary": (ps.BinaryLeaves(0.5, 1.5), {"a": 0.5, "b": 1.5}),
+    "real": (ps.NormalLeaves(0.1, 0.2, 1.3, 0.8), {"mu0": 0.1, "kappa0": 0.2, "a0": 1.3, "b0": 0.8}),
+    "counts": (ps.CountLeaves(1.2, 0.7), {"shape": 1.2, "rate": 0.7}),
+}
+
+
+def log_leaf(family):
+    return lambda y: ref.log_marginal(family, [v if family == "real" else int(v) for v in y], **FAMILIES[family][1])
+
+
+def coded(frame):
+    """Rows as lists of numbers, levels as codes in sorted order."""
+    columns = [frame[c] if frame[c].dtype == float else pd.Categorical(frame[c]).codes.astype(float) for c in frame]
+    return np.column_stack(columns).tolist()
+
+
+def enumerated(frame, y, family, categorical="onehot", weights=None, **more):
+    """All trees with their log joint densities."""
+    kinds = ["cut" if frame[c].dtype == float else categorical for c in frame]
+    rules = {**RULES, **{k: more.pop(k) for k in list(more) if k in RULES}}
+    weights = weights or [1.0] * len(kinds)
+    return ref.all_trees(coded(frame), y, kinds, weights, rules["alpha_s"], rules["beta_s"], log_leaf(family), **more)
+
+
+def probabilities(trees):
+    """Posterior probability of each tree, by its decisions."""
+    z = ref.log_evidence(trees)
+    out = Counter()
+    for tree, value in trees:
+        out[ref.breadth_first(tree)] += np.exp(value - z)
+    return out
+
+
+def words(decisions, features):
+    """Decisions of the package in the words of the reference."""
+    out = []
+    for feature, low, high, side in decisions:
+        if feature < 0:
+            out.append(None)
+            continue
+        values = features.distinct[feature]
+        split = features.splits[feature]
+        if split == "cut":
+            rule = (values[low], values[high])
+        elif split == "onehot":
+            rule = (float(low),)
+        else:
+            rule = tuple(float(k) for k in range(len(values)) if low >> k & 1)
+        if side >= 0:
+            rule = (*rule, "left" if side == 0 else "right")
+        out.append((int(feature), rule))
+    return tuple(out)
+
+
+def frequencies(post):
+    """Weighted frequencies of the trees of a posterior."""
+    draws, out = post._draws, Counter()
+    for t, w in enumerate(post.weights.values):
+        out[words(draws.tree(t).decisions, draws.features)] += w
+    return out
+
+
+def total_variation(a, b):
+    return 0.5 * sum(abs(a.get(k, 0.0) - b.get(k, 0.0)) for k in {*a, *b})

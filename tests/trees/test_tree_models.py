@@ -1,0 +1,422 @@
+"""Trees inside `pm.sample`: the same draws wherever chains run, records, hyperparameters by NUTS, new rows."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_spn as ps
+from tests import reference_trees as ref
+from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, frequencies, mixed_frame, probabilities
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def sample(model, draws=15, tune=10, chains=2, cores=1, random_seed=1, **arguments):
+    with model:
+        return pm.sample(draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, **(QUIET | arguments))
+
+
+def recorded(idata):
+    return {
+        f"{group}/{name}": v.values
+        for group in ("posterior", "sample_stats")
+        for name, v in idata[group].data_vars.items()
+        if not any(t in name for t in ("seconds", "perf_counter", "process_time"))
+    }
+
+
+def assert_same(one, other):
+    one, other = recorded(one), recorded(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def table(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "c": rng.choice(list("uvw"), n)})
+    frame.loc[3, "a"] = np.nan
+    return frame, np.where(frame["a"] > 0, "p", np.where(frame["c"] == "u", "q", "r"))
+
+
+def fixed():
+    frame, y = table()
+    with pm.Model() as model:
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), observed=y)
+    return model
+
+
+def learned():
+    frame, y = table()
+    with pm.Model() as model:
+        alpha = pm.Gamma("alpha", 2.0, 0.5)
+        t = ps.DecisionTree("t", frame, alpha_s=pm.Beta("s", 2, 2), beta_s=pm.Exponential.dist(2.0))
+        ps.TreeResponse("y", t, family=ps.ClassLeaves(alpha), observed=y)
+    return model
+
+
+def several():
+    """Two trees with one alpha, a third with real leaves."""
+    frame, y = table()
+    with pm.Model() as model:
+        alpha = pm.Gamma("alpha", 2.0, 0.5)
+        for name, part in (("t", frame), ("u", frame[["c"]])):
+            ps.TreeResponse(f"y_{name}", ps.DecisionTree(name, part), family=ps.ClassLeaves(alpha), observed=y)
+        real = ps.DecisionTree("v", frame[["a"]], max_depth=2)
+        ps.TreeResponse("z", real, family=ps.NormalLeaves(0.0, 0.1, 1.5, pm.Gamma("b", 2, 2)), observed=np.arange(40.0))
+    return model
+
+
+MODELS = {"fixed": fixed, "learned": learned, "several": several}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    models = {name: make() for name, make in MODELS.items()}
+    return {name: (model, sample(model)) for name, model in models.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_forked_processes_and_repetition_draw_the_same(name, runs):
+    model, idata = runs[name]
+    assert_same(sample(model, cores=2, mp_ctx="fork"), idata)
+    assert_same(sample(MODELS[name]()), idata)
+
+
+def test_spawned_processes_draw_the_same(runs):
+    model, idata = runs["several"]
+    assert_same(sample(model, cores=2, mp_ctx="spawn"), idata)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_seeds_and_chains_differ(name, runs):
+    model, idata = runs[name]
+    one, other = recorded(idata), recorded(sample(model, random_seed=2))
+    key = "posterior/t_log_joint"
+    assert (one[key] != other[key]).any() and (one[key][0] != one[key][1]).any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_recorded_log_joint_is_that_of_the_recorded_tree(name, runs):
+    _, idata = runs[name]
+    for tree in ("t", "u", "v") if name == "several" else ("t",):
+        post = ps.TreePosterior.from_idata(idata, tree)
+        np.testing.assert_allclose(post.log_joint, np.ravel(idata.posterior[f"{tree}_log_joint"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_joint_of_trees_is_the_enumerated_one(family):
+    frame, y = mixed_frame(), RESPONSES[family]
+    truth = {ref.breadth_first(t): v for t, v in enumerated(frame, y, family, "subset")}
+    post = ps.fit_tree(
+        frame, y, FAMILIES[family][0], categorical="subset", exact=True, draws=50, random_seed=1, **RULES
+    )
+    from tests.trees.small_trees import words
+
+    for t in range(50):
+        expected = truth[words(post.tree(t).decisions, post._draws.features)]
+        assert post.log_joint.values[t] == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_models_density_and_gradient(family):
+    """The log density that NUTS sees is the log joint of the tree at any hyperparameters."""
+    frame, y = mixed_frame(), RESPONSES[family]
+    made = type(FAMILIES[family][0])
+    names = made.parameters
+    with pm.Model() as model:
+        given = {n: pm.LogNormal(n, 0.0, 0.5) for n in names if n != "mu0"}
+        if "mu0" in names:
+            given["mu0"] = pm.Normal("mu0")
+        t = ps.DecisionTree("t", frame, alpha_s=pm.Uniform("split"), beta_s=pm.Exponential("decay", 1.0))
+        rv = ps.TreeResponse("y", t, family=made(**given), observed=y)
+        step = ps.ParticleGibbsTreeStep(model=model)
+    rng = np.random.default_rng(3)
+    step.setup_chain(rng, 0, 1)
+    point = model.initial_point()
+    point, _ = step.step(point)
+    term = model.logp(vars=[rv], sum=True)
+    value = model.compile_fn(term)(point)
+    assert value == pytest.approx(float(point["t_log_joint"]), rel=1e-11)
+    free = [v for v in model.value_vars if v.name != "t_log_joint"]
+    rvs = [model.values_to_rvs[v] for v in free]
+    gradient = model.compile_dlogp(vars=rvs)(point)
+    log_p = model.compile_logp()
+    numeric = []
+    for v in free:
+        up, down = dict(point), dict(point)
+        up[v.name] = point[v.name] + 1e-6
+        down[v.name] = point[v.name] - 1e-6
+        numeric.append((log_p(up) - log_p(down)) / 2e-6)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [ps.ParticleGibbsTreeStep, ps.ChipmanTreeStep])
+def test_trees_and_hyperparameters_together_against_a_grid(step):
+    """alpha has an Exponential prior; its posterior, and that of the root, by enumeration on a grid."""
+    frame, y = mixed_frame(), RESPONSES["classes"]
+    with pm.Model() as model:
+        alpha = pm.Exponential("alpha", 0.5)
+        t = ps.DecisionTree("t", frame, **RULES)
+        ps.TreeResponse("y", t, family=ps.ClassLeaves(alpha), observed=y)
+        idata = sample(model, 1200, 300, 2, step=[step()], random_seed=4)
+    grid = np.exp(np.linspace(np.log(1e-3), np.log(60.0), 60))
+    values, leaf = [], []
+    for a in grid:
+        trees = ref.all_trees(
+            [[0.0, 0], [1.0, 1], [np.nan, 2], [2.5, 0], [np.nan, 1]],
+            y,
+            ["cut", "onehot"],
+            [1, 1],
+            RULES["alpha_s"],
+            RULES["beta_s"],
+            lambda v, a=a: ref.log_marginal("classes", v, alpha=a, K=3),
+        )
+        z = ref.log_evidence(trees)
+        values.append(z + stats.expon.logpdf(a, scale=2.0) + np.log(a))
+        leaf.append(np.exp(next(v for tree, v in trees if tree is None) - z))
+    p = np.exp(np.array(values) - max(values))
+    p /= p.sum()
+    import arviz as az
+
+    log_alpha = np.log(idata.posterior["alpha"])
+    single = (idata.sample_stats["t_leaves"] == 1).astype(float)
+    for drawn, exact in ((log_alpha, p @ np.log(grid)), (single, p @ np.array(leaf))):
+        ess = float(az.ess(drawn.values))
+        assert ess > 150
+        assert abs(float(drawn.mean()) - exact) < 5.0 * float(drawn.std()) / np.sqrt(ess)
+
+
+def test_draws_have_the_enumerated_posterior():
+    frame, y = mixed_frame(), RESPONSES["real"]
+    with pm.Model() as model:
+        ps.TreeResponse("y", ps.DecisionTree("t", frame, **RULES), family=FAMILIES["real"][0], observed=y)
+        idata = sample(model, 1000, 50, 2)
+    truth = probabilities(enumerated(frame, y, "real"))
+    drawn = frequencies(ps.TreePosterior.from_idata(idata))
+    root = {k: sum(p for t, p in truth.items() if (t[0] is None) == k) for k in (True, False)}
+    assert sum(p for t, p in drawn.items() if t[0] is None) == pytest.approx(root[True], abs=0.06)
+
+
+# ---- storage
+def test_a_reloaded_result_answers_in_a_new_process(runs, tmp_path):
+    _, idata = runs["several"]
+    path = tmp_path / "trees.nc"
+    idata.to_netcdf(path, engine="h5netcdf")
+    here = ps.TreePosterior.from_idata(idata, "t")
+    frame, _ = table(7, seed=5)
+    code = (
+        "import sys; import numpy as np, pandas as pd, pymc_spn as ps\n"
+        f"post = ps.TreePosterior.from_idata({str(path)!r}, 't')\n"
+        f"new = pd.read_json({str(tmp_path / 'new.json')!r})\n"
+        f"np.save({str(tmp_path / 'p.npy')!r}, post.predict_proba(new).values)\n"
+        f"post.save({str(tmp_path / 'saved.nc')!r})\n"
+        "assert 'pymc_bart' not in sys.modules"
+    )
+    frame.to_json(tmp_path / "new.json", double_precision=15)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    expected = here.predict_proba(pd.read_json(tmp_path / "new.json")).values
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), expected)
+    saved = ps.TreePosterior.load(tmp_path / "saved.nc")
+    np.testing.assert_array_equal(saved.predict_proba(pd.read_json(tmp_path / "new.json")).values, expected)
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        np.testing.assert_array_equal(ps.TreePosterior.from_idata(tree.load(), "t").log_joint, here.log_joint)
+
+
+def test_save_and_load_of_fitted_trees(tmp_path):
+    frame, y = table()
+    post = ps.fit_tree(frame, y, particles=40, weights="equal", random_seed=1)
+    post.save(tmp_path / "fit.nc")
+    again = ps.TreePosterior.load(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(post.predict_proba(frame).values, again.predict_proba(frame).values)
+    assert again.log_evidence == post.log_evidence
+    np.testing.assert_array_equal(again.weights, post.weights)
+
+
+# ---- new rows
+def test_posterior_predictive_at_new_rows(runs):
+    model, idata = MODELS["learned"](), sample(MODELS["learned"](), 150, 50)
+    frame, _ = table(6, seed=9)
+    frame.loc[0, "a"] = np.nan
+    post = ps.TreePosterior.from_idata(idata)
+    with model:
+        mask = frame.isna().to_numpy()
+        codes = np.column_stack([frame["a"].fillna(0.0), pd.Categorical(frame["c"], list("uvw")).codes])
+        pm.set_data({"t_X": codes.astype(float), "t_missing": mask.astype("int8")})
+        with pytest.raises(Exception, match=r"call ps\.load_trees"):
+            pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False)
+        ps.load_trees(idata)
+        drawn = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False, predictions=True)
+    values = drawn["predictions"]["y"].values.reshape(-1, 6)
+    assert values.shape == (300, 6)
+    expected = post.predict_proba(frame).values
+    for k in range(3):
+        error = np.sqrt(expected[:, k] * (1.0 - expected[:, k]) / 300)
+        assert (np.abs((values == k).mean(0) - expected[:, k]) < 5.0 * error + 0.01).all()
+
+
+def test_handle_codes_new_rows():
+    frame, y = table()
+    with pm.Model():
+        t = ps.DecisionTree("t", frame)
+        ps.TreeResponse("y", t, observed=y)
+        pm.set_data(t.data(frame.iloc[:4]))
+    data = t.data(frame.iloc[:4])
+    assert data["t_missing"].tolist() == [[0, 0], [0, 0], [0, 0], [1, 0]]
+    with pytest.raises(ValueError, match="unseen level"):
+        t.data(frame.assign(c="z"))
+    assert t.data(frame.assign(c="z"), unseen="missing")["t_missing"][:, 1].all()
+
+
+def test_an_integer_container_holds_minus_one_for_missing():
+    codes = np.array([[0, 1], [1, -1], [2, 0], [-1, 1], [3, 1]])
+    y = RESPONSES["classes"]
+    with pm.Model() as model:
+        X = pm.Data("X", codes)
+        Y = pm.Data("Y", np.array(y))
+        t = ps.DecisionTree("t", X, **RULES)
+        ps.TreeResponse("y", t, family=ps.ClassLeaves(2.0), observed=Y)
+        idata = sample(model, 500, 50)
+    post = ps.TreePosterior.from_idata(idata)
+    assert np.isnan(post._draws.features.values).sum() == 2
+    assert t.data(np.array([[1.0, np.nan]]))["X"].tolist() == [[1, -1]]
+    raw = np.where(codes < 0, np.nan, codes).astype(float)
+    exact = ps.exact_tree_evidence(raw, y, ps.ClassLeaves(2.0), **RULES)
+    leaf = exact.root_splits()["probability"].iloc[0]
+    assert (idata.sample_stats["t_leaves"] == 1).mean() == pytest.approx(leaf, abs=0.08)
+
+
+def test_data_may_change_before_sampling():
+    x = np.arange(8.0)[:, None]
+    with pm.Model() as model:
+        X, Y = pm.Data("X", x), pm.Data("Y", np.array([0, 0, 0, 0, 1, 1, 1, 1]))
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.ClassLeaves(0.1), observed=Y)
+        pm.set_data({"X": np.vstack([x, x + 0.5]), "Y": np.tile([0, 1], 8)})
+        idata = sample(model)
+    assert len(ps.TreePosterior.from_idata(idata)._draws.y) == 16
+    with model:
+        pm.set_data({"X": x})
+        with pytest.raises(ValueError, match="'X' has 8 rows and 'y' 16"):
+            sample(model)
+
+
+def test_prior_predictive_draws_trees():
+    frame, y = table()
+    with pm.Model():
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.ClassLeaves(0.01), observed=y)
+        prior = pm.sample_prior_predictive(400, random_seed=1)
+    values = prior["prior_predictive"]["y"].values[0]
+    first, second = values[:, 0], values[:, 1]
+    # rows share a leaf or not: with nearly pure leaves they agree as often as they share, and a third of the rest
+    assert 0.35 < (first == second).mean() < 0.95
+    assert np.bincount(first).tolist() == pytest.approx([133] * 3, abs=50)
+
+
+def test_stored_draws_have_no_log_density(runs):
+    model, idata = runs["learned"]
+    with model, pytest.raises(RuntimeError, match="needs the tree of the running chain"):
+        pm.compute_log_likelihood(idata, progressbar=False)
+    with model, pytest.raises(NotImplementedError, match=r"only pm\.sample moves the tree"):
+        pm.NUTS()
+
+
+def test_leave_one_out_for_loo():
+    import arviz as az
+
+    frame, y = table()
+    with pm.Model() as model:
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.ClassLeaves(2.0), observed=y)
+        idata = sample(model, 200, 100)
+    values = ps.TreePosterior.from_idata(idata).log_likelihood()
+    assert values.dims == ("chain", "draw", "row") and values.shape == (2, 200, 40)
+    idata["log_likelihood"] = xr.DataTree(values.to_dataset(name="y"))
+    with pytest.warns(
+        UserWarning, match="Estimated shape parameter"
+    ):  # pure leaves of few rows: few draws without a row
+        assert np.isfinite(az.loo(idata).elpd)
+
+
+def test_options_reach_the_steps():
+    model = fixed()
+    idata = sample(model, particle_gibbs_tree={"particles": 3, "proposal": "prior", "expansion": "layer"})
+    assert np.isfinite(idata.sample_stats["t_log_evidence"]).all()
+    with model:
+        idata = sample(model, step=[ps.ChipmanTreeStep(moves=20)])
+    assert {"t_accepted_grow", "t_accepted_swap"} <= set(idata.sample_stats.data_vars)
+    assert sample(model, cores=2, mp_ctx="fork", step=None).posterior["t_log_joint"].shape == (2, 15)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ps.ParticleGibbsTreeStep(particles=1), "particles must be an integer of at least 2"),
+        (lambda: ps.ParticleGibbsTreeStep(proposal="best"), "proposal must be one of"),
+        (lambda: ps.ParticleGibbsTreeStep(ess_threshold=2.0), r"ess_threshold must lie in \[0, 1\]"),
+        (lambda: ps.ChipmanTreeStep(moves=0), "moves must be an integer of at least 1"),
+    ],
+)
+def test_steps_refuse(make, message):
+    with fixed(), pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda f, y: ps.DecisionTree("t", f, alpha_s=1.0), ValueError, r"alpha_s must lie in \(0, 1\).*got 1.0"),
+        (lambda f, y: ps.DecisionTree("t", pm.Normal("z", shape=(3, 2))), TypeError, "pm.Data container"),
+        (lambda f, y: ps.TreeResponse("y", f, observed=y), TypeError, "tree must come from ps.DecisionTree"),
+        (
+            lambda f, y: ps.TreeResponse("y", ps.DecisionTree("t", f), observed=y[:5]),
+            ValueError,
+            "X and observed must have the same length, X has 40 rows and observed 5",
+        ),
+        (
+            lambda f, y: ps.TreeResponse(
+                "y", ps.DecisionTree("t", f), family=ps.ClassLeaves(2 * pm.Normal("z")), observed=y
+            ),
+            ValueError,
+            "alpha must be a number or a named variable",
+        ),
+        (lambda f, y: ps.DecisionTree("t", f).shape, AttributeError, "a DecisionTree is no tensor"),
+        (
+            lambda f, y: ps.ParticleGibbsTreeStep(vars=[pm.Normal("z")]),
+            ValueError,
+            "must be variables of ps.DecisionTree",
+        ),
+        (
+            lambda f, y: (ps.DecisionTree("t", f), ps.ParticleGibbsTreeStep()),
+            ValueError,
+            "the tree 't' has no response",
+        ),
+    ],
+)
+def test_models_refuse(make, kind, message):
+    frame, y = table()
+    with pm.Model(), pytest.raises(kind, match=message):
+        make(frame, y)
+
+
+def test_a_tree_has_one_response():
+    frame, y = table()
+    with pm.Model():
+        t = ps.DecisionTree("t", frame)
+        ps.TreeResponse("y", t, observed=y)
+        with pytest.raises(ValueError, match="has a response already"):
+            ps.TreeResponse("z", t, observed=y)
+
+
+def test_names_of_several_trees_are_asked_for(runs):
+    _, idata = runs["several"]
+    with pytest.raises(ValueError, match=r"several decision trees, give name=, one of \['t', 'u', 'v'\]"):
+        ps.TreePosterior.from_idata(idata)
+    with pytest.raises(ValueError, match="name must be one of"):
+        ps.TreePosterior.from_idata(idata, "w")
+    with pytest.raises(ValueError, match="holds no decision tree"):
+        ps.TreePosterior.from_idata(xr.DataTree())

@@ -1,0 +1,277 @@
+"""Answers of a posterior over trees, from hand-made and small trees: predictions, leaves, features, distances."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import pymc_spn as ps
+from pymc_spn.trees.draws import TreeDraws
+from pymc_spn.trees.features import make_features
+from pymc_spn.trees.leaves import family_to_json, numbers_of_family
+from pymc_spn.trees.tree import Tree
+from tests import reference_trees as ref
+from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, mixed_frame
+
+STUMP = [(0, 1, 2, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
+
+
+def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=None):
+    """A posterior of the trees given as lists of decisions."""
+    features = make_features(X, categorical)
+    coded, family = family.code(y)
+    n = len(trees)
+    return ps.TreePosterior(
+        TreeDraws(
+            name="tree",
+            features=features,
+            y=coded,
+            family=family_to_json(family),
+            decisions=np.concatenate([np.array(t, np.int32) for t in trees]),
+            begin=np.cumsum([0] + [len(t) for t in trees]).astype(np.int64),
+            weights=np.full(n, 1.0 / n) if weights is None else np.array(weights),
+            group=np.zeros(n, np.int64) if groups is None else np.array(groups),
+            draw=np.arange(n),
+            parameters=np.tile(numbers_of_family(family), (n, 1)),
+            rules=np.tile([0.9, 0.7], (n, 1)),
+            max_depth=-1,
+            min_size=2,
+            notes={},
+        )
+    )
+
+
+def stump(family=None, y=(0, 0, 1, 1)):
+    """One split between 1 and 3 of x = 0, 1, 3, 4."""
+    return posterior(np.array([[0.0], [1.0], [3.0], [4.0]]), list(y), [STUMP], family or ps.ClassLeaves(1.0))
+
+
+def test_soft_cuts_are_uniform_in_their_gap():
+    post = stump()
+    x = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [3.0], [9.0]])
+    left, right = 2.5 / 3.0, 0.5 / 3.0  # two rows of class 0 and total mass 1
+    share = np.array([1.0, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0])
+    np.testing.assert_allclose(post.predict_proba(x).sel({"class": 0}), share * left + (1 - share) * right)
+    hard = post.predict_proba(x, soft=False).sel({"class": 0}).values
+    np.testing.assert_allclose(hard, np.where(x[:, 0] <= 2.0, left, right))
+    assert post.predict(x).values.tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert post.predict_proba(x).attrs["exactness"] == "exact"
+
+
+def test_missing_values_follow_the_rows_or_the_side_that_was_learned():
+    post = stump()
+    left = 2.5 / 3.0
+    # no training row lacked the feature: both branches, half the rows each
+    assert post.predict_proba(np.array([[np.nan]])).values[0, 0] == pytest.approx(0.5)
+    x = np.array([[0.0], [1.0], [3.0], [4.0], [np.nan]])
+    taught = [[(0, 1, 2, 0), *STUMP[1:]]]
+    learned = posterior(x, [0, 0, 1, 1, 0], taught, ps.ClassLeaves(1.0))
+    left = 3.5 / 4.0
+    assert learned.predict_proba(np.array([[np.nan]])).values[0, 0] == pytest.approx(left)
+
+
+def test_levels_of_one_hot_and_subset_splits():
+    frame = pd.DataFrame({"c": list("uvwx")})
+    one = posterior(frame, [0, 1, 1, 1], [[(0, 0, 0, -1), *STUMP[1:]]], ps.ClassLeaves(1.0))
+    p = one.predict_proba(frame).values[:, 0]
+    np.testing.assert_allclose(p, [1.5 / 2.0, 0.5 / 4.0, 0.5 / 4.0, 0.5 / 4.0])
+    # the right child splits u+v off, among u, v, w: x is not known there
+    inner = [(0, 8, 15, -1), (-1, 0, 0, -1), (0, 3, 7, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
+    two = posterior(frame, [0, 0, 1, 1], [inner], ps.ClassLeaves(1.0), categorical="subset")
+    p = two.predict_proba(frame).values[:, 0]
+    np.testing.assert_allclose(p, [2.5 / 3.0, 2.5 / 3.0, 0.5 / 2.0, 0.5 / 2.0])
+    assert "c in {u, v}" in two.rules() and "c = u" in one.rules()
+    with pytest.raises(ValueError, match=r"column 'c', row 0 .*unseen level"):
+        one.predict_proba(pd.DataFrame({"c": ["z"]}))
+    unseen = one.predict_proba(pd.DataFrame({"c": ["z"]}), unseen="missing").values[0, 0]
+    assert unseen == pytest.approx(0.25 * 0.75 + 0.75 * 0.125)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_predictives_are_ratios_of_evidences(family):
+    """p(y* | x*, data) of the exact posterior at a training row's features is the ratio with the row doubled."""
+    x, y = np.array([[0.0], [1.0], [3.0], [3.5]]), RESPONSES[family][:4]
+    made = FAMILIES[family][0]
+    if family == "classes":
+        made = ps.ClassLeaves(2.0, levels=(0, 1, 2))
+    exact = ps.exact_tree_evidence(x, y, made, **RULES)
+    post = exact.posterior(20_000, 1)
+    for v in (y[0], y[1]):
+        more = ps.exact_tree_evidence(np.vstack([x, x[:1]]), [*y, v], made, **RULES)
+        truth = more.log_evidence.item() - exact.log_evidence.item()
+        assert post.log_predictive(x[:1], [v]).item() == pytest.approx(truth, abs=0.02)
+
+
+@pytest.mark.parametrize("family", ["real", "counts"])
+def test_moments_and_densities_of_one_leaf(family):
+    y = RESPONSES[family]
+    post = posterior(np.arange(5.0)[:, None], y, [[(-1, 0, 0, -1)]], FAMILIES[family][0])
+    at = np.array([[0.0]])
+
+    def density(v):
+        return float(np.exp(post.log_predictive(at, [v]).values[0]))
+
+    for v in (0.0, 2.0):
+        assert density(v) == pytest.approx(ref.predictive(family, list(y), v, **FAMILIES[family][1]), 1e-12)
+    if family == "real":
+        mean = integrate.quad(lambda v: v * density(v), -np.inf, np.inf)[0]
+        square = integrate.quad(lambda v: v * v * density(v), -np.inf, np.inf)[0]
+    else:
+        p = np.array([density(v) for v in range(200)])
+        mean, square = p @ np.arange(200), p @ np.arange(200) ** 2
+    assert post.predict(at).item() == pytest.approx(mean, 1e-6)
+    assert post.predict_sd(at).item() == pytest.approx(np.sqrt(square - mean**2), 1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_leave_one_out_is_a_ratio_of_leaf_marginals(family):
+    from pymc_spn.trees.predictives import leave_one_out
+
+    frame, y = mixed_frame(), list(RESPONSES[family])
+    post = ps.fit_tree(frame, y, FAMILIES[family][0], exact=True, draws=5, random_seed=2, **RULES)
+    draws = post._draws
+    from pymc_spn.trees.predictives import training_leaves
+
+    for t in range(5):
+        leaf = training_leaves(draws, t)
+        for i, value in enumerate(leave_one_out(draws, t)):
+            others = [y[j] for j in range(5) if leaf[j] == leaf[i] and j != i]
+            assert value == pytest.approx(ref.predictive(family, others, y[i], **FAMILIES[family][1]), 1e-9)
+
+
+def test_leaf_posteriors():
+    table = stump().leaf_posterior(mass=0.5)
+    assert table["rule"].tolist() == ["x0 ≤ 2", "x0 > 2"] and table["rows"].tolist() == [2, 2]
+    np.testing.assert_allclose(table["P(0)"], [2.5 / 3, 0.5 / 3])
+    assert table["P(0) low"].iloc[0] == pytest.approx(stats.beta(2.5, 0.5).ppf(0.25))
+    real = stump(ps.NormalLeaves(0.0, 1.0, 1.5, 0.5), (1.0, 3.0, 5.0, 9.0)).leaf_posterior()
+    assert real["mean"].tolist() == pytest.approx([4.0 / 3.0, 14.0 / 3.0])
+    assert (real["mean low"] < real["mean"]).all() and (real["sd low"] < real["sd"]).all()
+    counts = stump(ps.CountLeaves(1.0, 1.0), (1, 3, 5, 9)).leaf_posterior()
+    assert counts["rate"].tolist() == pytest.approx([5.0 / 3.0, 15.0 / 3.0])
+    binary = stump(ps.BinaryLeaves(1.0, 1.0), (0, 1, 1, 1)).leaf_posterior()
+    assert binary["P(1)"].tolist() == pytest.approx([0.5, 0.75])
+
+
+def test_weights_groups_and_their_error():
+    post = posterior(
+        np.array([[0.0], [1.0], [3.0], [4.0]]),
+        [0, 0, 1, 1],
+        [STUMP, [(-1, 0, 0, -1)]],
+        ps.ClassLeaves(1.0),
+        weights=[0.75, 0.25],
+        groups=[0, 1],
+    )
+    p = post.predict_proba(np.array([[0.0]]))
+    assert p.values[0, 0] == pytest.approx(0.75 * 2.5 / 3 + 0.25 * 0.5)
+    assert p.attrs["mcse_chain"] > 0.0
+    each = post.predict_proba(np.array([[0.0]]), per_draw=True)
+    assert each.dims == ("tree", "row", "class") and each.values[:, 0, 0].tolist() == pytest.approx([2.5 / 3, 0.5])
+    drawn = post.sample_trees(2000, random_seed=1)
+    assert sum(t.n_leaves == 2 for t in drawn) == pytest.approx(1500, abs=100)
+    assert post.ess_particles.item() == pytest.approx(1 / (0.75**2 + 0.25**2))
+
+
+def test_inclusion_and_importance():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = (x[:, 1] > 0).astype(int)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    post = ps.fit_tree(frame, y, ps.ClassLeaves(1.0), particles=50, islands=1, random_seed=1)
+    inclusion = post.variable_inclusion()
+    assert inclusion.sel(statistic="probability", feature="b") == pytest.approx(1.0)
+    assert inclusion.sel(statistic="share").sum() == pytest.approx(1.0)
+    table = post.variable_importance()
+    assert table["feature"].tolist()[:2] == ["(none)", "b"]
+    full = post.log_predictive(frame, y).mean().item()
+    assert table["log_predictive"].iloc[-1] == pytest.approx(full, rel=1e-12)
+    share = y.mean()
+    blind = share * np.log(share) + (1 - share) * np.log(1 - share)
+    assert table["log_predictive"].iloc[0] == pytest.approx(blind, abs=0.02)
+    assert len(post.variable_importance(frame, y, max_features=1)) == 2
+
+
+def test_partial_dependence_and_individual_curves():
+    post = stump()
+    curve = post.partial_dependence("x0", [0.0, 2.0, 4.0])
+    np.testing.assert_allclose(curve.sel({"class": 0}), [2.5 / 3, 0.5, 0.5 / 3])
+    assert curve.dims == ("x0", "class")
+    each = post.ice("x0", [0.0, 4.0])
+    assert each.dims == ("row", "x0", "class") and (each.values[0] == each.values[3]).all()
+    per_draw = post.partial_dependence("x0", [0.0], per_draw=True)
+    assert per_draw.dims == ("tree", "x0", "class")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "c": rng.choice(list("uv"), 60)})
+    y = frame["a"] * (frame["c"] == "u")
+    real = ps.fit_tree(frame, y, "real", particles=20, islands=1, random_seed=1)
+    ice = real.ice("a")
+    np.testing.assert_allclose(ice.mean("row"), real.partial_dependence("a"))
+    assert real.partial_dependence("c")["c"].values.tolist() == ["u", "v"]
+    with pytest.raises(ValueError, match=r"feature must be one of \['a', 'c'\], got 'b'"):
+        real.ice("b")
+    with pytest.raises(ValueError, match="grid holds"):
+        real.ice("c", ["w"])
+
+
+def test_distances_between_trees():
+    post = posterior(
+        np.array([[0.0], [1.0], [3.0], [4.0]]),
+        [0, 0, 1, 1],
+        [STUMP, [(-1, 0, 0, -1)], [(0, 0, 1, -1), *STUMP[1:]]],
+        ps.ClassLeaves(1.0),
+    )
+    d = post.tree_distance()
+    assert d.attrs["exactness"] == "exact"
+    # six pairs; the stump joins 2 of them, the leaf all, the other stump 3 (of which one with the stump)
+    np.testing.assert_allclose(d.values * 6, [[0, 4, 3], [4, 0, 3], [3, 3, 0]])
+    some = post.tree_distance([0, 2], n_pairs=3, random_seed=1)
+    assert some.shape == (2, 2) and some.attrs["exactness"] == "monte-carlo"
+
+
+def test_rhat_tells_chains_apart():
+    rng = np.random.default_rng(0)
+    x = np.array([[0.0], [1.0], [3.0], [4.0]])
+    leaf = [(-1, 0, 0, -1)]
+    mixed = [STUMP if rng.random() < 0.5 else leaf for _ in range(200)]
+    apart = [STUMP if i < 95 or i > 195 else leaf for i in range(200)]
+    groups = [0] * 100 + [1] * 100
+    good, bad = (posterior(x, [0, 0, 1, 1], t, ps.ClassLeaves(1.0), groups=groups).rhat() for t in (mixed, apart))
+    assert set(good["scalar"].values) == {"log_joint", "leaves", "depth", "log_predictive", "distance"}
+    assert (good < 1.05).all() and (bad > 1.5).all()
+    with pytest.raises(ValueError, match="at least two chains"):
+        stump().rhat()
+
+
+def test_records_of_trees_are_exact():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    post = ps.fit_tree(x, y, ps.ClassLeaves(0.5), particles=20, islands=1, random_seed=1)
+    for t in post.sample_trees(10, random_seed=2):
+        record = t.encode()
+        assert Tree.decode(record) == t and record.isascii() and not record.endswith(b"\0")
+        assert (t.children[t.children[:, 0] >= 0].ravel() == np.arange(1, len(t.decisions))).all()
+    with pytest.raises(ValueError, match="one node more than twice its splits"):
+        Tree(np.array([(0, 0, 1, -1)]))
+
+
+def test_most_probable_tree_of_the_draws():
+    frame, y = mixed_frame(), RESPONSES["classes"]
+    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
+    post = exact.posterior(3000, 1)
+    tree, value = exact.most_probable()
+    assert value == pytest.approx(max(v for _, v in enumerated(frame, y, "classes")), 1e-12)
+    assert post.log_joint.values[post.most_probable()] == pytest.approx(value, 1e-12)
+    assert post.rules().splitlines()[0] == "all rows [5]"
+    assert tree.n_leaves == post.tree(post.most_probable()).n_leaves
+
+
+def test_annealing_has_the_exact_evidence():
+    """Its mean is unbiased."""
+    frame, y = mixed_frame(), RESPONSES["classes"]
+    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES).log_evidence.item()
+    runs = ps.annealed_tree_evidence(
+        frame, y, FAMILIES["classes"][0], temperatures=15, moves=5, runs=400, random_seed=1, **RULES
+    )
+    ratio = np.exp(runs.values - exact)
+    assert abs(ratio.mean() - 1.0) < 4.5 * ratio.std() / np.sqrt(400)
+    assert runs.attrs["spread"] == pytest.approx(runs.values.std(ddof=1))

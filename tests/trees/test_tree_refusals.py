@@ -1,0 +1,149 @@
+"""Bad input of `fit_tree`, `exact_tree_evidence` and the posterior: every message once."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_spn as ps
+
+X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 2.0]])
+Y = [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha_s": 1.0}, r"alpha_s must lie in \(0, 1\).*got 1\.0"),
+        ({"alpha_s": 0.0}, r"alpha_s must lie in \(0, 1\)"),
+        ({"beta_s": -0.1}, "beta_s must be at least 0 and finite, got -0.1"),
+        ({"max_depth": -1}, "max_depth must be None or an integer of at least 0, got -1"),
+        ({"max_depth": 1.5}, "max_depth must be None or an integer"),
+        ({"min_size": 0}, "min_size must be an integer of at least 1, got 0"),
+        ({"particles": 1}, "particles must be an integer of at least 2, got 1"),
+        ({"particles": 7}, "particles must be at least 2 for each of 4 islands, got 7"),
+        ({"islands": 0}, "islands must be an integer of at least 1"),
+        ({"cores": 0}, "cores must be an integer of at least 1"),
+        ({"proposal": "best"}, r"proposal must be one of \['prior', 'optimal', 'empirical'\], got 'best'"),
+        ({"expansion": "wide"}, "expansion must be one of"),
+        ({"resampling": "none"}, "resampling must be one of"),
+        ({"weights": "best"}, "weights must be one of"),
+        ({"ess_threshold": 1.5}, r"ess_threshold must lie in \[0, 1\]"),
+        ({"split_weights": [1.0]}, r"split_weights must hold one number for each of 2 columns"),
+        ({"split_weights": {"z": 1.0}}, r"split_weights names unknown columns \['z'\]"),
+        ({"split_weights": [1.0, -1.0]}, "split_weights must be finite and at least 0; 'x1' has -1.0"),
+        ({"split_weights": [0.0, 0.0]}, "split_weights must have a positive sum"),
+        ({"categorical": "many"}, None),
+        ({"missing": "drop"}, 'missing must be "branch" or "error"'),
+        ({"family": "poisson"}, r"family must be one of \['classes', 'binary', 'real', 'counts'\]"),
+        ({"family": ps.ClassLeaves(0.0)}, "ClassLeaves: alpha must be positive and finite, got 0.0"),
+        ({"exact": True, "draws": 0}, "draws must be an integer of at least 1"),
+    ],
+)
+def test_arguments(arguments, message):
+    if message is None:  # only a column of levels asks for it
+        frame = pd.DataFrame({"c": list("uvwu")})
+        with pytest.raises(ValueError, match='categorical must be "onehot", "subset" or a dict'):
+            ps.fit_tree(frame, Y, **arguments)
+        return
+    with pytest.raises(ValueError, match=message):
+        ps.fit_tree(X, Y, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("y", "family", "message"),
+    [
+        ([0, 1, 0], "classes", "X and y must have the same length, X has 4 rows and y 3"),
+        ([1, 1, 1, 1], "classes", "y must hold at least two classes, all 4 labels are 1"),
+        ([0, 1, None, 1], "classes", "y must not hold missing values; row 2 is missing"),
+        ([0.0, np.nan, 1.0, 2.0], "real", "y must not hold missing values; row 1 is missing"),
+        ([0.0, np.inf, 1.0, 2.0], "real", "y must hold finite numbers; row 1 is inf"),
+        ([2.0] * 4, "real", "y must vary for the default b0"),
+        ([0, 1, 2, -1], "counts", "y must hold whole numbers >= 0 for ps.CountLeaves; row 3 is -1"),
+        ([0, 0, 0, 0], "counts", "y must hold a count above zero"),
+        ([0, 1, 2, 1], "binary", "y must hold 0 and 1, or bool, for ps.BinaryLeaves; row 2 is 2"),
+        ([0, 1, 2, 1], ps.ClassLeaves(1.0, levels=[0, 1]), r"y must hold the classes \[0, 1\]; row 2 is 2"),
+        ([0, 1, 0, 1], ps.ClassLeaves(1.0, levels=[0, 0, 1]), "levels must be distinct"),
+        ([[0, 1], [1, 0]], "classes", r"y must be one-dimensional, got shape \(2, 2\)"),
+        ([], "classes", "y must have at least one row"),
+    ],
+)
+def test_responses(y, family, message):
+    for make in (ps.fit_tree, ps.exact_tree_evidence, ps.annealed_tree_evidence):
+        with pytest.raises(ValueError, match=message):
+            make(X, y, family)
+
+
+def test_a_response_of_words_is_no_number():
+    with pytest.raises(TypeError, match="y must hold numbers for this family"):
+        ps.fit_tree(X, list("abab"), "real")
+
+
+def test_variables_are_for_models():
+    import pymc as pm
+
+    with pytest.raises(TypeError, match="ClassLeaves: alpha must be a number here"):
+        ps.fit_tree(X, Y, ps.ClassLeaves(pm.Gamma.dist(1, 1)))
+
+
+def test_features():
+    with pytest.raises(ValueError, match=r"column 'x0': X must be finite|inf"):
+        ps.fit_tree(np.array([[np.inf, 1.0], [0.0, 2.0]]), [0, 1])
+    gaps = X.copy()
+    gaps[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X must not hold missing values.*column 'x1', row 2 is"):
+        ps.fit_tree(gaps, Y, missing="error")
+    many = pd.DataFrame({"c": [f"level {i}" for i in range(61)]})
+    with pytest.raises(ValueError, match=r"column 'c': \"onehot\" splits take up to 60 levels, got 61"):
+        ps.fit_tree(many, [0] * 60 + [1])
+    with pytest.raises(ValueError, match=r"\"subset\" splits take up to 12 levels, got 13"):
+        ps.fit_tree(many.iloc[:13], [0] * 12 + [1], categorical="subset")
+    with pytest.raises(ValueError, match=r"categorical names unknown columns \['z'\]"):
+        ps.fit_tree(many.iloc[:13], [0] * 12 + [1], categorical={"z": "subset"})
+
+
+def test_constant_columns_are_said():
+    with pytest.warns(UserWarning, match=r"X: constant columns \['x1'\] can never be split"):
+        post = ps.fit_tree(np.array([[0.0, 1.0], [1.0, 1.0]]), [0, 1], weights="equal", random_seed=1)
+    assert post.variable_inclusion().sel(feature="x1").sum() == 0.0
+
+
+def test_predictions():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "c": list("uvuv")})
+    post = ps.fit_tree(frame, Y, weights="equal", random_seed=1)
+    with pytest.raises(ValueError, match=r"column 'c', row 0 .*unseen level"):
+        post.predict_proba(pd.DataFrame({"a": [0.0], "c": ["w"]}))
+    with pytest.raises(ValueError, match="column 'c': missing from the data"):
+        post.predict(frame[["a"]])
+    with pytest.raises(ValueError, match='unseen must be "error" or "missing"'):
+        post.predict(frame, unseen="drop")
+    with pytest.raises(ValueError, match="X and y must have the same length, X has 4 rows and y 3"):
+        post.log_predictive(frame, Y[:3])
+    with pytest.raises(ValueError, match="X and y must be given together"):
+        post.variable_importance(frame)
+    with pytest.raises(ValueError, match="max_features must be at least 1"):
+        post.variable_importance(max_features=0)
+    with pytest.raises(ValueError, match=r"number must lie in 0\.\.99, got 100"):
+        post.tree(100)
+    with pytest.raises(ValueError, match=r"mass must lie in \(0, 1\)"):
+        post.leaf_posterior(mass=1.0)
+    with pytest.raises(ValueError, match="predict_sd is for real and count responses"):
+        post.predict_sd(frame)
+    with pytest.raises(ValueError, match="log_likelihood needs the unweighted draws"):
+        post.log_likelihood()
+    real = ps.fit_tree(frame, [0.0, 1.0, 2.0, 5.0], "real", weights="equal", random_seed=1)
+    with pytest.raises(ValueError, match="the response is of family 'real', not of classes"):
+        real.predict_proba(frame)
+
+
+def test_annealing_refuses():
+    for name, value in (("temperatures", 0), ("moves", 0), ("runs", 1)):
+        with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
+            ps.annealed_tree_evidence(X, Y, **{name: value})
+
+
+def test_foreign_files(tmp_path):
+    import xarray as xr
+
+    xr.DataTree(xr.Dataset({"x": 1.0})).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"no trees; a file of TreePosterior\.save has the group"):
+        ps.TreePosterior.load(tmp_path / "other.nc")
