@@ -13,6 +13,7 @@ from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.distributions import SPN as SPN
+    from pymc_spn.circuits.learners import fit_variational as fit_variational
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.record import unpack as unpack
+    from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
@@ -45,7 +47,9 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
+    "VariationalPosterior": "circuits.queries.variational_posterior",
     "complete_tree": "circuits.structures.builders",
+    "fit_variational": "circuits.learners",
     "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }

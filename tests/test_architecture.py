@@ -27,7 +27,8 @@ INSIDE_CIRCUITS = {  # folders of the room, and which of the others each may imp
     "leaves": set(),
     "structures": {"leaves"},
     "gibbs": {"leaves", "structures"},
-    "queries": {"leaves", "structures", "gibbs"},
+    "variational": {"leaves", "structures", "gibbs"},
+    "queries": {"leaves", "structures", "gibbs", "variational"},
 }
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}
