@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
+    from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
+    from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
 
@@ -47,10 +50,13 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
+    "TunedLeafPriors": "circuits.tuning",
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "complete_tree": "circuits.structures.builders",
+    "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "fit_variational": "circuits.learners",
     "skewed_tree": "circuits.structures.builders",
+    "tune_leaf_priors": "circuits.tuning",
     "unpack": "circuits.queries.record",
 }
 

@@ -60,7 +60,9 @@ def write_fit(states: FittedStates, query: str) -> "xr.DataTree":
     fit, name = states.fit, states.schema.name
     columns = [c.name for c in states.schema.columns]
     sized = {"edge": EDGES, "leaf": LEAVES, "level": LEVELS}
-    data = {field: (dim, getattr(fit, field)) for dim, fields in sized.items() for field in fields}
+    data: dict[str, tuple[Any, Any]] = {
+        field: (dim, getattr(fit, field)) for dim, fields in sized.items() for field in fields
+    }
     for kind, vector in fit.hyperparameters.items():
         data[kind] = ("sum_node" if kind == "concentration" else "column", vector)
     data["bounds"] = ("step", np.concatenate(fit.bounds))

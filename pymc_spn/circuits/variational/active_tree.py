@@ -43,11 +43,11 @@ class ActiveTree(NamedTuple):
 class Statistics(NamedTuple):
     """Expected sufficient statistics of soft assignments.
 
-    ``count`` (E,) rows on each edge; ``s1``, ``s2`` (L,) sums of the values and of their squares as in `network`;
+    ``edge_count`` (E,) rows on each edge; ``s1``, ``s2`` (L,) sums of the values and of their squares as in `network`;
     ``levels`` (level_ptr[-1],) rows on each level.
     """
 
-    count: np.ndarray
+    edge_count: np.ndarray
     s1: np.ndarray
     s2: np.ndarray
     levels: np.ndarray
@@ -181,7 +181,7 @@ def pruned(tree, statistics, structure, palette, keep):
     leaf = edge[tree.leaf >= 0]
     cells = np.repeat(leaf, np.diff(tree.level_ptr))
     return active_tree(structure, palette, edges), Statistics(
-        statistics.count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells]
+        statistics.edge_count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells]
     )
 
 

@@ -88,11 +88,11 @@ def ascend(
     bound, log_prior, hyper = _set_parameters(tree, statistics, compiled, hyper, learned, priors)
     bounds.append(bound + entropy + jacobian)
     for _ in range(max_steps):
-        after = None
-        keep = _worth_keeping(tree, statistics.count)
+        after: Any = None
+        keep = _worth_keeping(tree, statistics.edge_count)
         if keep.sum() < (1.0 - WORTH) * keep.size:
             smaller = pruned(tree, statistics, structure, compiled, keep)
-            after = _step(*smaller, compiled, coded, log_factorial, hyper, learned, priors)
+            after = _step(smaller[0], smaller[1], compiled, coded, log_factorial, hyper, learned, priors)
             # dropping edges costs what they held; the rare step that gains less is taken again with all edges
             after = after if after[2] + jacobian >= bounds[-1] else None
         if after is None:
@@ -117,9 +117,9 @@ def assign(tree, statistics, compiled, coded, log_factorial, hyper):
     concentration, *leaf_hyperparameters = hyper
     prior = entry_priors(compiled, *leaf_hyperparameters)
     log_weight = np.empty(tree.option.size)
-    expect_weights(tree, statistics.count, concentration, log_weight)
+    expect_weights(tree, statistics.edge_count, concentration, log_weight)
     coefficient, level_log = np.empty((tree.leaf_family.size, 4)), np.empty(int(tree.level_ptr[-1]))
-    leaf_count = statistics.count[tree.leaf >= 0]
+    leaf_count = statistics.edge_count[tree.leaf >= 0]
     expect_leaves(tree, leaf_count, statistics.s1, statistics.s2, statistics.levels, prior, coefficient, level_log)
     out = Statistics(*(np.empty(x.size) for x in statistics))
     entropy, log_value = assign_softly(tree, coded, log_factorial, log_weight, coefficient, level_log, *out)
@@ -130,10 +130,10 @@ def _set_parameters(tree, statistics, compiled, hyper, learned, priors):
     """Integrals over weights and parameters plus log prior, after the hyperparameters have moved uphill."""
     hyper = tuple(h.copy() for h in hyper)
     state = leaf_vector(tree, statistics, hyper[1].size)
-    log_prior = climb_hyperparameters(tree, statistics.count, state, compiled, learned, priors, *hyper)
+    log_prior = climb_hyperparameters(tree, statistics.edge_count, state, compiled, learned, priors, *hyper)
     bound = log_leaf_integrals(state, compiled, *hyper[1:]) + log_prior
     for which in range(2):
-        bound += log_weight_integral(tree, statistics.count, hyper[0], which)
+        bound += log_weight_integral(tree, statistics.edge_count, hyper[0], which)
     return bound, log_prior, hyper
 
 

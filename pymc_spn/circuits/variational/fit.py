@@ -112,7 +112,7 @@ def fit_of(runs: list[Ascent]) -> VariationalFit:
         region=np.repeat(np.arange(len(edges)), [node.size for node, _ in edges]),
         node=np.concatenate([node for node, _ in edges]),
         option=best.tree.option,
-        count=best.statistics.count,
+        count=best.statistics.edge_count,
         s1=best.statistics.s1,
         s2=best.statistics.s2,
         levels=best.statistics.levels,

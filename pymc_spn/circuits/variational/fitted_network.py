@@ -29,7 +29,7 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     concentration, *leaf_hyperparameters = hyperparameters
     prior = entry_priors(compiled, *leaf_hyperparameters)
     weight, remainder = np.empty(tree.option.size), np.empty(tree.node_ptr.size - 1)
-    mean_weights(tree, statistics.count, concentration, weight, remainder)
+    mean_weights(tree, statistics.edge_count, concentration, weight, remainder)
     edges = [
         _with_rest(structure, tree, r, *found, weight, remainder, concentration)
         for r, found in enumerate(edges_of(tree))
@@ -100,7 +100,7 @@ def _with_rest(structure, tree, r, node, option, weight, remainder, concentratio
 def _with_own_entries(net, tree, statistics):
     """The network with a palette entry for each leaf of the fit, whose prior is the leaf's posterior."""
     p0, p1, p2, p3 = net.prior[_first_of(net, tree)].T.copy()
-    n, s1, s2 = statistics.count[tree.leaf >= 0], statistics.s1, statistics.s2
+    n, s1, s2 = statistics.edge_count[tree.leaf >= 0], statistics.s1, statistics.s2
     posterior = np.zeros((n.size, 4))
     family = tree.leaf_family
     g, x, p, k = (family == code for code in (GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE))

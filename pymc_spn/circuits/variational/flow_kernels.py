@@ -134,7 +134,7 @@ def load_rows(tree, y, log_factorial, block, factorials, seen):
 
 @kernel
 def pass_upwards(tree, block, factorials, seen, m, log_weight, coefficient, level_log, value, node_value, loss):
-    """Log values of all sum nodes; ``value`` ends as the share of each edge in its node. Regions not seen are worth 1."""
+    """Log values of all sum nodes; ``value`` ends as each edge's share of its node. Regions not seen are worth 1."""
     for r in range(tree.parent.size - 1, -1, -1):
         first = tree.edge_begin[r]
         for e in range(first, tree.edge_begin[r + 1]):

@@ -37,7 +37,7 @@ def leaf_vector(tree, statistics, n_columns):
     cells = first + LEAF * n_leaves
     block = out[first:cells].reshape(n_leaves, LEAF)
     block[:, 0] = tree.leaf_entry[order]
-    block[:, 1] = statistics.count[tree.leaf >= 0][order]
+    block[:, 1] = statistics.edge_count[tree.leaf >= 0][order]
     block[:, 2] = statistics.s1[order]
     block[:, 3] = statistics.s2[order]
     block[:, 4] = cells + tree.level_ptr[order]

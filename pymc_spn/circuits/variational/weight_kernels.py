@@ -19,7 +19,7 @@ from pymc_spn.numerics.kernel_options import kernel
 
 @kernel
 def child_share(tree, r, option, mass):
-    """Dirichlet mass of a child of a finite sum node: products share alike, palette entries alike among their copies."""
+    """Dirichlet mass of a child of a finite sum node: products share alike, and so do the copies of an entry."""
     width = tree.width[r]
     if tree.place[r] < 0:
         return mass / width
