@@ -16,6 +16,7 @@ from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.distributions import SPN as SPN
+    from pymc_spn.circuits.learners import fit_variational as fit_variational
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.record import unpack as unpack
+    from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
+    from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
+    from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
     from pymc_spn.dags.distributions import DagOrder as DagOrder
@@ -125,16 +130,21 @@ _PUBLIC = {
     "TopDownSPNStep": "circuits.step_methods",
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
+    "TunedLeafPriors": "circuits.tuning",
+    "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
     "complete_tree": "circuits.structures.builders",
     "dag_log_evidence": "dags.log_evidence",
+    "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "fit_tree": "trees.fit",
+    "fit_variational": "circuits.learners",
     "learn_tree": "circuits.structures.learned_tree",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "recover_discrete": "factor_graphs.recovery",
     "skewed_tree": "circuits.structures.builders",
+    "tune_leaf_priors": "circuits.tuning",
     "unpack": "circuits.queries.record",
 }
 

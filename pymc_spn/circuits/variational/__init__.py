@@ -1,0 +1,1 @@
+"""Collapsed variational Bayes: active trees, flows, coordinate ascent, empirical leaf priors."""

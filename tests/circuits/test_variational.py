@@ -1,0 +1,130 @@
+"""Variational Bayes against brute force: every step of the bound, the flows, the predictive, the log evidence."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pymc_spn.circuits.gibbs.palette import log_jacobian
+from pymc_spn.circuits.gibbs.sampler import place_columns
+from pymc_spn.circuits.queries.fitted_states import FittedStates
+from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
+from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.circuits.variational import coordinate_ascent
+from pymc_spn.circuits.variational.fit import fit_of
+from pymc_spn.circuits.variational.starts import tree_of_digits
+from pymc_spn.tables import Table
+from tests.circuits.hand_made_records import schema_of
+from tests.reference import log_evidence, state_from_digits, tiny_problems
+from tests.reference_variational import Variational, edges_of_state, trees_of_row
+
+PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
+NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
+PRIORS = np.ones((4, 3))
+
+
+@cache
+def problem_of(name):
+    return tiny_problems()[name]
+
+
+def hyperparameters_of(problem, schema):
+    """Those under which the schema's priors are the problem's."""
+    n_columns = len(schema.columns)
+    fixed = [schema.hyperparameters[k].get("fixed", np.ones(n_columns)) for k in HYPERPARAMETERS[1:]]
+    return (np.array([problem.alpha_inner, problem.alpha_leaf]), *(np.array(v, np.float64) for v in fixed))
+
+
+def start_of(problem, schema, seed):
+    """Random digits that give every reached node a child, the active tree, and the reference on the same edges."""
+    rng = np.random.default_rng(seed)
+    while True:
+        digits = np.full((len(problem.X), len(problem.region_list)), -1)
+        for row in range(len(problem.X)):
+            labels = {}
+            for r in problem.region_list:
+                if problem.draws_in(row, r, labels):
+                    labels[r.index] = digits[row, r.index] = rng.integers(0, min(problem.n_children(r), 3))
+        state = state_from_digits(digits)
+        active = edges_of_state(problem, state)
+        reached = {
+            (q, p)
+            for r, p in active
+            if problem.region_list[r].column is None
+            for q in problem.region_list[r].splits[p[-1] % len(problem.region_list[r].splits)]
+        }
+        if reached <= {(r, p[:-1]) for r, p in active} and len(trees_of_row(problem, 0, active)) > 1:
+            break
+    schema_tree = tree_of_digits(schema.structure, schema.compiled, schema.code(problem.X), digits.astype(np.int32))
+    return schema_tree, Variational.of_state(problem, state)
+
+
+def ascend(problem, schema, start, max_steps=200, tolerance=1e-12):
+    compiled, structure = schema.compiled, schema.structure
+    return coordinate_ascent.ascend(
+        structure,
+        compiled,
+        place_columns(structure, schema.code(problem.X)),
+        coordinate_ascent.log_factorials(structure, compiled, problem.X),
+        log_jacobian(compiled, problem.X),
+        start,
+        hyperparameters_of(problem, schema),
+        NOTHING_LEARNED[:, : max(2, len(schema.columns))],
+        PRIORS,
+        max_steps,
+        tolerance,
+    )
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_step_has_the_bound_of_the_brute_force(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 0)
+    run = ascend(problem, schema, start, max_steps=6)
+    expected = [reference.bound()]
+    for _ in range(6):
+        reference = reference.step()
+        expected.append(reference.bound())
+    n = run.bounds.size
+    np.testing.assert_allclose(run.bounds, expected[:n], rtol=0, atol=1e-9)
+    assert n >= 4
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_bound_rises_and_stays_below_the_log_evidence(name):
+    problem = problem_of(name)
+    schema, evidence = schema_of(problem), log_evidence(problem)
+    for seed in range(6):
+        run = ascend(problem, schema, start_of(problem, schema, seed)[0])
+        assert run.converged
+        assert np.diff(run.bounds).min() > -1e-11
+        assert run.bounds[-1] < evidence
+        assert run.bounds[-1] > run.bounds[0]
+
+
+def posterior_of(problem, schema, run):
+    return VariationalPosterior(FittedStates(schema, fit_of([run])))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_predictive_is_the_expectation_of_the_brute_force(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 1)
+    post = posterior_of(problem, schema, ascend(problem, schema, start, max_steps=3, tolerance=1e-300))
+    for _ in range(3):
+        reference = reference.step()
+    rng = np.random.default_rng(0)
+    rows = np.abs(rng.normal(1.0, 1.0, (6, len(schema.columns))))
+    for d, column in enumerate(schema.columns):
+        if column.kind not in ("real", "positive"):
+            rows[:, d] = rng.integers(0, 2 if column.kind == "binary" else 3, len(rows))
+    rows[1, 0] = rows[2, -1] = np.nan
+    expected = [np.log(reference.predictive(x)) for x in rows]
+    table = Table(schema.columns, rows, pd.RangeIndex(len(rows)))
+    np.testing.assert_allclose(post.log_density(table).values, expected, rtol=0, atol=1e-10)
+    far = rows + np.array([1e3 if c.kind == "real" else 0.0 for c in schema.columns])
+    logs = post.log_density(Table(schema.columns, far, table.index)).values
+    np.testing.assert_allclose(logs, [np.log(reference.predictive(x)) for x in far], rtol=1e-10)
