@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
     from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
+    from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
@@ -46,6 +47,7 @@ _PUBLIC = {
     "Table": "tables",
     "TopDownSPNStep": "circuits.step_methods",
     "complete_tree": "circuits.structures.builders",
+    "completed_columns": "circuits.missing_cells",
     "skewed_tree": "circuits.structures.builders",
     "unpack": "circuits.queries.record",
 }
