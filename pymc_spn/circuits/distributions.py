@@ -262,7 +262,9 @@ def SPN(
     return rv
 
 
-def _missing_cells(name: str, schema: NetworkSchema, table: Table, model: pm.Model) -> tuple[TensorVariable, np.ndarray]:
+def _missing_cells(
+    name: str, schema: NetworkSchema, table: Table, model: pm.Model
+) -> tuple[TensorVariable, np.ndarray]:
     """The variable of the missing cells, and the table with the values at which they start."""
     rows, places = np.nonzero(np.isnan(table.values))
     if not rows.size:
@@ -270,8 +272,8 @@ def _missing_cells(name: str, schema: NetworkSchema, table: Table, model: pm.Mod
     for d in np.unique(places):
         if len({type(e) in (Gaussian, Exponential) for e in schema.palette[d]}) > 1:
             raise ValueError(
-                f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value drawn '
-                f"from one kind has no probability under the other; got {list(schema.palette[d])}"
+                f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value '
+                f"drawn from one kind has no probability under the other; got {list(schema.palette[d])}"
             )
     start = first_guess(table)[places]
     labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]

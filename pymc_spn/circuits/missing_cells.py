@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -26,6 +28,17 @@ class MissingCellsVariable(RandomVariable):
     @classmethod
     def rng_fn(cls, rng, start, size):
         raise NotImplementedError(NO_PRIOR_DRAWS)
+
+
+@numba_core_rv_funcify.register(MissingCellsVariable)
+def _(op, node):
+    @numba_njit
+    def cells(rng, start):
+        if start.size >= 0:
+            raise NotImplementedError(NO_PRIOR_DRAWS)
+        return start
+
+    return cells, 1
 
 
 class MissingCells(Distribution):

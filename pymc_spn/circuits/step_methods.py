@@ -106,8 +106,8 @@ class TopDownSPNStep(BlockedStep):
         parameters = rv.owner.op.dist_params(rv.owner)
         self.state = parameters[5]  # found through the variable: a copied model has its own
         schema = NetworkSchema.from_json(rv.owner.op.schema)
-        self.chain = Chain(schema, parameters[9].get_value(), kernel, frontier)
-        self._draw_cells(schema, model, kernel, compile_kwargs)
+        table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
+        self.chain = Chain(schema, table, kernel, frontier)
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
         self.parameters = _of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
@@ -138,26 +138,26 @@ class TopDownSPNStep(BlockedStep):
         self.tune, self.n_draws = True, 0
         self.digits = np.zeros((0, 0), dtype)
 
-    def _draw_cells(self, schema, model, kernel, compile_kwargs):
-        """Moves of the missing cells where they are a variable, and the log density of what else depends on them."""
+    def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
+        """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
+
+        Returns the table of the chain, with these cells where they start.
+        """
         self.cells, self.log_rest = None, None
         if schema.missing != "draw":
-            return
-        from pymc_spn.circuits.missing_cells import first_guess
+            return table
         from pymc_spn.circuits.queries.cell_moves import CellMoves
-        from pymc_spn.tables import Table
 
         variable = model[f"{self.spn}_missing"]
         if model.rvs_to_values[variable] not in self.vars:
             raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
         if kernel in WITHOUT_CELLS:
+            allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
             raise ValueError(
-                f'kernel must be one of {[k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]} with missing="draw": '
-                f"the states of others belong to one table; got {kernel!r}"
+                f'kernel must be one of {allowed} with missing="draw": the states of others belong to one table; '
+                f"got {kernel!r}"
             )
-        rows, columns = np.nonzero(np.isnan(self.chain.values))
-        guess = first_guess(Table(schema.columns, self.chain.values, range(len(self.chain.values))))
-        self.chain.set_cells(rows, columns, guess[columns])
+        rows, columns = np.nonzero(np.isnan(table))
         self.cells = CellMoves(schema, rows, columns)
         own = {self.spn, variable.name, f"{self.spn}_log_joint"}
         others = [v for v in model.basic_RVs + model.potentials if v.name not in own]
@@ -166,6 +166,9 @@ class TopDownSPNStep(BlockedStep):
         terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
         if terms:
             self.log_rest = _of_the_point(model, sum(terms), compile_kwargs)
+        completed = np.array(table)
+        completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
+        return completed
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""

@@ -18,6 +18,8 @@ from pymc_spn.circuits.gibbs.occupancy import FRESH, MISSING, attach, detach, n_
 from pymc_spn.circuits.queries.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel
 
+TINY = float(np.finfo(np.float64).tiny)
+
 
 @bare_kernel
 def propose_cells(rng, net, y, seen, slots, anew, options, event, event_log, values, family):
@@ -111,7 +113,11 @@ class CellMoves:
         self.n_sweeps = 0
 
     def sweep(
-        self, rng: np.random.Generator, sampler: Any, missing: np.ndarray, log_rest: Callable[[np.ndarray], float] | None
+        self,
+        rng: np.random.Generator,
+        sampler: Any,
+        missing: np.ndarray,
+        log_rest: Callable[[np.ndarray], float] | None,
     ) -> tuple[np.ndarray, float]:
         """One move for every row with gaps.
 
@@ -159,12 +165,14 @@ class CellMoves:
         return missing, accepted / max(len(self.cells), 1)
 
     def _in_data_units(self, rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:
-        drawn, family = self.values[columns], self.family[columns]
+        drawn = self.values[columns]
         x = drawn * self.scale[columns] + self.centre[columns]
-        counts = family == POISSON
-        x[counts] = rng.poisson(drawn[counts])
-        # what rounding takes from an Exponential value near 0
-        return np.where(family == EXPONENTIAL, np.maximum(x, np.finfo(float).tiny), x)
+        for k, code in enumerate(self.family[columns].tolist()):
+            if code == POISSON:
+                x[k] = rng.poisson(drawn[k])
+            elif code == EXPONENTIAL:
+                x[k] = max(x[k], TINY)  # what rounding takes from a value near 0
+        return x
 
     def _write(self, y: np.ndarray, cells: slice, missing: np.ndarray) -> None:
         """Cells into a coded row: coded from what is recorded, so that a record gives the same bits."""
