@@ -10,8 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.circuits.gibbs.statistics import LeafPriors, log_joint
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.circuits.gibbs.statistics import LeafPriors, is_stale, log_joint
 
 STALE = (
     "ps.SPN: its log-probability needs the assignments of the running chain and cannot be evaluated from stored draws; "
@@ -28,17 +27,6 @@ def source_version():
     folder = Path(__file__).parent
     files = [*sorted(folder.rglob("*.py")), *sorted((folder.parent / "numerics").glob("*.py"))]
     return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
-
-
-@kernel
-def is_stale(ticket, state, missing):
-    """Whether the state is another than that of the ticket and of the drawn cells; ticket 0 is a start."""
-    if ticket == 0.0:
-        return False
-    stale = ticket != state[0]
-    for k in range(missing.size):
-        stale |= missing[k] != state[state.size - missing.size + k]
-    return stale
 
 
 class CollapsedLogJoint(Op):
