@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
     from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
     from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
+    from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
@@ -134,6 +135,7 @@ _PUBLIC = {
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
     "complete_tree": "circuits.structures.builders",
+    "completed_columns": "circuits.missing_cells",
     "dag_log_evidence": "dags.log_evidence",
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",

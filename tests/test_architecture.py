@@ -28,12 +28,8 @@ INSIDE_CIRCUITS = {  # folders of the room, and which of the others each may imp
     "evaluation": {"leaves"},
     "structures": {"leaves", "evaluation"},
     "gibbs": {"leaves", "structures"},
-<<<<<<< HEAD
-    "queries": {"leaves", "evaluation", "structures", "gibbs"},
-=======
     "variational": {"leaves", "structures", "gibbs"},
-    "queries": {"leaves", "structures", "gibbs", "variational"},
->>>>>>> 67076a0af60aa72b297c93c460063a7010621a5c
+    "queries": {"leaves", "evaluation", "structures", "gibbs", "variational"},
 }
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}

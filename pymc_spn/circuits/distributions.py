@@ -19,6 +19,8 @@ from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.circuits.leaves.families import Exponential, Gaussian
+from pymc_spn.circuits.missing_cells import MissingCells, first_guess
 from pymc_spn.circuits.ops import STALE, collapsed_log_joint, flat_log_density
 from pymc_spn.circuits.queries.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -71,7 +73,7 @@ class SPNRandomVariable(RandomVariable):
     """The table, given hyperparameters and the running chain's state; ``schema`` is its JSON description."""
 
     name, dtype = "spn", "float64"
-    signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d)->(n,d)"
+    signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d),(m)->(n,d)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
     _print_name = ("SPN", "\\operatorname{SPN}")
 
@@ -79,7 +81,9 @@ class SPNRandomVariable(RandomVariable):
         self.schema = schema
         super().__init__(**kwargs)
 
-    def rng_fn(self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, size):
+    def rng_fn(
+        self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing, size
+    ):
         if ticket != 0.0:
             raise NotImplementedError(STALE)
         chain = Chain(NetworkSchema.from_json(self.schema), table)
@@ -92,9 +96,10 @@ def _(op, node):
         return op.rng_fn(rng, *parameters, None)
 
     @numba_njit
-    def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed):
+    def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed, missing):
         with objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
-            out = draw(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed)
+            priors = (concentration, scale, shape, ratio)
+            out = draw(rng, *priors, ticket, state, family, constants, n_levels, observed, missing)
         return out
 
     return table, None
@@ -105,8 +110,9 @@ class _SPNDistribution(Distribution):
 
     rv_type = SPNRandomVariable
 
-    def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table):
-        return collapsed_log_joint(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels)[0]
+    def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing):
+        priors = (concentration, scale, shape, ratio)
+        return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, missing)[0]
 
 
 def SPN(
@@ -154,8 +160,10 @@ def SPN(
         switches the floor off.
     rounded : bool
         The likelihood of rounded values; not available in this version.
-    missing : {"marginal"}
-        What becomes of missing cells: summed out.
+    missing : {"marginal", "draw"}
+        What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
+        row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
+        the model accepts.
     start : {"kmeans", "prior"}
         How each chain starts.
 
@@ -164,7 +172,8 @@ def SPN(
     TensorVariable
         The observed variable. The model also gets ``<name>_log_joint``, which holds the log joint of data and
         assignments in nats, and the hyperparameters that are learned: ``<name>_concentration``,
-        ``<name>_leaf_scale``, ``<name>_leaf_shape``, ``<name>_precision_ratio``.
+        ``<name>_leaf_scale``, ``<name>_leaf_shape``, ``<name>_precision_ratio``. With ``missing="draw"`` it has
+        ``<name>_missing`` too, and the log joint is that of the completed table.
 
     Raises
     ------
@@ -185,8 +194,11 @@ def SPN(
         raise ValueError(
             f"rounded must be False: the likelihood of rounded values is not available yet; got {rounded!r}"
         )
-    if missing != "marginal":
-        raise ValueError(f'missing must be "marginal", which sums missing cells out; got {missing!r}')
+    if missing not in ("marginal", "draw"):
+        raise ValueError(
+            f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
+            f"got {missing!r}"
+        )
     if start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
     if leaves is not None and not isinstance(leaves, dict):
@@ -211,6 +223,7 @@ def SPN(
         scale=tuple(float(s) for s in scale),
         hyperparameters={},
         start=start,
+        missing=missing,
     )
     _check_exponential(draft, table)
     gaussian = [table.names[d] for d in draft.gaussian_columns]
@@ -227,7 +240,8 @@ def SPN(
     ticket.tag.spn_owner = name
     schema = replace(draft, hyperparameters=hyperparameters)
     compiled = draft.compiled
-    state = Chain(draft, table.values).statistics_of_one_cluster()
+    cells, completed = _missing_cells(name, draft, table, model) if missing == "draw" else (np.zeros(0), table.values)
+    state = Chain(draft, completed).statistics_of_one_cluster()
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
     _, rv = SPNRandomVariable(schema=schema.to_json())(
         *(vectors[group] for group in HYPERPARAMETERS),
@@ -237,12 +251,38 @@ def SPN(
         compiled.constants,
         compiled.n_levels,
         data,
+        cells,
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
     rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
     pm.Data(f"{name}_schema", write_schema(schema))
+    if missing == "draw":
+        rv.tag.spn_completed = (schema.columns, np.array(table.values), cells)
     return rv
+
+
+def _missing_cells(
+    name: str, schema: NetworkSchema, table: Table, model: pm.Model
+) -> tuple[TensorVariable, np.ndarray]:
+    """The variable of the missing cells, and the table with the values at which they start."""
+    rows, places = np.nonzero(np.isnan(table.values))
+    if not rows.size:
+        raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
+    for d in np.unique(places):
+        if len({type(e) in (Gaussian, Exponential) for e in schema.palette[d]}) > 1:
+            raise ValueError(
+                f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value '
+                f"drawn from one kind has no probability under the other; got {list(schema.palette[d])}"
+            )
+    start = first_guess(table)[places]
+    labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]
+    model.add_coord(f"{name}_cell", labels)
+    cells = MissingCells(f"{name}_missing", start, dims=f"{name}_cell")
+    cells.tag.spn_owner = name
+    completed = np.array(table.values)
+    completed[rows, places] = start
+    return cells, completed
 
 
 def _table(structure: RegionTree, observed: Any) -> Table:

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.circuits.gibbs.statistics import LeafPriors, log_joint
+from pymc_spn.circuits.gibbs.statistics import LeafPriors, is_stale, log_joint
 
 STALE = (
     "ps.SPN: its log-probability needs the assignments of the running chain and cannot be evaluated from stored draws; "
@@ -33,9 +33,9 @@ class CollapsedLogJoint(Op):
     """Log p(data, assignments | hyperparameters) from the statistics vector, and its gradient in one pass.
 
     Inputs: concentration (2,), leaf scale, leaf shape, precision ratio (D,), ticket, state (n,), family (E,) int64,
-    constants (E, 4), levels (D,) int64. Outputs: log joint and gradient (2 + 3 D,). A ticket other than zero must
-    equal the state's own: the assignments belong to the running chain, and a stored draw must not be evaluated with
-    another draw's.
+    constants (E, 4), levels (D,) int64, drawn cells (m,). Outputs: log joint and gradient (2 + 3 D,). A ticket other
+    than zero must equal the state's own, and the drawn cells the last m numbers of the state: the assignments belong
+    to the running chain, and a stored draw must not be evaluated with another draw's.
     """
 
     __props__ = ()
@@ -48,8 +48,8 @@ class CollapsedLogJoint(Op):
         return [(), (2 + 3 * shapes[1][0],)]
 
     def perform(self, node, inputs, output_storage):
-        concentration, scale, shape, ratio, ticket, state, family, constants, n_levels = inputs
-        if ticket != 0.0 and ticket != state[0]:
+        concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, missing = inputs
+        if is_stale(ticket.item(), state, missing):
             raise RuntimeError(STALE)
         gradient = np.empty(2 + 3 * scale.size)
         palette = LeafPriors(family, constants, n_levels)
@@ -57,13 +57,13 @@ class CollapsedLogJoint(Op):
         output_storage[0][0], output_storage[1][0] = np.asarray(log_p), gradient
 
     def connection_pattern(self, node):
-        return [[True, True]] * 4 + [[False, False]] * 5
+        return [[True, True]] * 4 + [[False, False]] * 6
 
     def pullback(self, inputs, outputs, cotangents):
         g = cotangents[0] * outputs[1]
         n = inputs[1].shape[0]
         parts = [g[:2], g[2 : 2 + n], g[2 + n : 2 + 2 * n], g[2 + 2 * n :]]
-        return parts + [disconnected_type() for _ in range(5)]
+        return parts + [disconnected_type() for _ in range(6)]
 
 
 class FlatLogDensity(Op):
@@ -103,8 +103,10 @@ def _(op, node, **kwargs):
 @register_funcify_default_op_cache_key(CollapsedLogJoint)
 def _(op, node, **kwargs):
     @numba_njit
-    def collapsed_log_joint_numba(concentration, scale, shape, ratio, ticket, state, family, constants, n_levels):
-        if ticket.item() != 0.0 and ticket.item() != state[0]:
+    def collapsed_log_joint_numba(
+        concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, missing
+    ):
+        if is_stale(ticket.item(), state, missing):
             raise RuntimeError(STALE)
         gradient = np.empty(2 + 3 * scale.size)
         palette = LeafPriors(family, constants, n_levels)

@@ -38,6 +38,8 @@ class NetworkSchema:
         ``{"variable": name}``, the variable in ``posterior`` that holds it.
     start : str
         How chains start: "kmeans" or "prior".
+    missing : str
+        "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
     """
 
     name: str
@@ -49,6 +51,7 @@ class NetworkSchema:
     scale: tuple
     hyperparameters: dict
     start: str = "kmeans"
+    missing: str = "marginal"
 
     def to_json(self) -> str:
         """JSON text; floats keep every bit."""
@@ -64,6 +67,7 @@ class NetworkSchema:
                 "scale": list(self.scale),
                 "hyperparameters": self.hyperparameters,
                 "start": self.start,
+                "missing": self.missing,
             }
         )
 
@@ -93,6 +97,7 @@ class NetworkSchema:
             scale=tuple(fields["scale"]),
             hyperparameters=fields["hyperparameters"],
             start=fields["start"],
+            missing=fields.get("missing", "marginal"),
         )
 
     @cached_property

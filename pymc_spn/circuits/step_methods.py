@@ -14,10 +14,12 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.traversal import explicit_graph_inputs
 
 _log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 200e6
+WITHOUT_CELLS = ("published", "bottom_up")  # kernels that hold parameters or states of the table as it was
 USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
 
 
@@ -104,16 +106,11 @@ class TopDownSPNStep(BlockedStep):
         parameters = rv.owner.op.dist_params(rv.owner)
         self.state = parameters[5]  # found through the variable: a copied model has its own
         schema = NetworkSchema.from_json(rv.owner.op.schema)
-        self.chain = Chain(schema, parameters[9].get_value(), kernel, frontier)
+        table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
+        self.chain = Chain(schema, table, kernel, frontier)
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
-        self.parameters = pm.pytensorf.compile(
-            list(model.value_vars),
-            model.replace_rvs_by_values(parameters[:4]),
-            on_unused_input="ignore",
-            **(compile_kwargs or {}),
-        )
-        self.parameters.trust_input = True
+        self.parameters = _of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         cells = len(self.chain.values) * schema.structure.n_regions
@@ -132,12 +129,46 @@ class TopDownSPNStep(BlockedStep):
             f"{self.spn}_occupied_leaves": (np.int32, []),
             f"{self.spn}_seconds": (np.float64, []),
         }
+        if self.cells is not None:
+            stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws = True, 0
         self.digits = np.zeros((0, 0), dtype)
+
+    def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
+        """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
+
+        Returns the table of the chain, with these cells where they start.
+        """
+        self.cells, self.log_rest = None, None
+        if schema.missing != "draw":
+            return table
+        from pymc_spn.circuits.queries.cell_moves import CellMoves
+
+        variable = model[f"{self.spn}_missing"]
+        if model.rvs_to_values[variable] not in self.vars:
+            raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
+        if kernel in WITHOUT_CELLS:
+            allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
+            raise ValueError(
+                f'kernel must be one of {allowed} with missing="draw": the states of others belong to one table; '
+                f"got {kernel!r}"
+            )
+        rows, columns = np.nonzero(np.isnan(table))
+        self.cells = CellMoves(schema, rows, columns)
+        own = {self.spn, variable.name, f"{self.spn}_log_joint"}
+        others = [v for v in model.basic_RVs + model.potentials if v.name not in own]
+        value = model.rvs_to_values[variable]
+        terms = model.logp(vars=others, sum=False) if others else []
+        terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
+        if terms:
+            self.log_rest = _of_the_point(model, sum(terms), compile_kwargs)
+        completed = np.array(table)
+        completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
+        return completed
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""
@@ -167,18 +198,23 @@ class TopDownSPNStep(BlockedStep):
         begin = time.perf_counter()
         chain = self.chain
         given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
+        missing = self._install_cells(point)
         if self.digits.size == 0:
             chain.start(self.rng, given)
         else:
             chain.set_hyperparameters(given)
-        moved = 0.0
+        moved = accepted = 0.0
+        new = point.copy()
         for _ in range(self.sweeps):
             moved = chain.sweep(self.rng)
+            if self.cells is not None:
+                missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
+                new[f"{self.spn}_missing"] = missing
             given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
-        new = point.copy()
-        for group, (name, places) in self.own_values.items():
-            new[name] = np.log(given[group][places])
-        state = chain.sampler.statistics()
+            for group, (name, places) in self.own_values.items():
+                new[name] = np.log(given[group][places])
+        state = np.concatenate([chain.sampler.statistics(), missing])
+        self.missing = missing
         self.state.set_value(state, borrow=True)
         new[self.ticket] = np.asarray(state[0])
         if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
@@ -191,8 +227,40 @@ class TopDownSPNStep(BlockedStep):
             f"{self.spn}_occupied_leaves": int(state[3]),
             f"{self.spn}_seconds": time.perf_counter() - begin,
         }
+        if self.cells is not None:
+            stats[f"{self.spn}_cells_accepted"] = accepted
         self.n_draws += not self.tune
         return new, [stats]
+
+    def _install_cells(self, point):
+        """The missing cells of the point, put into the table where the chain does not have them yet."""
+        if self.cells is None:
+            return np.zeros(0)
+        from pymc_spn.circuits.missing_cells import refuse_impossible
+
+        missing, cells = np.array(point[f"{self.spn}_missing"]), self.cells
+        is_new = self.digits.size == 0
+        if is_new or not np.array_equal(missing, self.missing):
+            refuse_impossible(self.chain.schema.columns, cells.columns, missing)
+            self.chain.set_cells(cells.rows, cells.columns, missing)
+            cells.n_sweeps = 0
+            if not is_new:
+                self.chain.sampler.compact()
+        return missing
+
+    def _rest(self, point):
+        """Log density of the rest of the model as a function of the missing cells alone."""
+        if self.log_rest is None:
+            return None
+        values = [point[n] for n in self.value_names]
+        place = self.value_names.index(f"{self.spn}_missing")
+
+        def log_rest(missing):
+            values[place] = missing
+            log_p = float(self.log_rest(*values))
+            return -np.inf if np.isnan(log_p) else log_p
+
+        return log_rest
 
     def _chunk(self):
         """This draw's part of the recorded assignments."""
@@ -242,6 +310,14 @@ class BottomUpSPNStep(TopDownSPNStep):
     def competence(var, has_grad):
         """Never picked by itself."""
         return Competence.INCOMPATIBLE
+
+
+def _of_the_point(model, outputs, compile_kwargs):
+    """Compiled function of all value variables, in the order of the model."""
+    inputs = list(model.value_vars)
+    compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
+    compiled.trust_input = True
+    return compiled
 
 
 def _group_by_spn(vars, model):

@@ -230,7 +230,7 @@ BAD = {
         r"concentration .*unknown \['outer'\], missing \['univariate'\]",
     ),
     "rounded": (dict(rounded=True), ValueError, r"rounded must be False.*got True"),
-    "missing": (dict(missing="draw"), ValueError, r'missing must be "marginal".*\'draw\''),
+    "missing": (dict(missing="impute"), ValueError, r'missing must be "marginal".*\'impute\''),
     "start": (dict(start="warm"), ValueError, r"start must be.*'warm'"),
     "negative grid": (dict(resolution=-1.0), ValueError, r"resolution of column 'a'.*-1\.0"),
     "negative grid by name": (dict(resolution={"a": -0.5}), ValueError, r"resolution of column 'a'.*-0\.5"),

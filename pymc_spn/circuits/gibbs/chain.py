@@ -7,7 +7,7 @@ from pymc_spn.circuits.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.published import PublishedSampler
-from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
 
 USUAL_FRONTIER = 5
@@ -30,7 +30,7 @@ class Chain:
     """
 
     def __init__(self, schema, values, kernel="auto", frontier=None):
-        self.schema, self.values, self.kernel = schema, np.asarray(values, np.float64), kernel
+        self.schema, self.values, self.kernel = schema, np.array(values, np.float64), kernel
         coded = schema.code(self.values)
         self.sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
         self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
@@ -55,6 +55,11 @@ class Chain:
         self.sampler.set_digits(digits)
         if self.explicit is not None:
             self.explicit.set_digits(digits)
+
+    def set_cells(self, rows, columns, values):
+        """Write cells into the table; what is rebuilt from it afterwards has them."""
+        self.values[rows, columns] = values
+        self.sampler.coded = place_columns(self.schema.structure, self.schema.code(self.values))
 
     def set_hyperparameters(self, hyperparameters):
         """Install concentrations (2,), leaf scale, shape and precision ratio (D,) each."""

@@ -14,6 +14,7 @@ then           G x (class, factor, count): mass of the edge = factor * concentra
                infinite node, whose prior weight is concentration * (-factor)
 then           L x (entry, count, s1, s2, first level cell)
 then           K level counts
+end            the missing cells that the step drew (``missing="draw"``), row by row
 =============  =======================================================================================
 """
 
@@ -311,3 +312,14 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
         for k in range(slopes.size):
             gradient[2 + k * n_columns + d] = slopes[k]
     return total
+
+
+@kernel
+def is_stale(ticket, state, missing):
+    """Whether the state is another than that of the ticket and of the drawn cells; ticket 0 is a start."""
+    if ticket == 0.0:
+        return False
+    stale = ticket != state[0]
+    for k in range(missing.size):
+        stale |= missing[k] != state[state.size - missing.size + k]
+    return stale

@@ -121,7 +121,7 @@ def log_density_of_rows(net, y, event, event_log, out):
 
 
 @bare_kernel
-def leave_one_out(net, y, slots, options, event, event_log, out):
+def leave_one_out(net, y, asked, slots, options, event, event_log, out):
     """Log predictive of each training row given the others: it is taken out, evaluated and put back.
 
     Parameters
@@ -129,6 +129,8 @@ def leave_one_out(net, y, slots, options, event, event_log, out):
     net : Network
         Holds the rows; the same afterwards.
     y : (N, P) float64
+    asked : (N, P) float64
+        What is evaluated: the rows, or some of their cells.
     slots : (N, R) int32
     options : (N, R) int32
         Split of each row's product, palette entry of its leaf.
@@ -141,7 +143,7 @@ def leave_one_out(net, y, slots, options, event, event_log, out):
         for r in range(row.size):
             net.old[r] = row[r]
         detach(net, y[n], row)
-        out[n] = evaluate_row(net, y[n], event, event_log)[0]
+        out[n] = evaluate_row(net, asked[n], event, event_log)[0]
         for r in range(row.size):
             if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
                 node = row[net.parent[r]] if r > 0 else 0

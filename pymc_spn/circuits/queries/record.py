@@ -213,18 +213,11 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
             full = schema.full_vector(kind, numbers[0] if len(numbers) == 1 else numbers)
             hyperparameters[kind] = np.broadcast_to(full, (n_chains, n_records, full.size))
             continue
-        posterior = tree.children.get("posterior")
-        if posterior is None or source["variable"] not in posterior.data_vars:
-            raise ValueError(
-                f"the {kind} of {name!r} is the variable {source['variable']!r}, which the posterior group "
-                "does not hold; sample with it among var_names"
-            )
-        values = posterior.dataset[source["variable"]]
-        if "draw" in values.coords:
-            values = values.sel(draw=draws)
-        values = values.transpose("chain", "draw", ...).values
+        values = read_draws(tree, name, kind, source["variable"], draws)
         variables[source["variable"]] = values
         hyperparameters[kind] = np.array([[schema.full_vector(kind, v) for v in chain] for chain in values])
+    if schema.missing == "draw":
+        variables[f"{name}_missing"] = read_draws(tree, name, "missing cells", f"{name}_missing", draws)
     rows = f"{name}_row"
     labels = table[rows].values if rows in table.coords else np.arange(table.sizes[rows])
     return Record(
@@ -237,6 +230,20 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         hyperparameters=hyperparameters,
         variables=variables,
     )
+
+
+def read_draws(tree: "xr.DataTree", name: str, kind: str, variable: str, draws: np.ndarray) -> np.ndarray:
+    """Draws (chain, record, ...) of a variable of the posterior."""
+    posterior = tree.children.get("posterior")
+    if posterior is None or variable not in posterior.data_vars:
+        raise ValueError(
+            f"the {kind} of {name!r} is the variable {variable!r}, which the posterior group "
+            "does not hold; sample with it among var_names"
+        )
+    values = posterior.dataset[variable]
+    if "draw" in values.coords:
+        values = values.sel(draw=draws)
+    return values.transpose("chain", "draw", ...).values
 
 
 def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:

@@ -38,6 +38,8 @@ class RecordedStates:
         self.hyperparameters = [
             np.ascontiguousarray(record.hyperparameters[k]).reshape(len(self.digits), -1) for k in HYPERPARAMETERS
         ]
+        drawn = record.variables.get(f"{self.schema.name}_missing") if self.schema.missing == "draw" else None
+        self.cells = None if drawn is None else drawn.reshape(len(self.digits), -1)
         self._sampler: Any = None
         self._kept: dict[int, Any] = {}
         self._bytes = 0
@@ -52,6 +54,8 @@ class RecordedStates:
         if self._sampler is None:
             self._sampler = Sampler(self.structure, self.compiled, self.coded)
         sampler = self._sampler
+        if self.cells is not None:
+            sampler.coded = self.coded_rows(self.completed(s))
         sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
         sampler.set_digits(self.digits[s])
         # capacities depend on earlier draws, and with them which leaves share a vector instruction
@@ -59,6 +63,14 @@ class RecordedStates:
         labels = np.ascontiguousarray(self.digits[s], np.int32)
         rebuild(sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
         return sampler
+
+    def completed(self, s: int) -> np.ndarray:
+        """The table (N, D) of draw s: with the missing cells that were drawn, if they were."""
+        if self.cells is None:
+            return self.record.table
+        table = self.record.table.copy()
+        table[np.isnan(table)] = self.cells[s]
+        return table
 
     def network(self, s: int) -> Any:
         """Network of draw s, to be evaluated and not changed."""
@@ -102,12 +114,13 @@ class RecordedStates:
         return out + self.log_jacobian(values)
 
     def leave_one_out(self) -> np.ndarray:
-        """Log predictive (S, N) of each training row given the others."""
+        """Log predictive (S, N) of each training row given the others; missing cells summed out."""
         out = np.empty((self.n_draws, len(self.coded)))
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
+        asked = place_columns(self.structure, self.coded)
         for s in range(self.n_draws):
             sampler = self.load(s)
-            rows = (sampler.coded, sampler.slots, sampler.options)
+            rows = (sampler.coded, asked, sampler.slots, sampler.options)
             predictive_kernels.leave_one_out(sampler.net, *rows, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
 

@@ -1,0 +1,116 @@
+"""Missing cells of a network's table as a variable of the model (``missing="draw"``), and the completed columns."""
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Distribution
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.circuits.ops import flat_log_density
+from pymc_spn.tables import Column, Table
+
+NO_PRIOR_DRAWS = (
+    "ps.SPN: cells that are drawn with the rest of the model have no forward draws of their own, since the network "
+    'draws whole tables; for prior predictive sampling use missing="marginal"'
+)
+
+
+class MissingCellsVariable(RandomVariable):
+    """The missing cells in declared order, given where they start."""
+
+    name, signature, dtype = "spn_missing", "(m)->(m)", "float64"
+    _print_name = ("SPNMissing", "\\operatorname{SPNMissing}")
+
+    @classmethod
+    def rng_fn(cls, rng, start, size):
+        raise NotImplementedError(NO_PRIOR_DRAWS)
+
+
+@numba_core_rv_funcify.register(MissingCellsVariable)
+def _(op, node):
+    @numba_njit
+    def cells(rng, start):
+        if start.size >= 0:
+            raise NotImplementedError(NO_PRIOR_DRAWS)
+        return start
+
+    return cells, 1
+
+
+class MissingCells(Distribution):
+    """Flat: the network's own density of the completed table counts the cells."""
+
+    rv_op = MissingCellsVariable()
+
+    @classmethod
+    def dist(cls, start, **kwargs):
+        return super().dist([pt.as_tensor_variable(start)], **kwargs)
+
+    def support_point(rv, size, start):
+        return start
+
+    def logp(value, start):
+        return flat_log_density(value[0])
+
+
+def first_guess(table: Table) -> np.ndarray:
+    """Values (D,) at which the cells of each column start: the mean, of counts rounded, of levels the most frequent."""
+    guess = np.zeros(len(table.columns))
+    for d, column in enumerate(table.columns):
+        x = table.values[~np.isnan(table.values[:, d]), d]
+        if column.kind in ("binary", "categorical"):
+            guess[d] = np.bincount(x.astype(np.int64)).argmax()
+        else:
+            guess[d] = np.round(x.mean()) if column.kind == "count" else x.mean()
+    return guess
+
+
+def refuse_impossible(columns: tuple[Column, ...], missing_columns: np.ndarray, missing: np.ndarray) -> None:
+    """Refuse cells (m,) that are no values of their columns; only ``initvals`` can bring them."""
+    for d, x in zip(missing_columns, missing, strict=True):
+        column = columns[d]
+        possible = np.isfinite(x)
+        if column.kind in ("binary", "categorical"):
+            n_levels = 2 if column.kind == "binary" else len(column.levels or ())
+            possible &= x in range(n_levels)
+        elif column.kind in ("count", "positive"):
+            possible &= x >= 0
+        if not possible:
+            raise ValueError(f"a missing cell of column {column.name!r} ({column.kind}) cannot start at {x}")
+
+
+def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
+    """Columns of a network's table with the drawn cells in the gaps, for use in the rest of the model.
+
+    Parameters
+    ----------
+    variable : TensorVariable
+        What `SPN` with ``missing="draw"`` returned.
+
+    Returns
+    -------
+    dict of str to (N,) tensor
+        In the units of the data; levels of categorical columns as integers in the order of the schema, binary
+        ones as 0 and 1.
+
+    Raises
+    ------
+    TypeError
+        If the variable is not an `SPN`, or sums its missing cells out.
+    """
+    found: Any = getattr(variable, "tag", None)
+    found = getattr(found, "spn_completed", None)
+    if found is None:
+        raise TypeError(f'variable must be a ps.SPN with missing="draw"; got {variable!r}')
+    columns, values, missing = found
+    rows, places = np.nonzero(np.isnan(values))
+    out = {}
+    for d, column in enumerate(columns):
+        own = np.flatnonzero(places == d)
+        tensor = pt.constant(np.ascontiguousarray(values[:, d]))
+        out[column.name] = pt.set_subtensor(tensor[rows[own]], missing[own]) if own.size else tensor
+    return out
