@@ -29,7 +29,7 @@ DRAWS, QUERY_DRAWS = 1000, 10_000
 TABLE_SIZES, TABLE_QUERIES = (4, 8, 16), 5
 METRICS = {  # name: label, whether more is better
     "e_shd": ("expected SHD between CPDAGs", False),
-    "mll": ("mean log p(test rows | graph), nats", True),
+    "mll": ("mean log p(test rows | graph) in nats", True),
     "auroc": ("AUROC of edges", True),
     "mse_ce": ("MSE of causal effects", False),
 }
@@ -230,7 +230,13 @@ def figures(given):
         for name, answer in answers.items():
             rows.append({"seed": seed, "method": name} | {k: float(v) for k, v in judge(answer, problem).items()})
             print(json.dumps(rows[-1]), flush=True)
+        keep(rows, given)
     return rows
+
+
+def keep(rows, given):
+    """All numbers so far: long runs may be stopped."""
+    (Path(given.out) / f"dags_{given.what}_d{given.d}.json").write_text(json.dumps(rows, indent=1))
 
 
 def ablation(given):
@@ -250,7 +256,7 @@ def ablation(given):
                 rows.append({"seed": seed, "method": f"{splits} splits, {weights} weights"} | found)
         graphs, _ = by_chain(PartitionChain, scores, seed, 2)
         rows.append({"seed": seed, "method": "partition MCMC"} | judge_draws(graphs[::10], scores, problem))
-        print(json.dumps(rows[-1]), flush=True)
+        keep(rows, given)
     return rows
 
 
@@ -311,7 +317,7 @@ def draw_figures(rows, given):
     figure, axes = plt.subplots(1, 4, figsize=(15, 4.2), layout="constrained")
     for axis, (metric, (label, more)) in zip(axes, METRICS.items(), strict=True):
         axis.boxplot([[r[metric] for r in rows if r["method"] == n] for n in names], tick_labels=names)
-        axis.set_ylabel(f"{label} ({'higher' if more else 'lower'} is better)")
+        axis.set_title(f"{label}\n({'higher' if more else 'lower'} is better)", fontsize=10)
         axis.tick_params(axis="x", rotation=60)
     figure.suptitle(f"d = {given.d}, {len(given.seeds)} data sets of 100 rows")
     number = 4 if given.what == "ablation" else 2
@@ -343,7 +349,6 @@ def main():
     given = arguments.parse_args()
     Path(given.out).mkdir(parents=True, exist_ok=True)
     rows = (figures if given.what == "figures" else ablation)(given)
-    (Path(given.out) / f"dags_{given.what}_d{given.d}.json").write_text(json.dumps(rows, indent=1))
     print(machine())
     print(table(rows, list(METRICS) + (["cpu"] if given.what == "figures" else [])))
     if given.what == "figures":
