@@ -116,8 +116,8 @@ class TreePosterior:
     def log_evidence_se(self) -> "xr.DataArray":
         """Standard error of `log_evidence` from the islands (delta method); NaN for one island, 0 where exact.
 
-        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. It bounds the error from below: islands
-        can miss the same trees and agree (the tutorial's last example), and above one nat the delta method is void.
+        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. It bounds the error from below:
+        islands can miss the same trees and agree (the tutorial's last example); above one nat the delta method is void.
         """
         import xarray as xr
 
