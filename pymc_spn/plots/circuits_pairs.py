@@ -85,26 +85,29 @@ def _distribution(ax: Any, x: np.ndarray, column: pd.Series, levels: list[Any], 
         share = np.bincount(x.astype(int), minlength=len(levels)) / max(x.size, 1)
         ax.bar(np.arange(len(levels)) + shift, share, 0.4, color=colour, label=label)
         return
-    seen = _numbers(column, [])
-    low, high = np.nanmin(seen), np.nanmax(seen)
-    margin = 0.1 * (high - low) or 0.5
-    ax.hist(
-        x, bins=np.linspace(low - margin, high + margin, 26), density=True, histtype="step", color=colour, label=label
-    )
+    low, high = _range(column)
+    # shares of all values, also of those outside: heights are then densities
+    weights = np.full(x.size, 25.0 / ((high - low) * max(x.size, 1)))
+    bins = np.linspace(low, high, 26)
+    ax.hist(x, bins=bins, weights=weights, histtype="step", color=colour, label=label)
+
+
+def _range(column: pd.Series) -> tuple[float, float]:
+    """Central 99 % of a numeric column and a fifth of that on both sides."""
+    low, high = np.nanquantile(_numbers(column, []), [0.005, 0.995])
+    margin = 0.2 * (high - low) or 0.5
+    return float(low - margin), float(high + margin)
 
 
 def _limits(ax: Any, across: pd.Series, levels_across: list[Any], below: Any, levels_below: list[Any]) -> None:
-    """The range of the data and a tenth more; draws from heavy tails may lie outside."""
+    """Nearly the range of the data and some more; outliers and draws from heavy tails may lie outside."""
     for column, levels, put in ((across, levels_across, ax.set_xlim), (below, levels_below, ax.set_ylim)):
         if column is False:
             continue
         if levels:
             put(-0.6, len(levels) - 0.4)
             continue
-        x = _numbers(column, [])
-        low, high = np.nanmin(x), np.nanmax(x)
-        margin = 0.1 * (high - low) or 0.5
-        put(low - margin, high + margin)
+        put(*_range(column))
 
 
 def _ticks(ax: Any, across: list[Any], below: list[Any] | None) -> None:
