@@ -3,7 +3,8 @@
     python -m tests.benchmarks.circuits_variational DATA --tables wine abalone --budget 4 --seeds 0 1 2 3
 
 Needs Optuna for the second. Each table is split 8:1:1 by ``np.random.default_rng(seed)``; numeric columns are
-dequantised on their recording grid by the script, levels are scored as mass. Mean log density of the test rows, in nats a row:
+dequantised on their recording grid by the script, levels are scored as mass. Mean log density of the test rows, in
+nats a row:
 
 * ``sampled``: the default sampler, all hyperparameters learned, draws after a fifth of the budget;
 * ``tuned``: half of the budget for TPE on validation rows (a trial is a variational fit), the other half for the
