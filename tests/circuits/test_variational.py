@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pymc_spn.circuits.gibbs.network import GAUSSIAN
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.queries.fitted_states import FittedStates
@@ -13,11 +14,13 @@ from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.circuits.variational import coordinate_ascent
 from pymc_spn.circuits.variational.fit import fit_of
+from pymc_spn.circuits.variational.flow_kernels import expect_leaves
 from pymc_spn.circuits.variational.starts import tree_of_digits
+from pymc_spn.circuits.variational.weight_kernels import mean_weights
 from pymc_spn.tables import Table
 from tests.circuits.hand_made_records import schema_of
 from tests.reference import log_evidence, state_from_digits, tiny_problems
-from tests.reference_variational import Variational, edges_of_state, trees_of_row
+from tests.reference_variational import Variational, divergence_of_leaf, edges_of_state, trees_of_row
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
 NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
@@ -128,3 +131,62 @@ def test_the_predictive_is_the_expectation_of_the_brute_force(name):
     far = rows + np.array([1e3 if c.kind == "real" else 0.0 for c in schema.columns])
     logs = post.log_density(Table(schema.columns, far, table.index)).values
     np.testing.assert_allclose(logs, [np.log(reference.predictive(x)) for x in far], rtol=1e-10)
+
+
+def log_mean_weights(tree, count, mass, log_weight):
+    """The mistake of plain EM: the log of the mean weight in place of the expected log weight."""
+    mean_weights(tree, count, mass, log_weight, np.empty(tree.node_ptr.size - 1))
+    log_weight[:] = np.log(log_weight)
+
+
+def leaves_with_known_means(tree, count, s1, s2, levels, prior, coefficient, level_log):
+    """The mistake of a leaf whose mean has no uncertainty: the term 1 / rho is lost."""
+    expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log)
+    gaussian = tree.leaf_family == GAUSSIAN
+    coefficient[gaussian, 0] += 0.5 / (prior[tree.leaf_entry, 1] + count)[gaussian]
+
+
+@pytest.mark.parametrize(
+    ("place", "mistake"), [("expect_weights", log_mean_weights), ("expect_leaves", leaves_with_known_means)]
+)
+def test_planted_mistakes_leave_the_brute_force(monkeypatch, place, mistake):
+    monkeypatch.setattr(coordinate_ascent, place, mistake)
+    problem = problem_of("mixed")
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 0)
+    run = ascend(problem, schema, start, max_steps=4)
+    expected = [reference.bound()]
+    for _ in range(4):
+        reference = reference.step()
+        expected.append(reference.bound())
+    n = run.bounds.size
+    assert run.bounds[0] == pytest.approx(expected[0], abs=1e-9)  # a start has no expectations
+    assert np.abs(run.bounds - expected[:n]).max() > 1e-3  # against 1e-9 without the mistake
+
+
+@pytest.mark.parametrize("name", ["palette", "infinite", "infinite_missing", "splits"])
+def test_flows_add_up_and_the_fixed_point_has_two_forms_of_the_bound(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 2)
+    run = ascend(problem, schema, start, tolerance=1e-15)
+    tree, hyper = run.tree, run.hyperparameters
+    placed = place_columns(schema.structure, schema.code(problem.X))
+    factorials = coordinate_ascent.log_factorials(schema.structure, schema.compiled, problem.X)
+    statistics, _, log_value = coordinate_ascent.assign(
+        tree, run.statistics, schema.compiled, placed, factorials, hyper
+    )
+    flow = np.add.reduceat(statistics.edge_count, tree.node_ptr[:-1][np.diff(tree.node_ptr) > 0])
+    assert flow[0] == pytest.approx((~np.isnan(problem.X).all(axis=1)).sum(), abs=1e-12)
+    if not np.isnan(problem.X).any():  # nothing is lost on the way down
+        assert statistics.edge_count[tree.leaf >= 0].sum() == pytest.approx(problem.X.size, abs=1e-11)
+    for _ in range(len(run.bounds)):
+        reference = reference.step()
+    divergence = sum(
+        reference.weights(problem.region_list[r], p)[2] for r, p in {(r, p[:-1]) for r, p in reference.active}
+    )
+    for index, edge_path in reference.active:
+        if problem.region_list[index].column is not None:
+            divergence += divergence_of_leaf(*reference.leaf(problem.region_list[index], edge_path))
+    collapsed = log_value + log_jacobian(schema.compiled, problem.X) - divergence
+    assert collapsed == pytest.approx(run.bounds[-1], abs=1e-6)

@@ -75,7 +75,7 @@ def active_tree(structure, palette, edges):
     finite_leaf = (place >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_options[finite_leaf])
     n_edges = np.array([node.size for node, _ in edges])
-    n_nodes = np.concatenate([[1], n_edges[structure.parent[1:]]])
+    n_nodes = np.array([1, *n_edges[structure.parent[1:]]], np.int64)
     sizes = [np.bincount(node, minlength=n) for (node, _), n in zip(edges, n_nodes, strict=True)]
     region = np.repeat(np.arange(n_regions), n_edges)
     option = np.concatenate([option for _, option in edges]).astype(np.int64)

@@ -27,10 +27,11 @@ def empirical_leaf_priors(
 ) -> dict[str, list[Any]]:
     """Palettes whose entries are fitted to random subsamples of their column: diverse priors from one number a column.
 
-    Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given the
-    shape of the prior: mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential and
-    beta = alpha / mean(x) for Poisson ones. Levels have no closed form and keep their entry. At ratio 1 all entries of a
-    column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with ``leaf_scale=1``.
+    Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given
+    the shape of the prior: mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
+    and beta = alpha / mean(x) for Poisson ones. Levels have no closed form and keep their entry. At ratio 1 all entries
+    of a column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with
+    ``leaf_scale=1``.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     net.share[:] = np.where(net.column < 0, net.mass, 0.0)
     net = _with_own_entries(net, tree, statistics)
     first_own = net.entry_source.size - tree.leaf_family.size
-    n_nodes = np.concatenate([[1], [edges[q][0].size for q in structure.parent[1:]]])
+    n_nodes = np.array([1, *(edges[q][0].size for q in structure.parent[1:])], np.int64)
     for r, (node, option, share, edge) in enumerate(edges):
         d = net.column[r]
         local = n_entries[r] + np.arange(node.size)  # behind the prior slots

@@ -1,0 +1,225 @@
+"""`fit_variational` and what it returns: errors, hyperparameters, restarts, the protocol of a posterior, saving."""
+
+import subprocess
+import sys
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.special import betaln
+
+import pymc_spn as ps
+from pymc_spn.circuits.variational import weight_kernels
+from pymc_spn.circuits.variational.active_tree import pruned
+from tests.circuits.network_problems import mixed_frame
+
+
+@cache
+def table():
+    """Sixty rows of two clusters, with gaps in every column."""
+    rng = np.random.default_rng(5)
+    cluster = rng.integers(0, 2, 60)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(6.0 * cluster, 1.0),
+            "b": rng.normal(-4.0 * cluster, 0.5),
+            "n": pd.array(rng.poisson(2.0 + 9.0 * cluster), dtype="Int64"),
+            "c": np.where(rng.random(60) < 0.15, 1 - cluster, cluster).astype(str),
+        }
+    )
+    frame.loc[3, "a"] = np.nan
+    frame.loc[4, ["b", "c"]] = None
+    frame.loc[5, "n"] = pd.NA
+    return frame
+
+
+@cache
+def fitted(n_children="infinite", seed=1):
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns, n_children=n_children)
+    return ps.fit_variational(structure, table(), random_seed=seed)
+
+
+@pytest.mark.parametrize("n_children", [2, "infinite"])
+def test_every_restart_rises_and_the_highest_is_kept(n_children):
+    post = fitted(n_children)
+    trace = post.trace()
+    assert trace.dims == ("restart", "step") and trace.attrs["exactness"] == "bound"
+    for run in trace.values:
+        assert np.diff(run[~np.isnan(run)]).min() > -1e-9
+    ends = [run[~np.isnan(run)][-1] for run in trace.values]
+    prior = post._states.fit.log_prior
+    assert post.bound == pytest.approx(max(ends) - prior, abs=1e-12)
+    assert prior != 0.0 and post.converged
+
+
+def test_two_clusters_are_found():
+    assert float(fitted().probability({"a": (3.0, None)}, given={"b": -4.0})) > 0.95
+    assert float(fitted().probability({"c": {"1"}}, given={"n": 11})) > 0.7
+    mean = fitted().mean().sel(column=["a", "n"]).values
+    frame = table()
+    np.testing.assert_allclose(mean, [frame.a.mean(), frame.n.mean()], atol=0.4)
+
+
+def test_queries_agree_with_each_other():
+    post = fitted()
+    grid = np.linspace(-60.0, 60.0, 60_001)
+    only = post.marginal(["a"])
+    density = np.exp(only.log_density(pd.DataFrame({"a": grid})).values)
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
+    inside = (grid >= -1.0) & (grid <= 2.0)
+    assert float(post.probability({"a": (-1.0, 2.0)})) == pytest.approx(
+        np.trapezoid(density[inside], grid[inside]), 1e-6
+    )
+    given = post.condition({"c": "1"})
+    frame = table().iloc[:5][["a", "b", "n"]]
+    joint = post.log_density(frame.assign(c="1")).values
+    conditional = given.log_density(frame).values + np.log(float(post.probability({"c": "1"})))
+    np.testing.assert_allclose(conditional, joint, atol=1e-12)
+    levels = [float(post.probability({"c": level}, given={"a": 1.0})) for level in ("0", "1")]
+    assert sum(levels) == pytest.approx(1.0, abs=1e-12)
+    assert isinstance(given.marginal(["a"]), ps.VariationalPosterior)
+
+
+def test_draws_have_the_moments_and_imputations_keep_what_is_known():
+    post = fitted()
+    drawn = post.sample(20_000, random_seed=2)
+    bounded = {"a": (-5.0, 12.0)}  # Student t tails have no useful standard errors
+    mean = float(post.mean(given=bounded).sel(column="a"))
+    sd = float(np.sqrt(post.cov(given=bounded).sel(column="a", other="a")))
+    kept = drawn.a[drawn.a.between(-5.0, 12.0)]
+    assert abs(kept.mean() - mean) < 5.0 * sd / np.sqrt(len(kept))
+    assert kept.std() == pytest.approx(sd, rel=0.03)
+    share = float(post.probability({"c": "1"}))
+    assert abs((drawn.c == "1").mean() - share) < 5.0 * np.sqrt(share * (1.0 - share) / len(drawn))
+    (completed,) = post.impute(table(), n=1, random_seed=3)
+    assert not completed.isna().any().any()
+    known = table().notna().to_numpy()
+    assert (completed.to_numpy()[known] == table().to_numpy()[known]).all()
+    again = post.impute(table(), n=1, random_seed=3)[0]
+    other = post.impute(table(), n=1, random_seed=4)[0]
+    assert completed.equals(again) and not completed.equals(other)
+
+
+def test_answers_say_what_they_are():
+    answer = fitted().log_density(table())
+    assert answer.attrs["exactness"] == "exact" and "one mode" in answer.attrs["learner"]
+    assert not any(k.startswith("mcse") for k in answer.attrs)
+    assert fitted().log_density(table(), per_draw=True).sizes["draw"] == 1
+    h = fitted().hyperparameters()
+    assert h["leaf_scale"].sizes == {"column": 4} and float(h["leaf_scale"].min()) > 0
+    assert repr(fitted().condition({"c": "1"})).endswith("given 'c' '1')")
+
+
+def test_a_file_answers_the_same_bits_in_a_new_process(tmp_path):
+    post = fitted().condition({"c": "1"})
+    post.save(tmp_path / "fit.nc")
+    code = (
+        "import sys, numpy as np, pandas as pd, pymc_spn as ps\n"
+        "post = ps.VariationalPosterior.from_idata(sys.argv[1])\n"
+        "frame = pd.DataFrame({'a': [0.5, np.nan], 'b': [-1.0, 2.0], 'n': [3, 12]})\n"
+        "print(post.log_density(frame).values.tobytes().hex())\n"
+        "print(post.trace().values[:, :2].tobytes().hex(), post.bound)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "fit.nc")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    frame = pd.DataFrame({"a": [0.5, np.nan], "b": [-1.0, 2.0], "n": [3, 12]})
+    assert out[0] == post.log_density(frame).values.tobytes().hex()
+    assert out[1] == post.trace().values[:, :2].tobytes().hex()
+    assert float(out[2]) == post.bound
+    with pytest.raises(ValueError, match="name must be 'x'"):
+        ps.VariationalPosterior.from_idata(tmp_path / "fit.nc", name="y")
+
+
+def test_a_seed_repeats_a_fit():
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    again = ps.fit_variational(structure, table(), random_seed=1)
+    np.testing.assert_array_equal(again.trace(), fitted().trace())
+    other = fitted(seed=2).trace().values[:, 0]
+    assert not np.array_equal(other, fitted().trace().values[:, 0])
+
+
+def test_given_hyperparameters_stay_and_estimates_do_better():
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    fixed = {"concentration": [1.5, 0.7], "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
+    held = ps.fit_variational(structure, table(), **fixed, random_seed=1)
+    h = held.hyperparameters()
+    assert h.concentration.values.tolist() == [1.5, 0.7] and set(h.leaf_scale.values) == {0.3}
+    assert held._states.fit.log_prior == 0.0
+    free = ps.fit_variational(structure, table(), **(fixed | {"leaf_scale": None}), random_seed=1)
+    assert free.bound > held.bound + 1.0
+
+
+@pytest.mark.parametrize("width", [2, 5, "infinite"])
+def test_gaps_splits_and_single_columns_are_fitted(width):
+    frame = mixed_frame()
+    columns = ps.Table.from_frame(frame).columns
+    for structure in (ps.complete_tree(columns, n_children=width), ps.skewed_tree(columns, n_children=width)):
+        post = ps.fit_variational(structure, frame, restarts=2, random_seed=0)
+        logs = post.log_density(frame)
+        assert np.isfinite(logs).all() and logs.values[6] > logs.values[3]  # one cell against five
+    one = ps.complete_tree(["size"], n_children=width)
+    assert np.isfinite(ps.fit_variational(one, frame[["size"]], random_seed=0).log_density(frame[["size"]])).all()
+
+
+def test_dropping_empty_edges_costs_only_what_they_held():
+    post = fitted(2)
+    tree, statistics = post._states.fit.tree(post._schema.structure, post._schema.compiled), post._states.fit.statistics
+    smaller, kept = pruned(
+        tree, statistics, post._schema.structure, post._schema.compiled, np.ones(tree.option.size, np.bool_)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(tree, smaller, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(statistics, kept, strict=True))
+    root = tree.edge_begin[1]
+    keep = np.ones(tree.option.size, np.bool_)
+    keep[root - 1] = False
+    smaller, kept = pruned(tree, statistics, post._schema.structure, post._schema.compiled, keep)
+    assert smaller.option.size < tree.option.size - 1
+    assert kept.edge_count[0] == statistics.edge_count[0]
+
+
+def test_falling_counts_are_the_best_order_of_sticks():
+    counts = np.array([0.3, 5.0, 0.0, 2.5])
+    chosen = list(weight_kernels.by_falling_count(counts))
+    assert chosen == [1, 3, 0, 2]
+
+    def value(order):
+        rests = [sum(counts[list(order[k + 1 :])]) for k in range(4)]
+        return sum(betaln(1.0 + counts[c], 1.7 + rest) for c, rest in zip(order, rests, strict=True))
+
+    assert value(chosen) == pytest.approx(max(value(p) for p in permutations(range(4))), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_children": 0}, "max_children must be an integer of at least 1, got 0"),
+        ({"restarts": 1.5}, r"restarts must be an integer of at least 1, got 1\.5"),
+        ({"max_steps": True}, "max_steps must be an integer of at least 1, got True"),
+        ({"tolerance": 0.0}, r"tolerance must be positive and finite, got 0\.0"),
+        ({"leaf_scale": -1.0}, r"leaf_scale must be positive and finite; it is -1\.0 at 'a'"),
+        ({"leaves": {"zzz": ps.Gaussian()}}, "leaves names the column 'zzz'"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    with pytest.raises(ValueError, match=message):
+        ps.fit_variational(structure, table(), **change)
+
+
+def test_what_a_fit_cannot_answer_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="structure must be a RegionTree"):
+        ps.fit_variational(["a"], table())
+    with pytest.raises(TypeError, match="leaves must be a dict"):
+        ps.fit_variational(ps.complete_tree(["a"]), table()[["a"]], leaves=[ps.Gaussian()])
+    with pytest.raises(ValueError, match="df must be given: a variational fit keeps no training rows"):
+        fitted().log_likelihood()
+    with pytest.raises(ValueError, match="draw_circuits needs draws of the sampler"):
+        fitted().draw_circuits(1)
+    with pytest.raises(ValueError, match="holds no assignments"):
+        fitted()._states.leave_one_out()
+    with pytest.raises(ValueError, match="the file holds no variational fit"):
+        ps.VariationalPosterior.from_idata(xr.DataTree())
