@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
+    from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
     from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
@@ -142,6 +143,7 @@ _PUBLIC = {
     "fit_tree": "trees.fit",
     "fit_variational": "circuits.learners",
     "learn_tree": "circuits.structures.learned_tree",
+    "load": "interop.saved_posteriors",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "recover_discrete": "factor_graphs.recovery",

@@ -49,12 +49,15 @@ class FieldCircuit(Circuit):
             self.log_z,
         )
 
-    def log_density(self, values: Any, log_weights: Any = None, leaf_parameters: Any = None) -> np.ndarray:
+    def log_density(
+        self, values: Any, log_weights: Any = None, leaf_parameters: Any = None, dtype: Any = np.float64
+    ) -> np.ndarray:
         """Log probability of rows of codes, NaN summed out; see `Circuit.log_density`. Own parameters by default."""
         return super().log_density(
             values,
             self.log_weights if log_weights is None else log_weights,
             self.leaf_parameters if leaf_parameters is None else leaf_parameters,
+            dtype,
         )
 
 

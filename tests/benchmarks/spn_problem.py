@@ -71,12 +71,14 @@ class TimedChain:
         self.seconds, self.n_sweeps, self.moved = 0.0, 0, 0.0
         self.is_behind = False  # the collapsed state lags behind the explicit sampler's
 
-    def start(self, seed):
-        """Recursive k-means; the same seed gives the same assignments whatever the kernel."""
-        schema = self.chain.schema
-        self.set_digits(
-            kmeans_digits(schema.structure, schema.compiled, self.chain.sampler.coded, np.random.default_rng(seed))
-        )
+    def start(self, seed, kind="kmeans"):
+        """K-means or a draw from the prior; the same seed gives the same assignments whatever the kernel."""
+        schema, rng = self.chain.schema, np.random.default_rng(seed)
+        if kind == "prior":
+            self.chain.sampler.draw_prior(rng)
+            self.set_digits(self.chain.sampler.digits())
+        else:
+            self.set_digits(kmeans_digits(schema.structure, schema.compiled, self.chain.sampler.coded, rng))
         self.rng = np.random.default_rng([seed, 1])
 
     def set_digits(self, digits):

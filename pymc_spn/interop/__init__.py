@@ -1,0 +1,1 @@
+"""File formats and other libraries' objects."""
