@@ -8,7 +8,7 @@ nats a row:
 
 * ``sampled``: the default sampler, all hyperparameters learned, draws after a fifth of the budget;
 * ``tuned``: half of the budget for TPE on validation rows (a trial is a variational fit), the other half for the
-  sampler with the priors found and leaf scale 1, concentrations learned;
+  sampler with the priors found, leaf scale 1, a0 = 1.5 and rho0 = 0.05, concentrations learned;
 * ``variational``: coordinate ascent with all hyperparameters estimated, restarted until the budget is used up.
 """
 

@@ -157,10 +157,15 @@ def test_given_hyperparameters_stay_and_estimates_do_better():
 def test_gaps_splits_and_single_columns_are_fitted(width):
     frame = mixed_frame()
     columns = ps.Table.from_frame(frame).columns
-    for structure in (ps.complete_tree(columns, n_children=width), ps.skewed_tree(columns, n_children=width)):
+    two_trees = ps.complete_tree(columns, n_children=width, split="random", repetitions=2, random_seed=1)
+    for structure in (two_trees, ps.skewed_tree(columns, n_children=width)):
         post = ps.fit_variational(structure, frame, restarts=2, random_seed=0)
         logs = post.log_density(frame)
         assert np.isfinite(logs).all() and logs.values[6] > logs.values[3]  # one cell against five
+        levels = np.exp(post.marginal(["colour"]).log_density({"colour": ["red", "blue", "green"]}))
+        assert float(levels.sum()) == pytest.approx(1.0, abs=1e-12)
+        rises = np.diff(post.trace().values)
+        assert np.nanmin(rises) > -1e-9
     one = ps.complete_tree(["size"], n_children=width)
     assert np.isfinite(ps.fit_variational(one, frame[["size"]], random_seed=0).log_density(frame[["size"]])).all()
 
