@@ -3,8 +3,8 @@
 from os import PathLike
 from typing import Any
 
-from pymc_spn.circuits.queries.record import SAVED as SPN_POSTERIOR
 from pymc_spn.circuits.queries.fitted_states import QUERY as VARIATIONAL_POSTERIOR
+from pymc_spn.circuits.queries.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.trees.draws import GROUP as TREES
 

@@ -1,8 +1,8 @@
 """Collapsed log joint against CPU seconds from one start: how fast each kernel climbs.
 
 All kernels start from the same assignments and keep the same hyperparameters. Assignments drawn from the prior know
-nothing of the data, and all kernels have the same way to go; those of k-means stand near the plateau already. The counts
-below the table say what "auto" may decide from: occupied leaves, leaf values computed in a sweep, columns and rows.
+nothing of the data, and all kernels have the same way to go; those of k-means stand near the plateau already. The last
+columns say what "auto" may decide from: occupied leaves, leaf values computed in a sweep.
 
     python -m tests.benchmarks.spn_climb DATA
 """
@@ -41,7 +41,10 @@ def main():
     header += ["occupied leaves", "leaf values a sweep"]
     shape = f"{len(table.values)} x {len(table.columns)}"
     sections = [
-        (f"{options.table} ({shape}), C = {n_children}: collapsed log joint from a {options.start} start", markdown_table(header, rows)),
+        (
+            f"{options.table} ({shape}), C = {n_children}: collapsed log joint from a {options.start} start",
+            markdown_table(header, rows),
+        ),
         ("Lead of auto at these times, in nats", leads(figures, options, "log_joint")),
         ("Lead of auto in the mean log joint since a fifth of these times", leads(figures, options, "mean")),
     ]
