@@ -12,6 +12,7 @@ from tests.reference import count_keys, independent_total_variation, total_varia
 # Autocorrelation is not the issue at five sweeps between draws: at four and at eight the ratios below were
 # the same within noise (0.8 to 1.2), at one sweep they reached 1.9.
 DRAWS, THIN = 30_000, 5
+SHORT = 8_000  # enough where nothing is planted: the score is relative to as many independent draws
 
 
 def tiny_chain(sampler_class, problem):

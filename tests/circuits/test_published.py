@@ -10,6 +10,7 @@ from pymc_spn.circuits.gibbs import published
 from pymc_spn.circuits.gibbs.leaf_kernels import log_predictive
 from pymc_spn.circuits.gibbs.published import PublishedSampler, rebuild_leaves
 from tests.circuits.explicit_chains import (
+    SHORT,
     draw_digits,
     family_chain,
     family_table,
@@ -25,7 +26,15 @@ FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees")
 @pytest.mark.parametrize("name", FINITE)
 def test_reaches_the_enumerated_posterior(name):
     problem = PROBLEMS[name]
-    draws = draw_digits(tiny_chain(PublishedSampler, problem), seed=1)
+    draws = draw_digits(tiny_chain(PublishedSampler, problem), seed=1, draws=SHORT)
+    assert variation_ratio(draws, problem, enumerate_states(problem)) < 1.3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", FINITE)
+def test_reaches_the_enumerated_posterior_in_150_000_sweeps(name):
+    problem = PROBLEMS[name]
+    draws = draw_digits(tiny_chain(PublishedSampler, problem), seed=2)
     assert variation_ratio(draws, problem, enumerate_states(problem)) < 1.3
 
 
