@@ -94,8 +94,16 @@ def as_decisions(key, X):
     return np.array(out, np.int32)
 
 
-@pytest.mark.parametrize("proposal", ["prior", "optimal"])
-@pytest.mark.parametrize("name", ["three rows", "two features"])
+def default_and_full(default, names, others):
+    """All pairs; those not in ``default`` belong to the long form, since each compiles kernels of its own."""
+    marks = {True: (), False: pytest.mark.full}
+    return [pytest.param(a, b, marks=marks[(a, b) in default]) for a in names for b in others]
+
+
+@pytest.mark.parametrize(
+    ("name", "proposal"),
+    default_and_full([("three rows", "optimal")], ["three rows", "two features"], ["prior", "optimal"]),
+)
 def test_the_compiled_kernel_has_the_enumerated_matrix(name, proposal):
     tiny, truth = problem(name)
     n_runs = 5_000
@@ -108,8 +116,12 @@ def test_the_compiled_kernel_has_the_enumerated_matrix(name, proposal):
             assert abs(drawn[key] / n_runs - p) < 5.0 * error + 1e-12
 
 
-@pytest.mark.parametrize("step", ["particle_gibbs", "chipman"])
-@pytest.mark.parametrize("categorical", ["onehot", "subset"])
+@pytest.mark.parametrize(
+    ("categorical", "step"),
+    default_and_full(
+        [("onehot", "particle_gibbs"), ("onehot", "chipman")], ["onehot", "subset"], ["particle_gibbs", "chipman"]
+    ),
+)
 def test_long_chains_have_the_exact_posterior(step, categorical):
     """Gaps, ties and levels; every fifth of 15,000 sweeps against as many independent draws.
 
@@ -234,8 +246,14 @@ def prior_statistics():
     return np.column_stack([n_leaves, depth, x[first, 0] == 0, sides, x[first, 1]])
 
 
-@pytest.mark.parametrize("family", ["classes", "real"])
-@pytest.mark.parametrize("step", ["chipman", "optimal", "prior", "empirical"])
+@pytest.mark.parametrize(
+    ("family", "step"),
+    default_and_full(
+        [("classes", "chipman"), ("classes", "optimal")],
+        ["classes", "real"],
+        ["chipman", "optimal", "prior", "empirical"],
+    ),
+)
 def test_response_and_tree_drawn_in_turn_have_the_prior(step, family):
     """Geweke's joint test."""
     import arviz as az

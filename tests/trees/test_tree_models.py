@@ -157,7 +157,7 @@ def test_the_models_density_and_gradient(family):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("step", [ps.ParticleGibbsTreeStep, ps.ChipmanTreeStep])
+@pytest.mark.parametrize("step", [ps.ParticleGibbsTreeStep, pytest.param(ps.ChipmanTreeStep, marks=pytest.mark.full)])
 def test_trees_and_hyperparameters_together_against_a_grid(step):
     """alpha has an Exponential prior; its posterior, and that of the root, by enumeration on a grid."""
     frame, y = mixed_frame(), RESPONSES["classes"]
