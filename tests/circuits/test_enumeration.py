@@ -66,7 +66,7 @@ IN_LOGS = [("splits", "frontier", 2), ("infinite_splits", "exact", 0), ("two_tre
 @pytest.mark.parametrize(("name", "kernel", "frontier"), SHORT)
 def test_reaches_the_enumerated_posterior(name, kernel, frontier):
     problem = PROBLEMS[name]
-    draws = 3000 if name in EDGES else 8000
+    draws = 2000 if name in EDGES else 5000
     assert variation_ratio(problem, enumerate_states(problem), kernel, frontier, draws=draws) < 1.3
 
 
