@@ -18,8 +18,8 @@ from numba import njit
 
 from pymc_spn.circuits.evaluation.density import Evaluator
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
-from pymc_spn.circuits.structures.regions import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
 from tests.circuits.shared_circuits import crossed_circuit, random_parameters

@@ -16,7 +16,7 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.structures.regions import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.shared_circuits import DENSITIES, build, crossed_circuit, random_parameters
 
 MASSES = tuple(f for f in EXPLICIT if f not in DENSITIES)

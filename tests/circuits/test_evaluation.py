@@ -12,8 +12,8 @@ from pymc_spn.circuits.evaluation import tape as tape_module
 from pymc_spn.circuits.evaluation.density import BLOCKS, FEW, Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF
-from pymc_spn.circuits.structures.regions import complete_tree
 from tests.circuits.shared_circuits import (
     DENSITIES,
     SCIPY,
