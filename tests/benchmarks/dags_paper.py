@@ -368,7 +368,7 @@ def table(rows, columns):
             values = np.array([r[column] for r in rows if r["method"] == name and column in r])
             error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
             digits = 0 if column == "mll" else 3 if "auroc" in column or "cond" in column else 2
-            digits = 4 if column == "mse_ce" else digits
+            digits = 4 if column in ("mse_ce", "r_hat") else digits
             line.append("–" if not values.size else f"{values.mean():,.{digits}f} ± {error:.{max(digits, 1)}f}")
         lines.append([*line, str(sum(r["method"] == name for r in rows))])
     return markdown_table(["", *columns, "data sets"], lines)
