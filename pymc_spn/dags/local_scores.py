@@ -73,9 +73,7 @@ class LocalScores:
             object.__setattr__(self, name, array)
         if self.log_scores.shape != (self.offsets[-1],):
             raise ValueError(f"log_scores must have {self.offsets[-1]} entries, got shape {self.log_scores.shape}")
-        for i, name in enumerate(self.names):
-            part = self.log_scores[self.offsets[i] : self.offsets[i + 1]]
-            top = part.max()
+        for name, top in zip(self.names, self.tops, strict=True):
             if not np.isfinite(top):
                 raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
 
@@ -90,6 +88,13 @@ class LocalScores:
     def offsets(self) -> np.ndarray:
         """(d + 1,) int64: where each variable's part of the flat tables begins."""
         return np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        """(d,) float64: each variable's largest log score."""
+        out = np.maximum.reduceat(self.log_scores, self.offsets[:-1])
+        out.flags.writeable = False
+        return out
 
     @cached_property
     def candidate_masks(self) -> np.ndarray:

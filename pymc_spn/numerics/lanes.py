@@ -168,6 +168,28 @@ def exponent_sum(typingctx, total, power):
     return lanes(lanes, lanes), codegen
 
 
+def _sums_inside(builder, value, upward):
+    """Sums over the subsets (or supersets) of each lane's number, whose three bits are three shuffles."""
+    zero = ir.Constant(_VECTOR, [0.0] * LANES)
+    for bit in (1, 2, 4):
+        source = [lane ^ bit if bool(lane & bit) != upward else LANES + lane for lane in range(LANES)]
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), source)
+        value = builder.fadd(value, builder.shuffle_vector(value, zero, mask))
+    return value
+
+
+@intrinsic
+def subset_sums_inside(typingctx, a):
+    """Lane m becomes the sum over all lanes whose number is a subset of m, as bits."""
+    return lanes(lanes), lambda context, builder, signature, args: _sums_inside(builder, args[0], False)
+
+
+@intrinsic
+def superset_sums_inside(typingctx, a):
+    """Lane m becomes the sum over all lanes whose number is a superset of m, as bits."""
+    return lanes(lanes), lambda context, builder, signature, args: _sums_inside(builder, args[0], True)
+
+
 def groups(n_rows):
     """Number of groups of eight that hold ``n_rows`` rows."""
     return -(-n_rows // LANES)
