@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.graph_kernels import find_slot
-from pymc_spn.dags.zeta_kernels import TINY, log_add
+from pymc_spn.dags.zeta_kernels import TINY, log_add, smallest
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -162,6 +162,8 @@ def nothing_lost(sums, rest, total):
     """
     if not (total > TINY and total < math.inf):
         return False
+    if min(smallest(sums), smallest(rest)) >= TINY:
+        return True
     lost = 0.0
     for t in range(sums.size):
         if sums[t] < TINY:

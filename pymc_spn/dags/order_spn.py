@@ -17,6 +17,7 @@ from pymc_spn.dags.answers import (
     in_words,
     joined,
     labelled,
+    most_probable_first,
     read_evidence,
     read_given,
 )
@@ -100,7 +101,7 @@ class OrderSPN(SampledQueries):
         from pymc_spn.dags.exact_support import exact_lattice
 
         post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
-        post.log_mass  # noqa: B018  the work of building
+        post._log_total  # noqa: B018  the work of building
         return post
 
     @classmethod
@@ -269,7 +270,7 @@ class OrderSPN(SampledQueries):
         i = self.scores.position(child)
         table = asked._passes.parent_sets(i)
         shown = table.size if most is None else min(count("most", most), table.size)
-        best = np.argsort(-table, kind="stable")[:shown]
+        best = most_probable_first(table, shown)
         labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
         values = table[best]
         return asked._answer(

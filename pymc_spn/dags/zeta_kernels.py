@@ -32,6 +32,15 @@ def largest(a):
 
 
 @_reduction
+def smallest(a):
+    """Smallest entry."""
+    bottom = math.inf
+    for x in a:
+        bottom = min(bottom, x)
+    return bottom
+
+
+@_reduction
 def fold(p, q):
     """Add q to p; the sum of q is returned."""
     total = 0.0
@@ -136,7 +145,7 @@ def _one_bit(a, low, half, upward):
 
 
 @kernel
-def _bits(a, start, stop, half, upward):
+def higher_bits(a, start, stop, half, upward):
     """Sums over the bits from `half` groups to all of the groups from `start` to `stop`, in as few sweeps as may be."""
     size = stop - start
     while 8 * half <= size:
@@ -150,11 +159,11 @@ def _bits(a, start, stop, half, upward):
 
 
 @kernel
-def _first_level(a, start, stop, upward):
+def first_level(a, start, stop, upward):
     """All bits of the groups from `start` to `stop`, a power of two of at least 8 that the first-level cache holds."""
     for g in range(start, stop, 8):
         _six_bits(a, g, upward)
-    _bits(a, start, stop, 8, upward)
+    higher_bits(a, start, stop, 8, upward)
 
 
 @kernel
@@ -166,9 +175,9 @@ def _sums(a, upward):
     first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
     for start in range(0, n, second):
         for low in range(start, start + second, first):
-            _first_level(a, low, low + first, upward)
-        _bits(a, start, start + second, first, upward)
-    _bits(a, 0, n, second, upward)
+            first_level(a, low, low + first, upward)
+        higher_bits(a, start, start + second, first, upward)
+    higher_bits(a, 0, n, second, upward)
 
 
 @kernel
@@ -257,9 +266,9 @@ def _exponential_sums(log_scores, offset, out):
         for low in range(start, start + second, first):
             stop = low + first
             _exponentials(log_scores[low * LANES : stop * LANES], offset, out[low * LANES : stop * LANES])
-            _first_level(out, low, stop, False)
-        _bits(out, start, start + second, first, False)
-    _bits(out, 0, n, second, False)
+            first_level(out, low, stop, False)
+        higher_bits(out, start, start + second, first, False)
+    higher_bits(out, 0, n, second, False)
 
 
 @kernel
