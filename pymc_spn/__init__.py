@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
+    from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
@@ -149,7 +149,7 @@ _PUBLIC = {
     "recover_discrete": "factor_graphs.recovery",
     "skewed_tree": "circuits.structures.builders",
     "tune_leaf_priors": "circuits.tuning",
-    "unpack": "circuits.queries.record",
+    "unpack": "interop.sampled_structures",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_spn.dags import lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.numerics.progress_bars import ProgressBar
 
 TWO_THREADS_FROM = 1 << 20  # table entries
 _KEPT = 64  # masked tables that are remembered
@@ -30,6 +31,7 @@ class BaseTables:
     def __init__(self, scores: LocalScores):
         self.scores = scores
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
+        self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +41,7 @@ class BaseTables:
         def work(i: int) -> None:
             part = slice(scores.offsets[i], scores.offsets[i + 1])
             sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], scores.tops[i], sums[part])
+            self.bar.advance()
 
         on_two_threads(work, scores.d, scores.log_scores.size)
         return sums, sound

@@ -12,6 +12,7 @@ from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
 from pymc_spn.dags.leaf_tables import LeafTables, on_two_threads
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
+SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
 _KEPT = 1 << 24  # probabilities of parent sets that are kept: 128 megabytes
 
 
@@ -180,6 +181,7 @@ class FullPasses:
             else:
                 kernels = subset_kernels.forward_restricted, subset_kernels.backward_restricted
                 kernels[k](scores.lookup, scores.offsets, flat, factors, out[k])
+            self.tables.base.bar.advance(SUMS_TO_AND_FROM * self.d // 2)
 
         on_two_threads(work, 2, scores.log_scores.size)
         return out
