@@ -14,7 +14,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.mcmc_ops import FlatLogWeight, OrderLogWeight, PartitionLogWeight
+from pymc_spn.dags.mcmc_ops import OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema
 
 
@@ -227,7 +227,7 @@ def _zero(rv, size, *parameters):
 
 
 def _flat(value, *parameters):
-    return FlatLogWeight()(value)
+    return flat_log_weight(value)
 
 
 class _OrderLogScore(_WrittenByStep):  # PyMC reads support point and density from the class itself, not its bases

@@ -115,11 +115,12 @@ def test_two_threads_and_tables_that_are_not_kept_answer_alike(monkeypatch):
     from pymc_spn.dags import leaf_tables
 
     scores = random_scores(10, 1)
+    monkeypatch.setattr(passes_module, "_KEPT", (1, 1 << 24))
     one = ps.OrderSPN.exact(scores)
     edges = one.edge_probabilities()
     assert one._passes._kept is not None
     monkeypatch.setattr(leaf_tables, "TWO_THREADS_FROM", 1)
-    monkeypatch.setattr(passes_module, "_KEPT", 1)
+    monkeypatch.setattr(passes_module, "_KEPT", (1, 1))
     two = ps.OrderSPN.exact(scores)
     np.testing.assert_array_equal(two.edge_probabilities(), edges)
     assert two._passes._kept is None

@@ -1,6 +1,7 @@
 """Any saved posterior comes back by one function, as the class that saved it and with the same answers."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,7 @@ def test_what_was_saved_comes_back(make, tmp_path):
     np.testing.assert_array_equal(question(again), question(post))
 
 
+@cache
 def sampled():
     """One model with each family, two of one."""
     scores = ps.LocalScores.from_data(FRAME)
@@ -62,7 +64,7 @@ QUESTIONS = {
     "net": (ps.SPNPosterior, lambda p: p.log_density(FRAME)),
     "order": (ps.DagDraws, lambda p: p.graphs()),
     "partition": (ps.DagDraws, lambda p: p.graphs()),
-    "tree": (ps.TreePosterior, lambda p: p.predict_proba(FRAME)),
+    "tree": (ps.TreePosterior, lambda p: p.predict_proba(FRAME[["b", "c"]])),
 }
 
 
