@@ -232,6 +232,32 @@ def test_draws_are_equal_in_one_and_in_two_processes(model, sampled):
     np.testing.assert_array_equal(other.posterior["mu"], sampled.posterior["mu"])
 
 
+def test_spawned_processes_evaluate_the_same_model(model, sampled):
+    """A spawned process builds the model from its pickled form and compiles it anew.
+
+    PyTensor orders the terms of sums by the hash seed there, so the last bit of the log density may differ, and a long
+    chain turns that into another chain: ten draws without tuning stay together.
+    """
+    runs = []
+    for context in ({"cores": 1}, {"cores": 2, "mp_ctx": "spawn"}):
+        with model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runs.append(
+                pm.sample(
+                    10,
+                    tune=0,
+                    chains=2,
+                    random_seed=1,
+                    step=pm.NUTS(),
+                    progressbar=False,
+                    compute_convergence_checks=False,
+                    **context,
+                ).posterior
+            )
+    for name in ("mu", "P"):
+        np.testing.assert_allclose(runs[1][name], runs[0][name], rtol=1e-6, atol=1e-9)
+
+
 def test_a_field_is_no_tensor():
     with pm.Model():
         mu = pm.Normal("mu", shape=2)
