@@ -232,7 +232,7 @@ def test_draws_are_equal_in_one_and_in_two_processes(model, sampled):
     np.testing.assert_array_equal(other.posterior["mu"], sampled.posterior["mu"])
 
 
-def test_spawned_processes_evaluate_the_same_model(model, sampled):
+def test_spawned_processes_evaluate_the_same_model(model):
     """A spawned process builds the model from its pickled form and compiles it anew.
 
     PyTensor orders the terms of sums by the hash seed there, so the last bit of the log density may differ, and a long
