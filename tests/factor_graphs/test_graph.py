@@ -97,6 +97,7 @@ def test_pgmpy_models_are_read_through_their_tables():
         FactorGraph.from_pgmpy(SimpleNamespace(get_cpds=lambda: [a], nodes=lambda: ["a", "c"]))
 
 
+@pytest.mark.filterwarnings("ignore")  # pgmpy's own imports warn of its next version
 def test_networks_of_pgmpy_itself_give_its_marginals():
     pytest.importorskip("pgmpy", reason="pgmpy is not installed")
     from pgmpy.factors.discrete import DiscreteFactor, TabularCPD
