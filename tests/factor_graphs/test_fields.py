@@ -350,9 +350,15 @@ def test_recovery_refuses_what_it_cannot_do(model, sampled):
         ps.recover_discrete(sampled, model=other)
 
 
-def test_nutpie_samples_through_it(model):
-    nutpie = pytest.importorskip("nutpie")
+def test_nutpie_draws_from_the_same_posterior(model, sampled):
+    import arviz as az
+    import nutpie
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        out = nutpie.sample(nutpie.compile_pymc_model(model), draws=100, tune=200, chains=1, seed=1, progress_bar=False)
-    assert np.all(np.isfinite(out.posterior["mu"]))
+        out = nutpie.sample(nutpie.compile_pymc_model(model), draws=300, tune=300, chains=2, seed=1, progress_bar=False)
+    mine, theirs = sampled.posterior["mu"], out.posterior["mu"]
+    for state in range(3):
+        a, b = (np.asarray(d)[..., state] for d in (mine, theirs))
+        error = np.sqrt(a.var() / float(az.ess(a)) + b.var() / float(az.ess(b)))
+        assert abs(a.mean() - b.mean()) < 5.0 * error < 0.5
