@@ -80,7 +80,7 @@ def propose_orphan(rng, state, prior, children):
 
 @kernel
 def orphan_log_gain(state, prior, theta, n, without):
-    """Density with over density without an orphan at ``theta``, over the density of its proposal; its children cancel."""
+    """Log of the densities' ratio with and without an orphan at ``theta``, over its proposal; the children cancel."""
     rate = prior.alpha * prior.gamma * digamma_gap(n, prior.alpha)
     return math.log(rate) + insertion_log_ratio(state, prior, theta, without)
 
