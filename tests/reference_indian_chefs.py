@@ -3,6 +3,8 @@
 Shares no code with the package.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
@@ -25,7 +27,7 @@ def log_density(parents, reputations, n_observed, alpha, gamma, phi, fixed=None,
     fixed = np.ones(n_observed, bool) if fixed is None else fixed
     grid = np.unique(np.concatenate([[0.0, 1.0], theta]))
     total = 0.0
-    for low, high in zip(grid[:-1], grid[1:], strict=True):
+    for low, high in pairwise(grid):
         below = (theta <= low).sum()
         total += uniform * (high - low) * (digamma(alpha + below) - digamma(alpha))
     for level, mass in zip(levels, masses, strict=True):
@@ -52,7 +54,7 @@ def log_density_finite(parents, reputations, n_observed, alpha, gamma, phi, K):
     first, second = alpha * gamma / K, alpha * (1.0 - gamma / K)
     grid = np.unique(np.concatenate([[0.0, 1.0], theta]))
     unused = 0.0
-    for low, high in zip(grid[:-1], grid[1:], strict=True):
+    for low, high in pairwise(grid):
         below = (theta <= low).sum()
         unused += (high - low) * np.exp(betaln(first, second + below) - betaln(first, second))
     out = (K - n) * np.log(unused) + gammaln(K - n_observed + 1) - gammaln(K - n_observed - n_hidden + 1)
@@ -105,7 +107,7 @@ def corrected_chefs(rng, reputations, alpha, gamma, phi, printed=None):
                     m[k] += 1
         done = [*processed, i]
         cuts = np.unique([theta[i], 1.0, *(theta[x] for x in done if theta[x] > theta[i])])
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        for low, high in pairwise(cuts):
             if low >= theta[i]:
                 seen = sum(theta[x] <= low for x in done)
                 for _ in range(rng.poisson(alpha * gamma / (alpha + seen - 1) * (high - low))):

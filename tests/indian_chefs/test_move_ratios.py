@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.indian_chefs.small_graphs import LEVELS, MIXED_BASE, copy, many_states
 
 from pymc_spn.indian_chefs import orphan_moves, split_moves
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, is_orphan, place_node, refresh, set_edge
@@ -17,6 +16,7 @@ from pymc_spn.indian_chefs.prior_density import (
     node_factor,
 )
 from pymc_spn.indian_chefs.reputation_moves import propose_reputation
+from tests.indian_chefs.small_graphs import LEVELS, MIXED_BASE, copy, many_states
 
 BASES = pytest.mark.parametrize("base", [None, MIXED_BASE, LEVELS], ids=["uniform", "mixed", "levels"])
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tests import reference_indian_chefs as reference
 from scipy.integrate import quad
-from tests.indian_chefs.small_graphs import CONFIGURATIONS, LEVELS, MIXED_BASE, copy, many_states, observed
 
+from pymc_spn.indian_chefs.forward_draws import draw_popularities
 from pymc_spn.indian_chefs.graph_state import insert_node, is_admissible, refresh, set_edge
 from pymc_spn.indian_chefs.prior_density import log_density, log_density_gradient, make_prior
-from pymc_spn.indian_chefs.forward_draws import draw_popularities
+from tests import reference_indian_chefs as reference
+from tests.indian_chefs.small_graphs import CONFIGURATIONS, LEVELS, MIXED_BASE, copy, many_states, observed
 
 
 def arrays(state):
