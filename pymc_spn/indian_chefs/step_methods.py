@@ -179,8 +179,8 @@ class IndianChefsStep(BlockedStep):
         if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
             self.warned = True
             _log.warning(
-                f"{self.graph_name}: births were refused, since there is room for max_nodes = {access.schema.max_nodes} "
-                f"only; the posterior is that given no more nodes. Raise max_nodes, see {self.graph_name}_births_refused"
+                f"{self.graph_name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
+                f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
             )
         seconds = time.perf_counter() - begin
         return new, [access.statistics(state, self.graph, log_prior, rest, tally, seconds)]
