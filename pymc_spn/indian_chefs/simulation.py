@@ -56,7 +56,8 @@ def sample_indian_chefs(
     names = check_nodes(n_observed)
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
-    prior = make_prior(*(check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi))), measure)
+    alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
+    prior = make_prior(alpha, gamma, phi, measure)
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise ValueError(f"draws must be an integer of at least 1; got {draws!r}")
     graphs = draw_graphs(np.random.default_rng(random_seed), prior, theta, draws)
