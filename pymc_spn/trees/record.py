@@ -113,7 +113,7 @@ def load_trees(idata: "xr.DataTree", model: Any = None) -> None:
         leaves.set_value(statistics)
 
 
-def _draws_of(idata, source, shape, name):
+def _draws_of(idata: Any, source: dict[str, Any], shape: tuple[int, ...], name: str) -> np.ndarray:
     if "fixed" in source:
         return np.full(shape, source["fixed"])
     posterior = idata.children.get("posterior")
