@@ -1,0 +1,1 @@
+"""The Indian chefs process: graphs of unknown size, and belief networks on them."""
