@@ -1,1 +1,1 @@
-"""The Indian chefs process: graphs of unknown size, and belief networks on them."""
+"""Graphs of unknown size: the Indian chefs process, its moves, its comparison priors."""

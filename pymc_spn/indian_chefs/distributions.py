@@ -1,0 +1,355 @@
+"""`IndianChefsProcess`: a directed acyclic graph of unknown size as a variable of a PyMC model."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numba import objmode
+from pymc.distributions.distribution import Distribution
+from pytensor.graph.basic import Variable
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.indian_chefs.forward_draws import draw_graph
+from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
+from pymc_spn.indian_chefs.ops import STALE, GraphLogDensity, GraphParts, current_graph, flat_graph_ticket
+from pymc_spn.indian_chefs.packed_graphs import pack, packed_length
+from pymc_spn.indian_chefs.prior_density import log_density, make_prior
+from pymc_spn.indian_chefs.process import (
+    HYPERPARAMETERS,
+    SCHEMA,
+    TICKET,
+    GraphSchema,
+    check_base,
+    check_graph,
+    check_nodes,
+    check_positive,
+    check_reputations,
+)
+
+MOST_TRIES = 10_000
+
+
+class GraphTicketRV(RandomVariable):
+    """Carries the log joint of the step's last draw; 0 until the first."""
+
+    name, signature, dtype = "graph_log_joint", "()->()", "float64"
+    _print_name = ("GraphLogJoint", "\\operatorname{GraphLogJoint}")
+
+    @classmethod
+    def rng_fn(cls, rng, zero, size):
+        return np.zeros(() if size is None else size)
+
+
+@numba_core_rv_funcify.register(GraphTicketRV)
+def _(op, node):
+    @numba_njit
+    def ticket(rng, zero):
+        return 0.0
+
+    return ticket, 1
+
+
+class _Ticket(Distribution):
+    rv_op = GraphTicketRV()
+
+    @classmethod
+    def dist(cls, **kwargs):
+        return super().dist([pt.constant(0.0)], **kwargs)
+
+    def support_point(rv, size, zero):
+        return pt.zeros(())
+
+    def logp(value, zero):
+        return flat_graph_ticket(value)
+
+
+class IndianChefsRV(RandomVariable):
+    """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state of the running chain."""
+
+    name, dtype = "indian_chefs", "float64"
+    signature = "(),(),(),(),(d),(),(l),(l),(p),(s)->(p)"
+    __props__: Any = ("name", "signature", "dtype", "inplace", "room")
+    _print_name = ("IndianChefs", "\\operatorname{IndianChefs}")
+
+    def __init__(self, room=1, **kwargs):
+        self.room = room
+        super().__init__(**kwargs)
+
+    def rng_fn(self, rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state, size):
+        if ticket != 0.0:
+            raise NotImplementedError(STALE)
+        shape = () if size is None else tuple(size)
+        prior = make_prior(alpha, gamma, phi, (uniform, levels, masses))
+        out = np.empty((*shape, packed_length(self.room)))
+        fixed = ~np.isnan(reputations)
+        graph = new_state(np.where(fixed, reputations, 0.0), fixed, self.room)
+        children = np.zeros(self.room, np.uint8)
+        for place in np.ndindex(*shape):
+            for _ in range(MOST_TRIES):
+                if draw_graph(rng, graph, prior, children):
+                    break
+            else:
+                raise ValueError(
+                    f"max_nodes = {self.room} is too small: {MOST_TRIES:,} draws with alpha = {float(alpha):g} and "
+                    f"gamma = {float(gamma):g} all had more nodes"
+                )
+            pack(graph, out[place])
+        return out
+
+
+@numba_core_rv_funcify.register(IndianChefsRV)
+def _(op, node):
+    def draw(rng, *parameters):
+        return op.rng_fn(rng, *parameters, None)
+
+    @numba_njit
+    def graph(rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state):
+        with objmode(out="float64[::1]"):  # draws are rare, and those beyond the room are made again in Python
+            out = draw(rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state)
+        return out
+
+    return graph, None
+
+
+class _PackedGraph(Distribution):
+    """Registers the log density of `IndianChefsRV`."""
+
+    rv_type = IndianChefsRV
+
+    def support_point(rv, size, *parameters):
+        return parameters[8]
+
+    def logp(value, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state):
+        room = _room(start)
+        graph = current_graph(ticket, value, state)
+        return GraphLogDensity(room)(graph, reputations, alpha, gamma, phi, uniform, levels, masses)[0]
+
+
+def _room(start):
+    from pymc_spn.indian_chefs.packed_graphs import room_of
+
+    return room_of(start.type.shape[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class GraphVariable:
+    """A graph of unknown size in a model: its parts as tensors that other terms of the model may use.
+
+    Parameters
+    ----------
+    name : str
+    schema : GraphSchema
+    packed : TensorVariable
+        The graph as one vector, an observed variable in PyMC's eyes: the step holds its value.
+    n_nodes : () int64 tensor
+    reputations : (K,) float64 tensor
+        0 where there is no node.
+    parents : (K, K) int8 tensor
+        1 at [k, i] where node k is a parent of node i. Observed nodes come first, hidden ones by ascending reputation.
+
+    Notes
+    -----
+    The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises during sampling, since
+    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs.
+    """
+
+    name: str
+    schema: GraphSchema
+    packed: TensorVariable
+    n_nodes: TensorVariable = field(repr=False)
+    reputations: TensorVariable = field(repr=False)
+    parents: TensorVariable = field(repr=False)
+
+    @property
+    def observed_nodes(self) -> tuple[str, ...]:
+        """Names of the observed nodes."""
+        return self.schema.observed_nodes
+
+    @property
+    def max_nodes(self) -> int:
+        """Room for nodes."""
+        return self.schema.max_nodes
+
+
+class IndianChefsProcess:
+    """The Indian chefs process: a prior over directed acyclic graphs with any number of hidden nodes.
+
+    Every node has a reputation in [0, 1] and may be a parent only of nodes with a lower one. `IndianChefsStep`, which
+    ``pm.sample`` picks by itself, moves the graph; a likelihood on it, or any term of the model that uses the returned
+    tensors, makes it a posterior.
+
+    Parameters
+    ----------
+    name : str
+    alpha, gamma, phi : float or PyMC variable
+        Concentration, mass of hidden nodes, popularity of observed nodes; positive. Named variables of the model are
+        sampled by NUTS or whatever step they get; unnamed ones, such as ``pm.Gamma.dist(2, 1)``, become
+        ``<name>_alpha`` and so on and are drawn with the graph: gamma from its conjugate conditional where its prior is
+        a Gamma, others by slice sampling.
+    observed_nodes : sequence of str, or int
+    reputations : float, None, sequence or mapping by node
+        Of the observed nodes; None is free. 0.0 forbids edges between observed nodes, inputs stand at 1.0.
+    max_nodes : int
+        Room for nodes. The target is the joint given that there are no more; births that are refused are counted and
+        warned of. Choose it by `node_count_pmf`.
+    base : None, float or mapping
+        Base measure of the free reputations: uniform, a point mass (``base=1.0`` with the observed nodes at 0.0 is the
+        two-parameter Indian buffet process), or masses of levels with those of "uniform" beside them.
+    start : {"prior", "empty"} or (parents, reputations)
+        Where chains start: a forward draw, the observed nodes alone, or one graph, (n, n) and (n,).
+
+    Returns
+    -------
+    GraphVariable
+        The model also gets ``<name>_log_joint``, the log density of the graph and of the terms that depend on it as the
+        step left them, and the constant ``<name>_graph_schema``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arguments out of range; reputations that leave no structure; a start that violates its order.
+
+    References
+    ----------
+    Dallaire et al. (2020), The Indian chefs process, proceedings of UAI; equation (9) in its corrected form.
+    """
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        name: str,
+        *,
+        alpha: Any,
+        gamma: Any,
+        phi: Any,
+        observed_nodes: Any,
+        reputations: Any = 0.0,
+        max_nodes: int = 32,
+        base: Any = None,
+        start: Any = "prior",
+    ) -> GraphVariable:
+        model = pm.modelcontext(None)
+        full = model.name_for(name)
+        names, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, start)
+        values, sources = [], {}
+        for argument, value in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
+            tensor, sources[argument] = _source(full, argument, value, model)
+            values.append(tensor)
+        schema = GraphSchema(
+            full,
+            "indian chefs",
+            names,
+            tuple(None if np.isnan(t) else float(t) for t in theta),
+            int(max_nodes),
+            measure,
+            sources,
+        )
+        ticket = _Ticket(f"{name}{TICKET}")
+        ticket.tag.graph_owner = full
+        state = pytensor.shared(np.append(0.0, packed), name=f"{full}_state", shape=(len(packed) + 1,))
+        rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
+        rv = model.register_rv(rv, name, observed=pt.constant(packed))
+        rv.tag.graph_start = "given" if isinstance(start, tuple) else start
+        pm.Data(f"{name}{SCHEMA}", schema.to_vector())
+        current = current_graph(ticket, rv, state)
+        n_nodes, tensor, parents = GraphParts(max_nodes)(current)
+        return GraphVariable(full, schema, rv, n_nodes, tensor, parents)
+
+    @classmethod
+    def dist(
+        cls,
+        *,
+        alpha: Any,
+        gamma: Any,
+        phi: Any,
+        observed_nodes: Any,
+        reputations: Any = 0.0,
+        max_nodes: int = 32,
+        base: Any = None,
+    ) -> TensorVariable:
+        """The packed graph as an unregistered variable, for ``pm.draw`` and ``pm.logp``; see `unpack_graphs`.
+
+        Draws with more than `max_nodes` nodes are made again; the log density is not divided by their probability.
+        """
+        _, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, "empty")
+        values = []
+        for argument, value in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
+            if isinstance(value, Variable):
+                values.append(value)
+            else:
+                values.append(pt.constant(check_positive(argument, value), dtype="float64"))
+        state = pt.constant(np.append(0.0, packed))
+        return _packed_graph(pt.constant(0.0), values, theta, measure, packed, state, max_nodes)
+
+
+def _settings(observed_nodes, reputations, max_nodes, base, start):
+    """Checked settings and the packed graph to start from."""
+    names = check_nodes(observed_nodes, max_nodes)
+    measure = check_base(base)
+    theta = check_reputations(reputations, names, measure)
+    uniform, levels, _ = measure
+    fixed = ~np.isnan(theta)
+    state = new_state(np.where(fixed, theta, 0.5 if uniform > 0.0 else levels[0]), fixed, max_nodes)
+    if isinstance(start, str):
+        if start not in ("prior", "empty"):
+            raise ValueError(f'start must be "prior", "empty" or a pair (parents, reputations); got {start!r}')
+    else:
+        parents, places = check_graph(start, names, theta, max_nodes)
+        _fill(state, parents, places)
+        if log_density(state, make_prior(1.0, 1.0, 1.0, measure)) == -np.inf:
+            raise ValueError("start has a reputation that the base measure does not allow")
+    packed = np.empty(packed_length(max_nodes))
+    pack(state, packed)
+    return names, measure, theta, packed
+
+
+def _fill(state: GraphState, parents: np.ndarray, reputations: np.ndarray) -> None:
+    n = len(reputations)
+    state.parents[:n, :n] = parents
+    state.reputations[:n] = reputations
+    state.count[0] = n
+    refresh(state)
+
+
+def _packed_graph(ticket, values, theta, measure, packed, state, max_nodes):
+    uniform, levels, masses = measure
+    _, rv = IndianChefsRV(room=int(max_nodes))(
+        ticket,
+        *(pt.cast(v, "float64") for v in values),
+        pt.constant(theta),
+        pt.constant(float(uniform)),
+        pt.constant(np.array(levels, np.float64)),
+        pt.constant(np.array(masses, np.float64)),
+        pt.constant(packed),
+        state,
+        rng=pt.random.shared_rng(seed=None),
+        return_next_rng=True,
+    )
+    return rv
+
+
+def _source(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
+    """A scalar for the log density, and where its values are found: a fixed number or a variable."""
+    if not isinstance(value, Variable):
+        number = check_positive(argument, value)
+        return pt.constant(number, dtype="float64"), {"fixed": number}
+    owner = value.owner
+    known = value in model.basic_RVs or value in model.deterministics
+    if value.type.ndim != 0:
+        raise ValueError(f"{argument} must be a scalar; {value.name!r} has {value.type.ndim} dimensions")
+    if not known and owner is not None and isinstance(owner.op, RandomVariable):
+        own = f"{name}_{argument}".removeprefix(f"{model.name}::") if model.name else f"{name}_{argument}"
+        value = model.register_rv(value, own)
+        value.tag.graph_owner = name
+        known = True
+    if not known:
+        raise ValueError(
+            f"{argument} must be a number or a named variable of the model, so that its draws are kept; "
+            f'wrap the expression: pm.Deterministic("{name}_{argument}", ...)'
+        )
+    return value, {"variable": value.name}

@@ -1,0 +1,142 @@
+"""Exact laws of the Indian chefs process: number of nodes, expected nodes and edges, from its pure birth process.
+
+With N nodes at or below t, a hidden node appears at rate lambda_N = alpha gamma (digamma(alpha + N) - digamma(alpha)),
+so the number of nodes is a birth process whose transition probabilities are exponentials of a bidiagonal matrix.
+Observed nodes at fixed reputations shift N; free ones are uniform, and integrating over their places is one more
+exponential, of a matrix with a block for each number of free nodes passed.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.indian_chefs.process import check_nodes, check_positive, check_reputations
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MOST_NODES = 4096
+
+
+def node_count_pmf(
+    alpha: float, gamma: float, n_observed: int, max_nodes: int, reputations: Any = 0.0
+) -> "xr.DataArray":
+    """Exact law of the number of nodes.
+
+    Parameters
+    ----------
+    alpha, gamma : float
+        Positive. phi has no influence.
+    n_observed : int
+    max_nodes : int
+    reputations : float, None or sequence
+        Of the observed nodes; None is free.
+
+    Returns
+    -------
+    (n_nodes,) DataArray
+        P(K+ = n) for n = 0..max_nodes; it sums to less than 1, and ``attrs["beyond"]`` is what is missing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arguments out of range.
+    """
+    import xarray as xr
+
+    names = check_nodes(n_observed, max_nodes)
+    theta = check_reputations(reputations, names, (1.0, (), ()))
+    rates = _rates(check_positive("alpha", alpha), check_positive("gamma", gamma), max_nodes)
+    law = _evolve(theta, rates, max_nodes)[0]
+    return xr.DataArray(
+        law,
+        {"n_nodes": np.arange(max_nodes + 1)},
+        ("n_nodes",),
+        name="node_count_pmf",
+        attrs={"exactness": "exact", "beyond": max(0.0, 1.0 - float(law.sum()))},
+    )
+
+
+def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, reputations: Any = 0.0) -> "xr.Dataset":
+    """Exact expectations of the numbers of nodes and edges.
+
+    Parameters
+    ----------
+    alpha, gamma, phi : float
+        Positive.
+    n_observed : int
+    reputations : float or sequence
+        Of the observed nodes, all fixed for the expected edges.
+
+    Returns
+    -------
+    Dataset
+        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of E N(t)) and
+        ``observed_edges`` (out of observed nodes); NaN where reputations are free. ``attrs["tolerance"]`` bounds the
+        probability that was left out.
+
+    Raises
+    ------
+    ValueError
+        Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+    """
+    import xarray as xr
+
+    names = check_nodes(n_observed)
+    theta = check_reputations(reputations, names, (1.0, (), ()))
+    alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
+    room = 64 + 2 * len(names)
+    while True:
+        law, integral, joined = _evolve(theta, _rates(alpha, gamma, room), room)
+        if 1.0 - law.sum() < 1e-10:
+            break
+        room *= 2
+        if room > MOST_NODES:
+            raise ValueError(
+                f"alpha and gamma give more than {MOST_NODES} nodes with a probability of {1.0 - law.sum():.2g}; "
+                "the expectations are not computed"
+            )
+    free = np.isnan(theta).any()
+    values = {
+        "nodes": float(np.arange(room + 1) @ law),
+        "hidden_edges": np.nan if free else gamma * integral,
+        "observed_edges": np.nan if free else phi / (alpha + phi) * joined,
+    }
+    return xr.Dataset(values, attrs={"exactness": "numerical", "tolerance": 1e-10})
+
+
+def _rates(alpha, gamma, room):
+    return alpha * gamma * np.concatenate([[0.0], np.cumsum(1.0 / (alpha + np.arange(room)))])
+
+
+def _evolve(theta, rates, room):
+    """Law (room + 1,) of the number of nodes, integral of its mean over [0, 1], and the mean number of nodes below
+    observed nodes, summed; the last two for fixed nodes alone."""
+    from scipy.linalg import expm
+
+    n_free = int(np.isnan(theta).sum())
+    size = room + 1
+    generator = np.diag(-rates) + np.diag(rates[:-1], 1)
+    up = np.eye(size, k=1)
+    matrix = np.kron(np.eye(n_free + 1), generator) + np.kron(np.eye(n_free + 1, k=1), up)
+    counts = np.tile(np.arange(size, dtype=float), n_free + 1)
+    whole = np.zeros((len(matrix) + 1, len(matrix) + 1))
+    whole[:-1, :-1], whole[:-1, -1] = matrix, counts
+    p = np.zeros(len(whole))
+    p[0] = 1.0
+    joined = 0.0
+    at = 0.0
+    places, multiples = np.unique(theta[~np.isnan(theta)], return_counts=True)
+    for place, multiple in zip([*places, 1.0], [*multiples, 0], strict=True):
+        if place > at:
+            p = p @ expm(whole * (place - at))
+        at = place
+        joined += multiple * float(p[:-1] @ counts)
+        blocks = p[:-1].reshape(n_free + 1, size)
+        shifted = np.zeros_like(blocks)
+        shifted[:, multiple:] = blocks[:, : size - multiple]
+        p[:-1] = shifted.ravel()
+    last = p[:-1].reshape(n_free + 1, size)[-1]
+    # the places of free nodes in order have the density n!
+    return np.maximum(last * math.factorial(n_free), 0.0), float(p[-1]), joined

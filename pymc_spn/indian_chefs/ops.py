@@ -1,0 +1,192 @@
+"""Log density and parts of a packed graph as PyTensor operations."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.gradient import disconnected_type
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+
+from pymc_spn.indian_chefs.packed_graphs import packed_log_density, unpack_parts
+
+STALE = (
+    "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
+    "by pm.Deterministic); graphs = ps.GraphDraws.from_idata(idata) holds the graph of every draw"
+)
+NO_GRADIENT = (
+    "ps.IndianChefsProcess: only pm.sample moves the graph; a method that differentiates the log density in all "
+    "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state"
+)
+
+
+def source_version():
+    """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*.py")), folder.parent / "numerics" / "elementary.py"]
+    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
+
+
+class GraphLogDensity(Op):
+    """Log density of a packed graph, and its gradient in one pass.
+
+    Inputs: packed graph, reputations (D,), alpha, gamma, phi, uniform mass, levels (L,), masses (L,). Outputs: log
+    density and derivatives (3,) by alpha, gamma and phi.
+    """
+
+    __props__ = ("room",)
+
+    def __init__(self, room):
+        self.room = room
+
+    def make_node(self, *inputs):
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar(), pt.dvector()])
+
+    def infer_shape(self, node, shapes):
+        return [(), (3,)]
+
+    def perform(self, node, inputs, output_storage):
+        packed, reputations, *numbers, levels, masses = inputs
+        gradient = np.empty(3)
+        numbers = [float(x) for x in numbers]
+        value = packed_log_density(packed, reputations, *numbers, levels, masses, self.room, gradient)
+        output_storage[0][0], output_storage[1][0] = np.asarray(value), gradient
+
+    def connection_pattern(self, node):
+        return [[2 <= i <= 4] * 2 for i in range(8)]
+
+    def pullback(self, inputs, outputs, cotangents):
+        g = cotangents[0] * outputs[1]
+        return [g[i - 2] if 2 <= i <= 4 else disconnected_type() for i in range(8)]
+
+
+@register_funcify_default_op_cache_key(GraphLogDensity)
+def _(op, node, **kwargs):
+    room = op.room
+
+    @numba_njit
+    def graph_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, masses):
+        gradient = np.empty(3)
+        a, g, p, u = alpha.item(), gamma.item(), phi.item(), uniform.item()
+        value = packed_log_density(packed, reputations, a, g, p, u, levels, masses, room, gradient)
+        return np.asarray(value), gradient
+
+    return graph_log_density, source_version()
+
+
+class CurrentGraph(Op):
+    """The packed graph of the running chain, for whatever else of the model depends on it.
+
+    Inputs: ticket, drawn graph, state of the chain (ticket, then a packed graph). A ticket of 0 is that of forward
+    draws and of the first log density, and stands for the drawn graph; any other must be the state's own.
+    """
+
+    __props__ = ()
+
+    def make_node(self, ticket, drawn, state):
+        inputs = [pt.as_tensor_variable(x) for x in (ticket, drawn, state)]
+        return Apply(self, inputs, [inputs[1].type()])
+
+    def infer_shape(self, node, shapes):
+        return [shapes[1]]
+
+    def perform(self, node, inputs, output_storage):
+        ticket, drawn, state = inputs
+        if ticket == 0.0:
+            output_storage[0][0] = drawn.copy()
+        elif ticket == state[0]:
+            output_storage[0][0] = state[1:].copy()
+        else:
+            raise RuntimeError(STALE)
+
+    def connection_pattern(self, node):
+        return [[False]] * 3
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [disconnected_type() for _ in range(3)]
+
+
+current_graph = CurrentGraph()
+
+
+@register_funcify_default_op_cache_key(CurrentGraph)
+def _(op, node, **kwargs):
+    @numba_njit
+    def current_graph_numba(ticket, drawn, state):
+        if ticket.item() != 0.0 and ticket.item() != state[0]:
+            raise RuntimeError(STALE)
+        return drawn.copy() if ticket.item() == 0.0 else state[1:].copy()
+
+    return current_graph_numba, source_version()
+
+
+class GraphParts(Op):
+    """Number of nodes, reputations (K,) and parents (K, K) int8 of a packed graph."""
+
+    __props__ = ("room",)
+
+    def __init__(self, room):
+        self.room = room
+
+    def make_node(self, packed):
+        n, k = pt.scalar(dtype="int64"), self.room
+        outputs = [n, pt.TensorType("float64", (k,))(), pt.TensorType("int8", (k, k))()]
+        return Apply(self, [pt.as_tensor_variable(packed)], outputs)
+
+    def infer_shape(self, node, shapes):
+        return [(), (self.room,), (self.room, self.room)]
+
+    def perform(self, node, inputs, output_storage):
+        n, theta, parents = unpack_parts(inputs[0], self.room)
+        for storage, value in zip(output_storage, (np.asarray(n, np.int64), theta, parents), strict=True):
+            storage[0] = value
+
+    def connection_pattern(self, node):
+        return [[False, False, False]]
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [disconnected_type()]
+
+
+@register_funcify_default_op_cache_key(GraphParts)
+def _(op, node, **kwargs):
+    room = op.room
+
+    @numba_njit
+    def graph_parts(packed):
+        n, theta, parents = unpack_parts(packed, room)
+        return np.asarray(np.int64(n)), theta, parents
+
+    return graph_parts, source_version()
+
+
+class FlatGraphTicket(Op):
+    """Zero, but connected: PyMC refuses a continuous variable that the log density does not use."""
+
+    __props__ = ()
+
+    def make_node(self, value):
+        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(0.0)
+
+    def pullback(self, inputs, outputs, cotangents):
+        raise NotImplementedError(NO_GRADIENT)
+
+
+flat_graph_ticket = FlatGraphTicket()
+
+
+@register_funcify_default_op_cache_key(FlatGraphTicket)
+def _(op, node, **kwargs):
+    @numba_njit
+    def flat_graph_ticket_numba(value):
+        return np.asarray(0.0)
+
+    return flat_graph_ticket_numba, 1

@@ -1,0 +1,141 @@
+"""A graph as one vector of fixed length, which PyMC carries and a DataTree stores.
+
+The vector holds the number of nodes, the reputations (K,), and for each node the set of its parents as bits in
+W = ceil(K / 52) numbers, which float64 holds exactly: 1 + K + K W numbers. It is canonical: observed nodes in their
+order, then hidden nodes by ascending reputation, zeros behind.
+"""
+
+import numpy as np
+
+from pymc_spn.indian_chefs.graph_state import GraphState, refresh
+from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, log_density_gradient, log_ties
+from pymc_spn.numerics.kernel_options import kernel
+
+BITS = 52  # of a float64's mantissa
+
+
+def packed_length(max_nodes: int) -> int:
+    """Length of the vector."""
+    return 1 + max_nodes * (1 + -(-max_nodes // BITS))
+
+
+def room_of(length: int) -> int:
+    """Largest number of nodes in a vector of this length."""
+    room = 1
+    while packed_length(room) < length:
+        room += 1
+    if packed_length(room) != length:
+        raise ValueError(f"a vector of {length} numbers is no packed graph")
+    return room
+
+
+@kernel
+def pack(state, out):
+    """Write a graph into a packed vector; hidden nodes of one reputation keep the order of their slots."""
+    room, n, n_observed = state.order.size, state.count[0], state.fixed.size
+    words = -(-room // BITS)
+    place = np.empty(n, np.int64)
+    for i in range(n_observed):
+        place[i] = i
+    rank = n_observed
+    for j in range(n):
+        if state.order[j] >= n_observed:
+            place[state.order[j]] = rank
+            rank += 1
+    out[:] = 0.0
+    out[0] = n
+    for i in range(n):
+        out[1 + place[i]] = state.reputations[i]
+        for k in range(n):
+            if state.parents[k, i]:
+                out[1 + room + place[i] * words + place[k] // BITS] += 2.0 ** (place[k] % BITS)
+
+
+@kernel
+def unpack_graph(packed, state):
+    """Read a packed vector into a state with the same room and observed nodes.
+
+    Returns
+    -------
+    bool
+        False if the vector is not canonical, or a fixed reputation is another than the state's; the state is then
+        unfinished.
+    """
+    room, n_observed = state.order.size, state.fixed.size
+    words = -(-room // BITS)
+    if not n_observed <= packed[0] <= room or packed[0] != np.floor(packed[0]):
+        return False
+    n = int(packed[0])
+    for i in range(room):
+        theta = packed[1 + i]
+        if not 0.0 <= theta <= 1.0 or (i >= n and theta != 0.0):
+            return False
+        if i < n_observed and state.fixed[i] and theta != state.reputations[i]:
+            return False
+        if n_observed < i < n and theta < packed[i]:
+            return False
+    state.count[0] = n
+    state.parents[:] = 0
+    for i in range(room):
+        state.reputations[i] = packed[1 + i]
+        for w in range(words):
+            code = packed[1 + room + i * words + w]
+            if not 0.0 <= code < 2.0**BITS or code != np.floor(code):
+                return False
+            bits = np.int64(code)
+            for b in range(BITS):
+                if bits >> b & 1:
+                    k = w * BITS + b
+                    if i >= n or k >= n:
+                        return False
+                    state.parents[k, i] = 1
+    refresh(state)
+    return True
+
+
+@kernel
+def unpack_parts(packed, room):
+    """Number of nodes, reputations (K,) and parents (K, K) int8 of a packed vector, which is not checked."""
+    words = -(-room // BITS)
+    parents = np.zeros((room, room), np.int8)
+    for i in range(room):
+        for k in range(room):
+            code = np.int64(packed[1 + room + i * words + k // BITS])
+            parents[k, i] = code >> (k % BITS) & 1
+    return int(packed[0]), packed[1 : 1 + room].copy(), parents
+
+
+@kernel
+def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, masses, room, gradient):
+    """Log density of a packed graph as a list of nodes, and its derivatives by alpha, gamma, phi.
+
+    It is `log_density`, except that hidden nodes which share an atom of the base measure stand in a uniformly random
+    order. -inf for vectors that are no canonical graph; the law of the number of nodes is not cut at the room.
+
+    Parameters
+    ----------
+    packed : (1 + K + K W,) float64
+    reputations : (D,) float64
+        Of the observed nodes, NaN where free.
+    gradient : (3,) float64
+        Out.
+    """
+    gradient[:] = 0.0
+    n_observed = reputations.size
+    fixed = np.zeros(n_observed, np.uint8)
+    theta = np.zeros(room)
+    for i in range(n_observed):
+        fixed[i] = not np.isnan(reputations[i])
+        theta[i] = reputations[i] if fixed[i] else 0.0
+    numbers = np.zeros((4, room), np.int64)
+    count = np.array([n_observed])
+    parents = np.zeros((room, room), np.uint8)
+    state = GraphState(parents, theta, numbers[0], numbers[1], numbers[2], numbers[3], count, fixed)
+    if not unpack_graph(packed, state):
+        return -np.inf
+    prior = GraphPrior(alpha, gamma, phi, uniform, levels, masses)
+    out = log_density(state, prior)
+    if out > -np.inf:
+        log_density_gradient(state, prior, gradient)
+        out -= log_ties(state, prior)
+    return out

@@ -1,0 +1,237 @@
+"""What a user says of an Indian chefs process, checked: hyperparameters, observed nodes, base measure; its schema."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+FORMAT = 1
+SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
+HYPERPARAMETERS = ("alpha", "gamma", "phi")
+
+
+@dataclass(frozen=True)
+class GraphSchema:
+    """A graph of unknown size in a model.
+
+    Parameters
+    ----------
+    name : str
+    prior : str
+        "indian chefs", "cascading IBP" or "extended cascading IBP".
+    observed_nodes : tuple of str
+    reputations : tuple of float or None
+        Of the observed nodes, None where free.
+    max_nodes : int
+    base : tuple
+        Uniform mass, levels and masses of the base measure.
+    hyperparameters : dict
+        For each ``{"fixed": number}`` or ``{"variable": name}``.
+    """
+
+    name: str
+    prior: str
+    observed_nodes: tuple[str, ...]
+    reputations: tuple[float | None, ...]
+    max_nodes: int
+    base: tuple
+    hyperparameters: dict
+
+    def to_vector(self) -> np.ndarray:
+        """Bytes of the JSON text as integers, which every storage keeps."""
+        text = json.dumps({"format": FORMAT, **asdict(self)})
+        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
+
+    @classmethod
+    def from_vector(cls, vector: Any) -> "GraphSchema":
+        """Read back what `to_vector` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is of another format version.
+        """
+        fields = json.loads(np.asarray(vector).astype(np.uint8).tobytes().decode())
+        if fields.pop("format") != FORMAT:
+            raise ValueError(f"the graph's schema has a format other than {FORMAT}: use the version that wrote it")
+        for key in ("observed_nodes", "reputations", "base"):
+            fields[key] = tuple(fields[key])
+        return cls(**fields)
+
+    @property
+    def fixed_reputations(self) -> np.ndarray:
+        """(D,) float64, NaN where free."""
+        return np.array([np.nan if r is None else r for r in self.reputations], np.float64)
+
+    @property
+    def node_labels(self) -> list[str]:
+        """Names of the slots: the observed nodes, then hidden ones by their rank among the hidden."""
+        return node_labels(self.observed_nodes, self.max_nodes)
+
+
+def node_labels(observed_nodes: Sequence[str], max_nodes: int) -> list[str]:
+    """Names of nodes, hidden ones as ``hidden_1`` and so on."""
+    return [*observed_nodes, *(f"hidden_{h + 1}" for h in range(max_nodes - len(observed_nodes)))]
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A positive finite number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a positive number; got {value!r}") from None
+    if not np.isfinite(number) or number <= 0.0:
+        raise ValueError(f"{name} must be positive and finite; got {value!r}")
+    return number
+
+
+def check_nodes(observed_nodes: Any, max_nodes: int | None = None) -> tuple[str, ...]:
+    """Names of the observed nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is none, a name is no string or is repeated, or `max_nodes` is below their number.
+    """
+    if isinstance(observed_nodes, int | np.integer) and not isinstance(observed_nodes, bool):
+        observed_nodes = [f"x{i + 1}" for i in range(observed_nodes)]
+    if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Sequence | np.ndarray):
+        raise TypeError(f"observed_nodes must be names or their number; got {observed_nodes!r}")
+    names = tuple(observed_nodes)
+    wrong = [n for n in names if not isinstance(n, str)]
+    if wrong:
+        raise TypeError(f"observed_nodes must be strings; got {wrong[0]!r}")
+    if not names:
+        raise ValueError("observed_nodes must hold at least one node; a graph without any is empty")
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise ValueError(f"observed_nodes must be distinct; {repeated[0]!r} is there more than once")
+    hidden = sorted(set(names) & set(node_labels((), len(names) + (max_nodes or 0))))
+    if hidden:
+        raise ValueError(f"observed_nodes must not have the names of hidden nodes; got {hidden[0]!r}")
+    if max_nodes is not None:
+        if isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer):
+            raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
+        if max_nodes < len(names):
+            raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
+    return names
+
+
+def check_base(base: Any) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+    """Uniform mass, levels and masses of the reputations' base measure.
+
+    Parameters
+    ----------
+    base : None, float or mapping
+        None is the uniform measure on [0, 1], a number a point mass there; a mapping gives the masses of levels and,
+        under "uniform", that of the uniform part.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a level lies outside [0, 1], a mass is not positive, or the masses do not sum to 1.
+    """
+    if base is None:
+        return 1.0, (), ()
+    if isinstance(base, int | float | np.number) and not isinstance(base, bool):
+        base = {float(base): 1.0}
+    if not isinstance(base, Mapping):
+        raise TypeError(f"base must be None, a reputation, or a mapping from reputations to masses; got {base!r}")
+    masses = {}
+    for level, mass in base.items():
+        if level != "uniform" and not (isinstance(level, int | float | np.number) and 0.0 <= level <= 1.0):
+            raise ValueError(f"base must have reputations in [0, 1] or 'uniform' as keys; got {level!r}")
+        masses[level if level == "uniform" else float(level)] = check_positive(f"base[{level!r}]", mass)
+    if abs(sum(masses.values()) - 1.0) > 1e-9:
+        raise ValueError(f"base must have masses that sum to 1; they sum to {sum(masses.values())}")
+    uniform = masses.pop("uniform", 0.0)
+    levels = tuple(sorted(masses))
+    return uniform, levels, tuple(masses[level] for level in levels)
+
+
+def check_reputations(reputations: Any, names: tuple[str, ...], base: tuple) -> np.ndarray:
+    """Reputations (D,) of the observed nodes, NaN where free.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one lies outside [0, 1], a name is unknown or missing, or no node can ever be a parent of another.
+    """
+    if isinstance(reputations, Mapping):
+        unknown = [n for n in reputations if n not in names]
+        lacking = [n for n in names if n not in reputations]
+        if unknown or lacking:
+            raise ValueError(f"reputations must name exactly {list(names)}; unknown {unknown}, missing {lacking}")
+        values = [reputations[n] for n in names]
+    elif reputations is None or np.ndim(reputations) == 0:
+        values = [reputations] * len(names)
+    else:
+        values = list(reputations)
+        if len(values) != len(names):
+            raise ValueError(f"reputations must be one number or {len(names)}; got {len(values)}")
+    out = np.full(len(names), np.nan)
+    for i, value in enumerate(values):
+        if value is None:
+            continue
+        try:
+            out[i] = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"reputations must be numbers or None; got {value!r} for {names[i]!r}") from None
+        if not 0.0 <= out[i] <= 1.0:
+            raise ValueError(f"reputations must lie in [0, 1]; it is {value!r} for {names[i]!r}")
+    uniform, levels, _ = base
+    support = [0.0, 1.0] if uniform > 0.0 else [levels[0], levels[-1]]
+    lowest = np.nanmin(np.append(out, support[0] if np.isnan(out).any() else np.nan))
+    highest = np.nanmax(np.append(out, support[1]))
+    if lowest >= highest:
+        raise ValueError(
+            f"reputations leave no structure: all observed nodes are at {lowest:g} or above and no node can stand "
+            "above them, so none can have a parent; put them below 1"
+        )
+    return out
+
+
+def check_graph(start: Any, names: tuple[str, ...], reputations: np.ndarray, max_nodes: int) -> Any:
+    """Parents (n, n) bool and reputations (n,) of a graph that a chain shall start from.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the shapes do not fit, an edge goes upwards, a hidden node has no child, or a fixed reputation differs.
+    """
+    if not isinstance(start, tuple) or len(start) != 2:
+        raise TypeError(f'start must be "prior", "empty" or a pair (parents, reputations); got {start!r}')
+    parents, theta = np.asarray(start[0]), np.asarray(start[1], np.float64)
+    n, n_observed = len(theta), len(names)
+    if parents.shape != (n, n) or theta.ndim != 1 or not n_observed <= n <= max_nodes:
+        raise ValueError(
+            f"start must have parents (n, n) and reputations (n,) with {n_observed} <= n <= {max_nodes}; got shapes "
+            f"{parents.shape} and {theta.shape}"
+        )
+    if not np.isin(parents, (0, 1)).all():
+        raise ValueError("start must have parents of 0 and 1")
+    parents = parents.astype(bool)
+    labels = node_labels(names, max_nodes)
+    if not ((theta >= 0.0) & (theta <= 1.0)).all():
+        bad = int(np.argmin((theta >= 0.0) & (theta <= 1.0)))
+        raise ValueError(f"start must have reputations in [0, 1]; it is {theta[bad]} for {labels[bad]!r}")
+    for i in range(n_observed):
+        if not np.isnan(reputations[i]) and theta[i] != reputations[i]:
+            raise ValueError(f"start must leave {names[i]!r} at its reputation {reputations[i]:g}; got {theta[i]}")
+    for k, i in np.argwhere(parents):
+        if theta[k] <= theta[i]:
+            raise ValueError(
+                f"start violates its order: parent {labels[k]!r} at {theta[k]:g} is not above {labels[i]!r} at "
+                f"{theta[i]:g}"
+            )
+    for k in range(n_observed, n):
+        if not parents[k].any():
+            raise ValueError(f"start has hidden node {labels[k]!r} without a child")
+    return parents, theta
