@@ -122,6 +122,7 @@ def two_node_chain(data):
     chain._put_graph(parents, np.array([0.0, 0.5]))
     net = chain.network
     net.weights[1, 0], net.biases[:2], net.precisions[:2] = 4.0, (-2.0, 0.3), (1.5, 0.2)
+    net.outputs[1] = 0.5
     refresh_network(chain.state, net)
     return chain
 
@@ -144,7 +145,7 @@ def test_activations_reach_the_exact_conditional(move):
     data = np.repeat([-3.0, -1.0, 0.5, 2.0], 500)
     rng = np.random.default_rng(3)
     chain = two_node_chain(data)
-    work, pool = activation_work(len(data), 4), pools.empty_pool(3, 1, 3)
+    work, pool = activation_work(len(data), 16), pools.empty_pool(3, 1, 700)  # one pass brings 700 new vectors
     order, heat, datum = np.array([1, 0]), np.ones(3), np.zeros(1)
     net = chain.network
     kept = []
@@ -163,7 +164,7 @@ def test_activations_reach_the_exact_conditional(move):
             kept.append(net.outputs[1].copy())
     groups = np.array(kept).reshape(20, 4, 500)
     mean, variance = hidden_posterior(chain)
-    each = groups[:, :, :].mean(0)  # averages of a datum's draws are independent between data
+    each = groups.mean(0)  # a datum's average; those of different data are (for a pool, nearly) independent
     z = (each.mean(1) - mean[::500]) / (each.std(1) / np.sqrt(500))
     assert np.abs(z).max() < 4.5
     np.testing.assert_allclose(groups.var((0, 2)), variance[::500], rtol=0.15)
