@@ -8,7 +8,7 @@ from numba import njit
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
 from pymc_spn.indian_chefs.forward_draws import draw_graph
-from pymc_spn.indian_chefs.network_sweep import descending, refresh_network, sweep
+from pymc_spn.indian_chefs.network_sweep import descending, sweep
 
 STATISTICS = (
     "n_nodes",
@@ -27,7 +27,7 @@ STATISTICS = (
 )
 
 
-@njit
+@njit(cache=True)
 def draw_network(rng, state, graph_prior, network, prior, children, order, gammas):
     """Graph, parameters, activations and data from the prior; False if the graph has no room."""
     if not draw_graph(rng, state, graph_prior, children):
@@ -44,7 +44,7 @@ def draw_network(rng, state, graph_prior, network, prior, children, order, gamma
     return True
 
 
-@njit
+@njit(cache=True)
 def draw_activations(rng, state, network, order, only_observed):
     """Activations of all nodes given graph and parameters, or of observed nodes alone (which then have no children)."""
     n, n_observed = state.count[0], state.fixed.size
@@ -72,7 +72,7 @@ def draw_activations(rng, state, network, order, only_observed):
     )
 
 
-@njit
+@njit(cache=True)
 def measure(state, network, out):
     n, n_observed = state.count[0], state.fixed.size
     edges = orphans = top = 0
@@ -98,7 +98,7 @@ def measure(state, network, out):
     out[12] = math.tanh(network.activations[0, 0]) * math.tanh(network.activations[1, 0])
 
 
-@njit
+@njit(cache=True)
 def forward_chain(rng, state, graph_prior, network, prior, children, order, gammas, out):
     """Independent draws; graphs without room are drawn again."""
     for t in range(out.shape[0]):
@@ -107,7 +107,7 @@ def forward_chain(rng, state, graph_prior, network, prior, children, order, gamm
         measure(state, network, out[t])
 
 
-@njit
+@njit(cache=True)
 def joint_chain(rng, state, graph_prior, network, prior, plan, work, tally, children, order, gammas, only_data, out):
     """Sweeps that alternate with new data (and new hidden activations unless `only_data`)."""
     draw_network(rng, state, graph_prior, network, prior, children, order, gammas)
@@ -126,4 +126,3 @@ def z_scores(forward, chain, n_chains=4):
     return (chain.reshape(-1, chain.shape[-1]).mean(0) - forward.mean(0)) / np.sqrt(variance), ess
 
 
-__all__ = ["STATISTICS", "forward_chain", "joint_chain", "refresh_network", "z_scores"]
