@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
+from pymc_spn.indian_chefs import step_methods as _chefs_steps  # noqa: F401
 from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
+    from pymc_spn.indian_chefs.distributions import IndianChefsProcess as IndianChefsProcess
+    from pymc_spn.indian_chefs.node_law import expected_graph as expected_graph
+    from pymc_spn.indian_chefs.node_law import node_count_pmf as node_count_pmf
+    from pymc_spn.indian_chefs.simulation import sample_indian_chefs as sample_indian_chefs
+    from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
@@ -115,6 +121,8 @@ _PUBLIC = {
     "FieldEmission": "factor_graphs.distributions",
     "Gaussian": "circuits.leaves.families",
     "Geometric": "circuits.leaves.geometric",
+    "IndianChefsProcess": "indian_chefs.distributions",
+    "IndianChefsStep": "indian_chefs.step_methods",
     "Inference": "factor_graphs.inference",
     "JunctionTree": "factor_graphs.junction_tree",
     "LocalScores": "dags.local_scores",
@@ -140,13 +148,16 @@ _PUBLIC = {
     "dag_log_evidence": "dags.log_evidence",
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
+    "expected_graph": "indian_chefs.node_law",
     "fit_tree": "trees.fit",
     "fit_variational": "circuits.learners",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
+    "node_count_pmf": "indian_chefs.node_law",
     "recover_discrete": "factor_graphs.recovery",
+    "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",
     "tune_leaf_priors": "circuits.tuning",
     "unpack": "circuits.queries.record",

@@ -1,0 +1,143 @@
+"""How a step reaches a graph of a model: hyperparameters at the point, state of the chain, statistics of a draw."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
+from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
+from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
+from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
+from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
+
+MOST_STARTS = 100
+
+
+def compile_of_the_point(model: Any, outputs: Any, compile_kwargs: Any) -> Any:
+    """Compiled function of all value variables, in the order of the model."""
+    inputs = list(model.value_vars)
+    compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
+    compiled.trust_input = True
+    return compiled
+
+
+class GraphAccess:
+    """One graph of a model, as the step method sees it that moves the graph.
+
+    A likelihood that brings its own step uses this class too: `start` a chain, `prior_at` a point, `publish` the state
+    after each draw with the log joint that goes into the variable `ticket`, and add `statistics` to its own.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+    compile_kwargs : dict, optional
+    """
+
+    def __init__(self, model: Any, name: str, compile_kwargs: Any = None) -> None:
+        rv = model[name]
+        parameters = rv.owner.op.dist_params(rv.owner)
+        self.name, self.ticket = name, f"{name}{TICKET}"
+        self.schema = GraphSchema.from_vector(model[f"{name}{SCHEMA}"].get_value())
+        self.shared = parameters[9]  # found through the variable: a copied model has its own
+        self.first = np.array(parameters[8].eval())
+        self.kind = getattr(rv.tag, "graph_start", "prior")
+        self.value_names = [v.name for v in model.value_vars]
+        outputs = model.replace_rvs_by_values(list(parameters[1:4]))
+        self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
+        self.packed = np.empty(len(self.first))
+
+    def prior_at(self, point: dict) -> GraphPrior:
+        """Prior of the graph at the hyperparameters of a point.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter is not positive.
+        """
+        numbers = [float(x) for x in self.hyperparameters(*[point[n] for n in self.value_names])]
+        for argument, number in zip(HYPERPARAMETERS, numbers, strict=True):
+            if not 0.0 < number < np.inf:
+                raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {number}")
+        return make_prior(*numbers, self.schema.base)
+
+    def empty(self) -> GraphState:
+        """The graph that the variable was given, in a state of its own."""
+        theta = self.schema.fixed_reputations
+        fixed = ~np.isnan(theta)
+        state = new_state(np.where(fixed, theta, 0.0), fixed, self.schema.max_nodes)
+        unpack_graph(self.first, state)
+        return state
+
+    def reset(self) -> None:
+        """Before a chain: other steps may move first, and must not see the graph as the last chain left it."""
+        self.shared.set_value(np.append(0.0, self.first), borrow=False)
+
+    def start(self, rng: Any, prior: GraphPrior, is_possible: Any = None) -> GraphState:
+        """Where a chain begins: a forward draw, or the graph that was given.
+
+        Parameters
+        ----------
+        is_possible : callable, optional
+            Of the state; forward draws for which it is False are made again, up to a hundred times.
+        """
+        state = self.empty()
+        if self.kind != "prior":
+            return state
+        children = np.zeros(self.schema.max_nodes, np.uint8)
+        for _ in range(MOST_STARTS):
+            if draw_graph(rng, state, prior, children) and (is_possible is None or is_possible(state)):
+                return state
+        unpack_graph(self.first, state)
+        return state
+
+    def publish(self, state: GraphState, ticket: float) -> np.ndarray:
+        """Hand the graph to the log density; returns the packed graph, which is the record of the draw."""
+        pack(state, self.packed)
+        self.shared.set_value(np.append(ticket, self.packed), borrow=True)
+        return self.packed.copy()
+
+    def statistic_types(self) -> dict[str, tuple[Any, list]]:
+        """Types and shapes of `statistics` for PyMC."""
+        g = self.name
+        types: dict[str, tuple[Any, list]] = {f"{g}{GRAPH}": (np.dtype((np.float64, (len(self.first),))), [])}
+        for key in ("n_nodes", "n_edges", "depth", "width", "n_orphans", "max_out_degree"):
+            types[f"{g}_{key}"] = (np.int64, [])
+        for key in ("births_tried", "births_accepted", "births_refused"):
+            types[f"{g}_{key}"] = (np.int64, [])
+        for key in ("hidden_reputation", "log_prior", "log_likelihood", "seconds"):
+            types[f"{g}_{key}"] = (np.float64, [])
+        return types
+
+    def statistics(
+        self, state: GraphState, packed: np.ndarray, log_prior: float, log_likelihood: float, tally: Any, seconds: float
+    ) -> dict[str, Any]:
+        """Functions of the graph that no relabelling of hidden nodes changes, and the births of this draw.
+
+        Parameters
+        ----------
+        tally : (5, 3) int64
+            Of `sweeps.new_tally`, since the last draw.
+        """
+        g, n = self.name, int(state.count[0])
+        hidden = np.arange(state.fixed.size, n)
+        longest = np.zeros(state.order.size, np.int64)
+        deepest = int(depth(state, longest))
+        births = tally[0] + tally[2]
+        return {
+            f"{g}{GRAPH}": packed,
+            f"{g}_n_nodes": n,
+            f"{g}_n_edges": int(count_edges(state)),
+            f"{g}_depth": deepest,
+            f"{g}_width": int(np.bincount(longest[:n]).max()),
+            f"{g}_n_orphans": int((state.n_parents[hidden] == 0).sum()),
+            f"{g}_max_out_degree": int(state.n_children[:n].max()),
+            f"{g}_hidden_reputation": float(state.reputations[hidden].sum()),
+            f"{g}_log_prior": log_prior,
+            f"{g}_log_likelihood": log_likelihood,
+            f"{g}_births_tried": int(births[0]),
+            f"{g}_births_accepted": int(births[1]),
+            f"{g}_births_refused": int(births[2]),
+            f"{g}_seconds": seconds,
+        }

@@ -1,0 +1,245 @@
+"""PyMC step method for `IndianChefsProcess`: it unpacks the point, runs a sweep, and packs the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels.
+"""
+
+import logging
+import time
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from pytensor.graph.traversal import ancestors
+
+_log = logging.getLogger("pymc")
+
+
+def graph_of(rv):
+    """Name of the graph that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "graph_owner", None)
+
+
+def is_claimed(rv):
+    """Whether a likelihood moves the graph of this variable by a step of its own."""
+    return getattr(rv.tag, "graph_likelihood", None) is not None
+
+
+def group_by_graph(vars, model):
+    """Value variables by the graph that owns them.
+
+    Raises
+    ------
+    ValueError
+        If there is no graph, a variable belongs to none, or the graph's own variable is missing.
+    """
+    mine = {v: graph_of(rv) for rv, v in model.rvs_to_values.items() if graph_of(rv) is not None}
+    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
+    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
+    foreign = [v.name for v in chosen if v not in mine]
+    if foreign or not chosen:
+        raise ValueError(
+            f"vars must be variables of ps.IndianChefsProcess; got {foreign or 'none, and the model has no graph'}"
+        )
+    groups = {}
+    for v in chosen:
+        groups.setdefault(mine[v], []).append(v)
+    for name, group in groups.items():
+        if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
+            raise ValueError(f"vars must hold '{name}_log_joint' beside other variables of {name!r}")
+    return groups
+
+
+@dataclass_state
+class GraphStepState(StepMethodState):
+    """What PyMC carries from one chain to the next, and what a restart needs."""
+
+    tune: bool
+    begun: bool
+    graph: np.ndarray
+
+
+class IndianChefsStep(BlockedStep):
+    """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
+
+    ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
+    a step of its own, which moves the graph too, takes this one's place.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of graphs; all of them by default.
+    moves : {"all", "published"}
+        "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
+        merges of edges, swaps of neighbours. "published": equations 13 to 16 of the paper in their correct form, for
+        graphs on which no other term depends.
+    repeats : int
+        Births or deaths, splits or merges, and swaps in each sweep.
+    sweeps : int
+        Sweeps for each draw.
+    parent_sets : int
+        Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together.
+
+    References
+    ----------
+    Dallaire et al. (2020), The Indian chefs process, equations 13 to 16.
+    """
+
+    name = "indian_chefs"
+    _state_class = GraphStepState
+
+    def __new__(cls, vars=None, *, model=None, **kwargs):
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        groups = group_by_graph(vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        moves="all",
+        repeats=5,
+        sweeps=1,
+        parent_sets=2,
+    ):
+        from pymc_spn.indian_chefs.graph_access import GraphAccess, compile_of_the_point
+        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
+
+        model = pm.modelcontext(model)
+        ((self.graph_name, self.vars),) = group_by_graph(vars, model).items()
+        for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{argument} must be an integer of at least {least}; got {value!r}")
+        if moves not in ("all", "published"):
+            raise ValueError(f'moves must be "all" or "published"; got {moves!r}')
+        self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
+        self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
+        if access.schema.prior != "indian chefs":
+            raise ValueError(f"{self.graph_name!r} is a {access.schema.prior}, which this step does not move")
+        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
+        others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.graph_name, access.ticket)]
+        terms = model.logp(vars=others, sum=False) if others else []
+        terms = [t.sum() for t in terms if access.shared in set(ancestors([t]))]
+        self.log_terms = compile_of_the_point(model, sum(terms), compile_kwargs) if terms else None
+        if moves == "published":
+            if self.log_terms is not None:
+                raise ValueError('moves must be "all" where other terms of the model depend on the graph')
+            if access.schema.base[0] != 1.0:
+                raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
+        stats = access.statistic_types()
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+        self.rng = get_random_generator(rng)
+        self.tune, self.begun, self.graph = True, False, access.first.copy()
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune, self.begun, self.graph = tune > 0, False, self.access.first.copy()
+        self.warned = False
+        self.access.reset()
+
+    def step(self, point):
+        """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
+        from pymc_spn.indian_chefs.packed_graphs import unpack_graph
+        from pymc_spn.indian_chefs.prior_density import log_density
+        from pymc_spn.indian_chefs.sweeps import new_tally
+
+        begin = time.perf_counter()
+        access, new = self.access, point.copy()
+        prior = access.prior_at(point)
+        log_rest = self._rest(new)
+        if self.begun:
+            state = access.empty()
+            unpack_graph(self.graph, state)
+        else:
+            state = access.start(self.rng, prior, log_rest and (lambda s: np.isfinite(log_rest(s))))
+            self.begun = True
+        tally = new_tally()
+        self._sweep(state, prior, log_rest, tally)
+        self.hyperparameters.update(self.rng, new, state)
+        log_prior = float(log_density(state, access.prior_at(new)))
+        rest = 0.0 if log_rest is None else self._rest(new)(state)
+        new[access.ticket] = np.asarray(log_prior + rest)
+        self.graph = access.publish(state, log_prior + rest)
+        if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
+            self.warned = True
+            _log.warning(
+                f"{self.graph_name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
+                f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
+            )
+        seconds = time.perf_counter() - begin
+        return new, [access.statistics(state, self.graph, log_prior, rest, tally, seconds)]
+
+    def _sweep(self, state, prior, log_rest, tally):
+        if log_rest is not None:
+            from pymc_spn.indian_chefs.rest_moves import RestMoves
+
+            chain = RestMoves(state, log_rest, self.parent_sets)
+            for _ in range(self.sweeps):
+                chain.sweep(self.rng, prior, self.repeats, tally)
+            return
+        from pymc_spn.indian_chefs import sweeps
+
+        kernel = sweeps.prior_sweep if self.moves == "all" else sweeps.published_sweep
+        children = np.zeros(state.order.size, np.uint8)
+        for _ in range(self.sweeps):
+            kernel(self.rng, state, prior, self.repeats, children, tally)
+
+    def _rest(self, point):
+        """Log density of the terms that depend on the graph, at this point, as a function of the graph."""
+        if self.log_terms is None:
+            return None
+        values = [point[n] for n in self.access.value_names]
+        # the terms read the shared graph under any ticket but 0, which stands for the graph at the start
+        values[self.access.value_names.index(self.access.ticket)] = np.asarray(1.0)
+
+        def log_rest(state):
+            self.access.publish(state, 1.0)
+            value = float(self.log_terms(*values))
+            return -np.inf if np.isnan(value) else value
+
+        return log_rest
+
+    @staticmethod
+    def competence(var, has_grad):
+        """The free variables of a graph, unless a likelihood moves it."""
+        mine = graph_of(var) is not None and not is_claimed(var)
+        return Competence.IDEAL if mine else Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [
+            TextColumn("{task.fields[nodes]}", table_column=Column("Nodes", ratio=1)),
+            TextColumn("{task.fields[edges]}", table_column=Column("Edges", ratio=1)),
+        ]
+        return columns, {"nodes": [0] * n_chains, "edges": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update(stats):
+            found = {key: next(v for k, v in stats.items() if k.endswith(key)) for key in ("_n_nodes", "_n_edges")}
+            return {"nodes": found["_n_nodes"], "edges": found["_n_edges"]}
+
+        return (update,)
+
+
+if IndianChefsStep not in STEP_METHODS:
+    STEP_METHODS.insert(0, IndianChefsStep)
