@@ -167,11 +167,11 @@ def _sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
 
 
 @kernel
-def collapsed_birth_or_death(rng, state, graph_prior, network, heat, prior, work):
+def collapsed_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """A unit without parents is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise."""
     n = state.count[0]
     children = work.children
-    if rng.random() < 0.5:
+    if is_growth:
         theta, log_ratio = propose_orphan(rng, state, graph_prior, children)
         if log_ratio == -np.inf:
             return 0
@@ -204,10 +204,10 @@ def collapsed_birth_or_death(rng, state, graph_prior, network, heat, prior, work
 
 
 @kernel
-def collapsed_split_or_merge(rng, state, graph_prior, network, heat, prior, work):
-    """An edge k -> i becomes a path k -> h -> i or the reverse; 1 for an accepted split, -1 for a merge, 0 otherwise."""
+def collapsed_split_or_merge(rng, is_growth, state, graph_prior, network, heat, prior, work):
+    """An edge k -> i becomes a path k -> h -> i or the reverse; 1 for a split, -1 for a merge, 0 if refused."""
     n = state.count[0]
-    if rng.random() < 0.5:
+    if is_growth:
         k, i, theta, log_ratio = propose_split(rng, state, graph_prior, work.children)
         if log_ratio == -np.inf:
             return 0

@@ -22,7 +22,6 @@ from pymc_spn.indian_chefs.regression_kernels import draw_precision
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import kernel
 
-PRIOR_BIRTH, GUIDED_BIRTH, COLLAPSED_BIRTH = 0, 1, 2
 LOG_STEP_MEAN, LOG_STEP_DEVIATION = 0.15, 0.4  # of the factor on children's precisions
 
 
@@ -81,7 +80,7 @@ def draw_prior_activations(rng, newborn):
 
 
 @kernel
-def step_children(rng, n_nodes, network, prior, heat, newborn, direction):
+def step_children(rng, n_nodes, network, prior, newborn, direction):
     """Shift biases and scale precisions of a unit's children, forward for a birth (1), back for a death (-1).
 
     Returns
@@ -189,9 +188,7 @@ def _resample(rng, newborn, curvature, is_conditional, standardised, work):
         work.mean[j] = newborn.own[0]
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
-        draw_strata(
-            rng, first, size, work.mean, deviation, work.slope, curvature, standardised, is_conditional, work
-        )
+        draw_strata(rng, first, size, work.mean, deviation, work.slope, curvature, standardised, is_conditional, work)
         for j in range(size):
             out += work.largest[j] + fast_log(work.total[j])
             if not is_conditional:
@@ -216,7 +213,7 @@ def guided_birth(rng, n_nodes, network, prior, heat, newborn, work):
         Children set, parameters drawn by `draw_newborn`.
     work : ActivationWork
     """
-    out = step_children(rng, n_nodes, network, prior, heat, newborn, 1.0)
+    out = step_children(rng, n_nodes, network, prior, newborn, 1.0)
     out -= _children_log_likelihood(n_nodes, network, heat, newborn, False, 0.0)
     curvature, base = _guide(n_nodes, network, heat, newborn, False, work.slope)
     return out + base + _resample(rng, newborn, curvature, False, work.mean, work)
@@ -232,7 +229,7 @@ def guided_death(rng, n_nodes, network, prior, heat, newborn, work):
     for j in range(newborn.activations.size):
         if not abs(newborn.activations[j] - newborn.own[0]) * root < HALF_WIDTH:
             return -np.inf
-    out = step_children(rng, n_nodes, network, prior, heat, newborn, -1.0)
+    out = step_children(rng, n_nodes, network, prior, newborn, -1.0)
     out += _children_log_likelihood(n_nodes, network, heat, newborn, True, 1.0)
     curvature, base = _guide(n_nodes, network, heat, newborn, True, work.slope)
     standardised = (newborn.activations - newborn.own[0]) * root

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
-from pymc_spn.indian_chefs.graph_state import new_state, refresh
+from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.network import empty_network
 from pymc_spn.indian_chefs.network_sweep import (
+    GROWTH,
+    REFUSED,
+    TALLY_NAMES,
     SweepPlan,
     network_log_joint,
     new_tally,
@@ -64,17 +67,28 @@ class NetworkChain:
     def set_data(self, data: np.ndarray) -> None:
         """Other activations of the observed nodes, (N, D)."""
         d = self.n_observed
+        self.data = np.array(data, np.float64)
         self.network.activations[:d] = data.T
         self.network.outputs[:d] = 1.0 / (1.0 + np.exp(-data.T))
         refresh_network(self.state, self.network)
 
-    def start_empty(self) -> None:
-        """Observed nodes without parents, at the mean and variance of their data."""
-        a = self.network.activations[: self.n_observed]
-        self._put_graph(np.zeros((self.n_observed,) * 2, np.uint8), self.state.reputations[: self.n_observed].copy())
-        self.network.biases[: self.n_observed] = a.mean(1)
-        self.network.precisions[: self.n_observed] = 1.0 / np.maximum(a.var(1), 1e-3)
-        refresh_network(self.state, self.network)
+    def start_at(self, rng: np.random.Generator, graph: GraphState) -> None:
+        """Take over a graph; parameters and hidden units are drawn from their prior, observed nodes suit their data."""
+        n, d, net = int(graph.count[0]), self.n_observed, self.network
+        self._put_graph(graph.parents[:n, :n], graph.reputations[:n])
+        rates = self.prior.precision_rate
+        net.weights[:n, :n] = graph.parents[:n, :n] * rng.normal(0.0, self.prior.weight_precision**-0.5, (n, n))
+        net.biases[:n] = rng.normal(0.0, self.prior.bias_precision**-0.5, n)
+        net.precisions[:n] = np.maximum(rng.gamma(self.prior.precision_shape, 1.0 / rates, n), 1e-2)
+        for i in np.argsort(-graph.reputations[:n], kind="stable"):
+            if i < d:
+                continue
+            mean = net.biases[i] + net.weights[:n, i] @ net.outputs[:n]
+            net.activations[i] = mean + rng.standard_normal(len(self.data)) * net.precisions[i] ** -0.5
+            net.outputs[i] = 1.0 / (1.0 + np.exp(-np.clip(net.activations[i], -700.0, 700.0)))
+        net.biases[:d] = self.data.mean(0) - (net.weights[:n, :d].T @ net.outputs[:n]).mean(1)
+        net.precisions[:d] = 1.0 / np.maximum(self.data.var(0), 1e-3)
+        refresh_network(self.state, net)
 
     def start_from(self, rng: np.random.Generator, start: LayeredStart, n_pool: int = 20_000) -> None:
         """Take over a start; hidden activations are drawn by one exchange with a large pool."""
@@ -115,6 +129,28 @@ class NetworkChain:
         )
         self.sweeps += 1
 
+    def set_heat(self, power: float) -> None:
+        """Power of the likelihood of the observed nodes; 1 for the posterior."""
+        self.work.heat[: self.n_observed] = power
+
+    def counts(self) -> np.ndarray:
+        """Copy of the tally, for `rates_since`."""
+        return self.tally.copy()
+
+    def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
+        """Accepted shares of each move since then, and births tried, accepted and refused as row 0 of (5, 3)."""
+        tally = self.tally - before
+        share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
+        births = np.zeros((5, 3), np.int64)
+        births[0] = *tally[GROWTH], tally[REFUSED, 0]
+        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap")}
+        heat = float(self.work.heat[0])
+        return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
+
+    def log_network(self) -> float:
+        """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
+        return float(network_log_joint(self.state, self.network, self.prior))
+
     @property
     def n_nodes(self) -> int:
         """K+, observed nodes included."""
@@ -127,9 +163,7 @@ class NetworkChain:
 
     def log_joint(self, graph_prior: Any) -> float:
         """Log density of graph, parameters, hidden activations and data (as activations), in nats."""
-        return float(log_density(self.state, graph_prior)) + float(
-            network_log_joint(self.state, self.network, self.prior)
-        )
+        return float(log_density(self.state, graph_prior)) + self.log_network()
 
     def canonical_order(self) -> np.ndarray:
         """(n,) slots: observed nodes as given, then hidden ones by ascending reputation."""

@@ -20,9 +20,7 @@ from pymc_spn.indian_chefs.collapsed_moves import (
     draw_collapsed_edges,
 )
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
-from pymc_spn.indian_chefs.network import Network
 from pymc_spn.indian_chefs.network_births import (
-    GUIDED_BIRTH,
     describe_unit,
     draw_newborn,
     draw_prior_activations,
@@ -47,8 +45,20 @@ from pymc_spn.indian_chefs.reputation_moves import draw_reputation
 from pymc_spn.numerics.kernel_options import kernel
 
 # rows of a tally: how often tried, how often accepted
-GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED = range(9)
-TALLY_NAMES = ("guided", "prior", "collapsed", "split", "swap", "edges", "redrawn", "walked", "exchanged")
+GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED = range(11)
+TALLY_NAMES = (
+    "guided",
+    "prior",
+    "collapsed",
+    "split",
+    "swap",
+    "edges",
+    "redrawn",
+    "walked",
+    "exchanged",
+    "growth",  # births and splits alone
+    "refused",  # births and splits for which there was no room
+)
 
 
 class SweepPlan(NamedTuple):
@@ -102,21 +112,21 @@ def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n
 
 
 def new_tally() -> np.ndarray:
-    """(9, 2) int64: tried, accepted."""
+    """(11, 2) int64: tried, accepted."""
     return np.zeros((len(TALLY_NAMES), 2), np.int64)
 
 
 @kernel
-def birth_or_death(rng, state, graph_prior, network, prior, kind, work):
+def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
     """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
     n = state.count[0]
     newborn = work.graph.newborn
-    if rng.random() < 0.5:
+    if is_growth:
         theta, log_ratio = propose_orphan(rng, state, graph_prior, newborn.children)
         if log_ratio == -np.inf:
             return 0
         draw_newborn(rng, n, prior, newborn)
-        if kind == GUIDED_BIRTH:
+        if is_guided:
             log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
         else:
             keep_children(n, network, newborn)
@@ -131,7 +141,7 @@ def birth_or_death(rng, state, graph_prior, network, prior, kind, work):
     if unit < 0:
         return 0
     describe_unit(n, network, unit, newborn)
-    if kind == GUIDED_BIRTH:
+    if is_guided:
         log_ratio += guided_death(rng, n, network, prior, work.heat, newborn, work.activation)
     else:
         log_ratio += log_likelihood_change(n, network, work.heat, newborn, -1.0)
@@ -140,6 +150,17 @@ def birth_or_death(rng, state, graph_prior, network, prior, kind, work):
         remove_unit(n, network, unit, newborn)
         return -1
     return 0
+
+
+@kernel
+def count_move(tally, row, is_growth, is_full, step):
+    """Add one birth, death, split or merge to the tally."""
+    tally[row, 0] += 1
+    tally[row, 1] += abs(step)
+    if is_growth:
+        tally[GROWTH, 0] += 1
+        tally[GROWTH, 1] += abs(step)
+        tally[REFUSED, 0] += is_full
 
 
 @kernel
@@ -232,7 +253,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (9, 2) int64
+    tally : (11, 2) int64
     """
     n_observed = state.fixed.size
     moves = work.graph
@@ -246,15 +267,15 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
         tally[EDGES, 0] += 1
         tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
         for _ in range(plan.collapsed):
-            tally[COLLAPSED, 0] += 1
-            tally[COLLAPSED, 1] += abs(
-                collapsed_birth_or_death(rng, state, graph_prior, network, work.heat, prior, moves)
-            )
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = collapsed_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, COLLAPSED, up, full, step)
         for _ in range(plan.splits):
-            tally[SPLITS, 0] += 1
-            tally[SPLITS, 1] += abs(
-                collapsed_split_or_merge(rng, state, graph_prior, network, work.heat, prior, moves)
-            )
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, SPLITS, up, full, step)
         for _ in range(plan.swaps):
             tally[SWAPS, 0] += 1
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
@@ -267,12 +288,12 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
             tally[WALKED, 0] += network.activations.shape[1]
             tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
     if plan.frozen_graph == 0:
-        for _ in range(plan.guided):
-            tally[GUIDED, 0] += 1
-            tally[GUIDED, 1] += abs(birth_or_death(rng, state, graph_prior, network, prior, 1, work))
-        for _ in range(plan.prior):
-            tally[PRIOR, 0] += 1
-            tally[PRIOR, 1] += abs(birth_or_death(rng, state, graph_prior, network, prior, 0, work))
+        for kind in (GUIDED, PRIOR):
+            for _ in range(plan.guided if kind == GUIDED else plan.prior):
+                up = rng.random() < 0.5
+                full = state.count[0] == state.order.size
+                step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
+                count_move(tally, kind, up, full, step)
         for i in range(state.count[0]):
             draw_reputation(rng, state, graph_prior, i)
 
@@ -296,6 +317,3 @@ def network_log_joint(state, network, prior):
             square += network.residuals[i, j] ** 2
         out += 0.5 * (network.residuals.shape[1] * (math.log(rho) - LOG_2PI) - rho * square)
     return out
-
-
-__all__ = ["Network", "SweepPlan", "SweepWork", "new_tally", "sweep", "sweep_work"]

@@ -124,5 +124,3 @@ def z_scores(forward, chain, n_chains=4):
     ess = np.array([float(az.ess(data, method="mean")[name]) for name in STATISTICS])
     variance = forward.var(0) / len(forward) + chain.reshape(-1, chain.shape[-1]).var(0) / ess
     return (chain.reshape(-1, chain.shape[-1]).mean(0) - forward.mean(0)) / np.sqrt(variance), ess
-
-

@@ -7,11 +7,11 @@ prior's mass beyond is below one draw in 100,000.
 import numpy as np
 import pytest
 
-from joint_chains import STATISTICS, forward_chain, joint_chain, z_scores
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_sweep import GUIDED, PRIOR, SweepPlan
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
+from tests.indian_chefs.joint_chains import STATISTICS, forward_chain, joint_chain, z_scores
 
 NOTHING = SweepPlan(guided=0, prior=0, collapsed=0, splits=0, swaps=0, exchange_every=0)
 PLANS = {

@@ -179,9 +179,7 @@ def test_a_pool_that_is_not_given_the_old_vector_back_is_wrong():
     net.activations[1], net.outputs[1] = (0.1, 0.2, 0.3), expit(np.array([0.1, 0.2, 0.3]))
     refresh_network(chain.state, net)
     for _ in range(200):
-        pools.fill_pool(
-            rng, 1, 2, np.array([1, 0]), net.parents, net.weights, net.biases, net.precisions, pool
-        )
+        pools.fill_pool(rng, 1, 2, np.array([1, 0]), net.parents, net.weights, net.biases, net.precisions, pool)
         before = np.sort(np.r_[net.activations[1], pool.activations[1]])
         pools.exchange(rng, 1, 2, net, np.ones(3), pool, np.zeros(1))
         refresh_network(chain.state, net)
