@@ -196,6 +196,9 @@ class NLGBNStep(_NetworkStep):
         start. "auto" warms up where at least 100 rows and all observed reputations at 0 allow it.
     hidden_layers : (int, int), optional
         Units of the lower layer and roots of a warm-up's graph; (10, 3), or what `max_nodes` allows.
+    race : sequence of (int, int, int), optional
+        Stages of the warm-up: how many starts it keeps, steps of each, size of the pool; (8, 120, 700), (3, 300, 1000),
+        (1, 1000, 2000).
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
@@ -225,6 +228,7 @@ class NLGBNStep(_NetworkStep):
         sweeps=1,
         start="auto",
         hidden_layers=None,
+        race=None,
         strata=16,
         pool=1000,
         births=2,
@@ -237,6 +241,10 @@ class NLGBNStep(_NetworkStep):
             raise ValueError(f'start must be "auto", "warm_up" or "process"; got {start!r}')
         if not 0.0 <= tempered <= 1.0:
             raise ValueError(f"tempered must be a share between 0 and 1; got {tempered!r}")
+        for stage in race or ():
+            if len(stage) != 3 or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
+                raise ValueError(f"race must hold triples of positive integers (starts, steps, pool); got {stage!r}")
+        self.race = race
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
         self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
@@ -263,7 +271,7 @@ class NLGBNStep(_NetworkStep):
     def _start(self, prior):
         from pymc_spn.indian_chefs.network_chain import NetworkChain
         from pymc_spn.indian_chefs.network_sweep import SweepPlan
-        from pymc_spn.indian_chefs.warm_up import race
+        from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
         b = self.births
         chain = NetworkChain(
@@ -277,7 +285,9 @@ class NLGBNStep(_NetworkStep):
             self.pool,
         )
         if self.start_kind == "warm_up":
-            chain.start_from(self.rng, race(self.rng, chain.data, *self.hidden_layers, prior=self.prior))
+            stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
+            start = race(self.rng, chain.data, *self.hidden_layers, prior=self.prior, stages=stages)
+            chain.start_from(self.rng, start)
         else:
             chain.start_at(self.rng, self.access.start(self.rng, prior))
         return chain
