@@ -65,7 +65,10 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
+    from pymc_spn.indian_chefs.cascading import CascadingIBP as CascadingIBP
+    from pymc_spn.indian_chefs.cascading import ExtendedCascadingIBP as ExtendedCascadingIBP
     from pymc_spn.indian_chefs.distributions import IndianChefsProcess as IndianChefsProcess
+    from pymc_spn.indian_chefs.graph_draws import GraphDraws as GraphDraws
     from pymc_spn.indian_chefs.network_distributions import NLGBN as NLGBN
     from pymc_spn.indian_chefs.network_distributions import LinearGaussianNetwork as LinearGaussianNetwork
     from pymc_spn.indian_chefs.network_distributions import SigmoidBeliefNetwork as SigmoidBeliefNetwork
@@ -107,6 +110,7 @@ _PUBLIC = {
     "BinaryLeaves": "trees.leaves",
     "BottomUpSPNStep": "circuits.step_methods",
     "CPDAG": "dags.dag",
+    "CascadingIBP": "indian_chefs.cascading",
     "Categorical": "circuits.leaves.families",
     "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
@@ -127,11 +131,13 @@ _PUBLIC = {
     "EdgePenalty": "dags.structure_prior",
     "ExactTrees": "trees.exact",
     "Exponential": "circuits.leaves.families",
+    "ExtendedCascadingIBP": "indian_chefs.cascading",
     "FactorGraph": "factor_graphs.graph",
     "FieldCircuit": "factor_graphs.circuit_form",
     "FieldEmission": "factor_graphs.distributions",
     "Gaussian": "circuits.leaves.families",
     "Geometric": "circuits.leaves.geometric",
+    "GraphDraws": "indian_chefs.graph_draws",
     "IndianChefsProcess": "indian_chefs.distributions",
     "IndianChefsStep": "indian_chefs.step_methods",
     "Inference": "factor_graphs.inference",

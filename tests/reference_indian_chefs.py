@@ -132,7 +132,7 @@ def finite_model(rng, reputations, alpha, gamma, phi, K):
     popularity = rng.beta(first + phi * (np.arange(K) < n_observed), second)
     order = np.argsort(theta, kind="stable")
     active, children = [], {}
-    for k in order:
+    for k in order[(popularity[order] > 1e-12) | (order < n_observed)]:  # most popularities are 1e-100 and less
         below = [x for x in active if theta[x] < theta[k]]
         mine = [x for x in below if rng.random() < popularity[k]]
         if mine or k < n_observed:

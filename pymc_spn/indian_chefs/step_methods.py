@@ -179,7 +179,7 @@ class IndianChefsStep(BlockedStep):
         if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
             self.warned = True
             _log.warning(
-                f"{self.graph_name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
+                f"{self.graph_name}: births were refused, with room for max_nodes = {access.schema.max_nodes} only; "
                 f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
             )
         seconds = time.perf_counter() - begin

@@ -3,10 +3,13 @@
 from importlib import import_module
 
 _PUBLIC = {
+    "plot_chefs_graph": "indian_chefs",
     "plot_circuit": "circuits_drawing",
     "plot_cluster_profile": "circuits_clusters",
     "plot_dependence": "circuits_dependence",
     "plot_edge_probabilities": "graphs",
+    "plot_expected_hidden": "indian_chefs",
+    "plot_expected_nodes": "indian_chefs",
     "plot_graph": "graphs",
     "plot_ice": "trees",
     "plot_log_joint": "circuits_traces",

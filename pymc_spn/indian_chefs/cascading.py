@@ -1,0 +1,225 @@
+"""Cascading Indian buffets: the two layered priors that the Indian chefs process is compared with.
+
+Layer 0 holds the D observed units. Given the N_l units of layer l, layer l + 1 holds the dishes of a two-parameter
+Indian buffet whose customers are the units of layer l: unit n takes dish k with probability m_k / (beta + n - 1) and
+Poisson(mass beta / (beta + n - 1)) new ones. The cascade ends at a layer without units, almost surely.
+
+The extended prior adds edges that pass layers: the urn of each unit goes on over the units of all layers further down,
+from the nearest to the lowest, with P(edge) = m_k / (beta + number of units seen). This is a reconstruction from the
+abstract of Dallaire et al. (2014), whose text says "an extra sampling step for non-consecutive layers".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from pymc_spn.indian_chefs.process import check_nodes, check_positive, node_labels
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MOST_UNITS = 1 << 14
+
+
+@dataclass(frozen=True)
+class CascadingIBP:
+    """Layers of units, each a two-parameter Indian buffet over the layer below (Adams et al. 2010).
+
+    Parameters
+    ----------
+    mass, concentration : float or sequence of float
+        Expected dishes of one customer, and beta; a sequence holds one for each layer from the first hidden one up, its
+        last goes on above.
+    observed_nodes : int or sequence of str
+
+    References
+    ----------
+    Adams, Wallach and Ghahramani (2010), Learning the structure of deep sparse graphical models. The process is
+    recalled, its equations were not read again.
+    """
+
+    mass: Any
+    concentration: Any
+    observed_nodes: Any
+
+    def __post_init__(self) -> None:
+        names = check_nodes(self.observed_nodes)
+        object.__setattr__(self, "observed_nodes", names)
+        for argument in ("mass", "concentration"):
+            value = getattr(self, argument)
+            several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+            values = tuple(check_positive(argument, v) for v in (value if several else [value]))
+            if not values:
+                raise ValueError(f"{argument} must hold at least one number")
+            object.__setattr__(self, argument, values)
+
+    @property
+    def passes_layers(self) -> bool:
+        """Whether edges may pass layers."""
+        return False
+
+    def _of_layer(self, layer: int) -> tuple[float, float]:
+        """Mass and concentration of hidden layer 1, 2, ..."""
+        return self.mass[min(layer, len(self.mass)) - 1], self.concentration[min(layer, len(self.concentration)) - 1]
+
+    def log_density(self, parents: Any, layers: Any) -> float:
+        """Log probability of a layered graph, each layer in left-ordered form: units with equal children count once.
+
+        Parameters
+        ----------
+        parents : (n, n) bool
+            [k, i] where unit k is a parent of unit i; observed units first.
+        layers : (n,) int
+            0 for observed units.
+
+        Returns
+        -------
+        float
+            In nats; -inf for graphs that the prior cannot make: a layer is skipped, a hidden unit has no child in the
+            layer below it, or an edge does not go one layer down (any number, in the extended prior).
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, or the observed units are not those of layer 0.
+        """
+        parents, layers = np.asarray(parents), np.asarray(layers)
+        n, d = len(layers), len(self.observed_nodes)
+        if parents.shape != (n, n) or n < d or not np.isin(parents, (0, 1)).all():
+            raise ValueError(f"parents must be (n, n) of 0 and 1 with layers (n,); got {parents.shape}, {layers.shape}")
+        if not np.array_equal(layers == 0, np.arange(n) < d):
+            raise ValueError(f"layers must be 0 for the {d} observed units, which come first, and positive for others")
+        parents = parents.astype(bool)
+        drop = layers[:, None] - layers[None, :]
+        if (parents & (drop < 1)).any() or (not self.passes_layers and (parents & (drop != 1)).any()):
+            return -np.inf
+        top = int(layers.max())
+        out = 0.0
+        for layer in range(1, top + 2):
+            below, units = np.flatnonzero(layers == layer - 1), np.flatnonzero(layers == layer)
+            if not units.size and layer <= top:
+                return -np.inf
+            mass, beta = self._of_layer(layer)
+            seen = np.arange(len(below))
+            out -= mass * (beta / (beta + seen)).sum()
+            held = parents[np.ix_(units, below)]
+            m = held.sum(1)
+            if (m == 0).any():
+                return -np.inf
+            out += len(units) * np.log(mass * beta) + betaln(m, len(below) - m + beta).sum()
+            skipped = self._skipping(parents, layers, layer)
+            # units with the same edges are interchangeable
+            _, alike = np.unique(np.hstack([held, parents[np.ix_(units, skipped)]]), axis=0, return_counts=True)
+            out -= gammaln(alike + 1.0).sum()
+            total = len(below) + len(skipped)
+            m_all = m + parents[np.ix_(units, skipped)].sum(1)
+            # the urn goes on: what Beta(m, N - m + beta) has become after the units of the layers further down
+            out += (betaln(m_all, total - m_all + beta) - betaln(m, len(below) - m + beta)).sum()
+        return float(out)
+
+    def _skipping(self, parents, layers, layer):
+        """Units that edges of a layer may reach beyond the next layer down."""
+        if not self.passes_layers:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(layers < layer - 1)
+
+    def sample(self, draws: int = 1000, random_seed: Any = None) -> "xr.Dataset":
+        """Independent exact draws.
+
+        Parameters
+        ----------
+        draws : int
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Dataset
+            ``n_active`` (draw), ``parents`` (draw, parent, child) bool, ``layers`` (draw, node) int64 with -1 where
+            there is no node, and ``reputations`` (draw, node): the layer l as l / (1 + l), which respects every edge.
+
+        Raises
+        ------
+        ValueError
+            If a draw has more than 16,384 units.
+        """
+        import xarray as xr
+
+        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
+            raise ValueError(f"draws must be an integer of at least 1; got {draws!r}")
+        rng = np.random.default_rng(random_seed)
+        graphs = [self._draw(rng) for _ in range(draws)]
+        room = max(len(layers) for _, layers in graphs)
+        parents = np.zeros((draws, room, room), bool)
+        places = np.full((draws, room), -1)
+        for s, (edges, layers) in enumerate(graphs):
+            parents[s, : len(layers), : len(layers)] = edges
+            places[s, : len(layers)] = layers
+        labels = node_labels(self.observed_nodes, room)
+        return xr.Dataset(
+            {
+                "n_active": ("draw", (places >= 0).sum(1)),
+                "parents": (("draw", "parent", "child"), parents),
+                "layers": (("draw", "node"), places),
+                "reputations": (
+                    ("draw", "node"),
+                    np.where(places >= 0, places / (1.0 + np.maximum(places, 0)), np.nan),
+                ),
+            },
+            coords={"draw": np.arange(draws), "parent": labels, "child": labels, "node": labels},
+        )
+
+    def _draw(self, rng):
+        layers = [0] * len(self.observed_nodes)
+        edges: list[tuple[int, int]] = []
+        layer = 0
+        while True:
+            below = [i for i, at in enumerate(layers) if at == layer]
+            layer += 1
+            mass, beta = self._of_layer(layer)
+            dishes: list[list[int]] = []
+            for n, unit in enumerate(below):
+                for dish in dishes:
+                    if rng.random() * (beta + n) < len(dish):
+                        dish.append(unit)
+                dishes += [[unit] for _ in range(rng.poisson(mass * beta / (beta + n)))]
+            if not dishes:
+                break
+            if len(layers) + len(dishes) > MOST_UNITS:
+                raise ValueError(f"mass and concentration gave a graph of more than {MOST_UNITS:,} units")
+            if self.passes_layers:
+                further = sorted((i for i, at in enumerate(layers) if at < layer - 1), key=lambda i: -layers[i])
+                for dish in dishes:
+                    for seen, unit in enumerate(further):
+                        if rng.random() * (beta + len(below) + seen) < len(dish):
+                            dish.append(unit)
+            for dish in dishes:
+                layers.append(layer)
+                edges += [(len(layers) - 1, unit) for unit in dish]
+        parents = np.zeros((len(layers), len(layers)), bool)
+        for k, i in edges:
+            parents[k, i] = True
+        return parents, np.array(layers)
+
+
+@dataclass(frozen=True)
+class ExtendedCascadingIBP(CascadingIBP):
+    """The cascading buffets with edges that pass layers (after Dallaire et al. 2014; see the module for what is ours).
+
+    Parameters
+    ----------
+    mass, concentration, observed_nodes
+        As of `CascadingIBP`.
+
+    References
+    ----------
+    Dallaire, Giguere and Chaib-draa (2014), Learning the structure of probabilistic graphical models with an extended
+    cascading Indian buffet process. The continued urn is a reconstruction.
+    """
+
+    @property
+    def passes_layers(self) -> bool:
+        """Whether edges may pass layers."""
+        return True

@@ -1,0 +1,303 @@
+"""Recorded graphs of unknown size: their parts as labelled arrays, and answers that no relabelling changes."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    import xarray as xr
+
+SCALARS = (
+    "n_nodes",
+    "n_edges",
+    "depth",
+    "width",
+    "n_orphans",
+    "max_out_degree",
+    "hidden_reputation",
+    "log_prior",
+    "log_likelihood",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphDraws:
+    """Draws of a graph of unknown size; made by `from_idata`.
+
+    Parameters
+    ----------
+    schema : GraphSchema
+    packed : (chain, draw, 1 + K + K W) float64
+        As recorded.
+    scalars : Dataset
+        Sampler statistics of the graph, without its name before theirs.
+    hyperparameters : dict of (chain, draw) float64
+    chains, draws : (n_chains,) and (n_draws,)
+        Labels.
+
+    Notes
+    -----
+    Hidden nodes have no identity from draw to draw: their rank by reputation is a label, not a name. Answers are
+    therefore about observed nodes and about functions of whole graphs.
+    """
+
+    schema: GraphSchema
+    packed: np.ndarray
+    scalars: "xr.Dataset"
+    hyperparameters: dict[str, np.ndarray]
+    chains: np.ndarray
+    draws: np.ndarray
+
+    @classmethod
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "GraphDraws":
+        """Read the graphs from what ``pm.sample`` returned, or from a file that it was saved to.
+
+        Parameters
+        ----------
+        idata : DataTree or path
+        name : str, optional
+            The graph's name in the model, where there are several.
+
+        Raises
+        ------
+        ValueError
+            If there is no graph, several and no name is given, or draws are missing from the tree.
+
+        Warns
+        -----
+        UserWarning
+            If births were refused because a graph was full.
+        """
+        import xarray as xr
+
+        if isinstance(idata, str | PathLike):
+            with xr.open_datatree(idata, engine="h5netcdf") as opened:
+                return cls.from_idata(opened.load(), name)
+        name = _find(idata, name)
+        constants = idata["constant_data"].dataset
+        schema = GraphSchema.from_vector(constants[name + SCHEMA].values)
+        stats = idata["sample_stats"].to_dataset()
+        record = stats[name + GRAPH]
+        labels = [
+            np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c])
+            for c in ("chain", "draw")
+        ]
+        mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and str(v) != name + GRAPH]
+        scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
+        refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
+        if refused:
+            warnings.warn(
+                f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
+                "nodes; the draws are those given no more nodes. Raise max_nodes",
+                UserWarning,
+                stacklevel=2,
+            )
+        numbers = {}
+        for argument in HYPERPARAMETERS:
+            source = schema.hyperparameters.get(argument)
+            if source is None:
+                continue
+            if "fixed" in source:
+                numbers[argument] = np.full(record.shape[:2], source["fixed"])
+            elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
+                values = idata["posterior"].dataset[source["variable"]]
+                numbers[argument] = values.transpose("chain", "draw").values
+        return cls(schema, np.asarray(record.values), scalars, numbers, *labels)
+
+    def __repr__(self) -> str:
+        n, m, _ = self.packed.shape
+        return f"GraphDraws({len(self.schema.observed_nodes)} observed nodes, {n} chains of {m} draws)"
+
+    @cached_property
+    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        from pymc_spn.indian_chefs.packed_graphs import unpack_parts
+
+        shape, room = self.packed.shape[:2], self.schema.max_nodes
+        counts = np.empty(shape, np.int64)
+        theta = np.full((*shape, room), np.nan)
+        parents = np.empty((*shape, room, room), bool)
+        for place in np.ndindex(*shape):
+            n, values, matrix = unpack_parts(np.ascontiguousarray(self.packed[place]), room)
+            counts[place], parents[place] = n, matrix.astype(bool)
+            theta[place][:n] = values[:n]
+        return counts, theta, parents
+
+    @cached_property
+    def _paths(self) -> np.ndarray:
+        """(chain, draw, node, node) bool: whether a directed path leads from one node to another."""
+        reached = self._parts[2].copy()
+        length = 1
+        while length < self.schema.max_nodes:
+            reached |= (reached[..., :, :, None] & reached[..., None, :, :]).any(-2)
+            length *= 2
+        return reached
+
+    def graphs(self) -> "xr.DataArray":
+        """(chain, draw, parent, child) bool over padded nodes: observed ones, then hidden ones by their rank."""
+        return self._labelled(self._parts[2], "graphs", "parent", "child")
+
+    def reputations(self) -> "xr.DataArray":
+        """(chain, draw, node) float64, NaN where there is no node."""
+        return self._labelled(self._parts[1], "reputations", "node")
+
+    def n_nodes(self) -> "xr.DataArray":
+        """(chain, draw) int64."""
+        return self._labelled(self._parts[0], "n_nodes")
+
+    def node_count_probabilities(self) -> "xr.DataArray":
+        """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error."""
+        counts = self._parts[0]
+        values = np.arange(len(self.schema.observed_nodes), self.schema.max_nodes + 1)
+        return self._probabilities(counts[..., None] == values, "node_count_probabilities", {"n_nodes": values})
+
+    def edge_probabilities(self) -> "xr.DataArray":
+        """(parent, child) posterior probability of an edge between two observed nodes."""
+        d = len(self.schema.observed_nodes)
+        names = list(self.schema.observed_nodes)
+        edges = self._parts[2][..., :d, :d]
+        return self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
+
+    def path_probabilities(self) -> "xr.DataArray":
+        """(ancestor, descendant) posterior probability of a directed path between two observed nodes."""
+        d = len(self.schema.observed_nodes)
+        names = list(self.schema.observed_nodes)
+        paths = self._paths[..., :d, :d]
+        return self._probabilities(paths, "path_probabilities", {"ancestor": names, "descendant": names})
+
+    def common_ancestor_probabilities(self) -> "xr.DataArray":
+        """(node, other) posterior probability that two observed nodes descend from one hidden node."""
+        d = len(self.schema.observed_nodes)
+        names = list(self.schema.observed_nodes)
+        below = self._paths[..., d:, :d]
+        shared = (below[..., :, :, None] & below[..., :, None, :]).any(-3)
+        return self._probabilities(shared, "common_ancestor_probabilities", {"node": names, "other": names})
+
+    def popularities(self, random_seed: Any = None) -> "xr.DataArray":
+        """Outgoing connection probabilities of the nodes, one draw for each graph.
+
+        Beta(m, alpha + a - m) for hidden nodes, Beta(phi + m, alpha + a - m) for observed ones.
+
+        Parameters
+        ----------
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        (chain, draw, node) DataArray
+            NaN where there is no node.
+
+        Raises
+        ------
+        ValueError
+            If the draws of a hyperparameter are missing, or the graphs follow another prior.
+        """
+        if self.schema.prior != "indian chefs":
+            raise ValueError(f"popularities belong to the Indian chefs process, not to a {self.schema.prior}")
+        lacking = [a for a in HYPERPARAMETERS if a not in self.hyperparameters]
+        if lacking:
+            raise ValueError(f"the posterior group lacks the draws of {lacking[0]}; sample with it among var_names")
+        rng = np.random.default_rng(random_seed)
+        counts, theta, parents = self._parts
+        m = parents.sum(-1)
+        with np.errstate(invalid="ignore"):
+            below = (theta[..., None, :] < theta[..., :, None]).sum(-1)
+        alpha, phi = (self.hyperparameters[a][..., None] for a in ("alpha", "phi"))
+        is_observed = np.arange(self.schema.max_nodes) < len(self.schema.observed_nodes)
+        active = np.arange(self.schema.max_nodes) < counts[..., None]
+        shape = np.where(active, m + np.where(is_observed, phi, 0.0), 1.0)
+        values = rng.beta(shape, np.where(active, alpha + below - m, 1.0))
+        return self._labelled(np.where(active, values, np.nan), "popularities", "node")
+
+    def summary(self) -> "pd.DataFrame":
+        """ArviZ's summary of the scalar functions of the graph; those that never vary have no R-hat."""
+        import arviz as az
+        import xarray as xr
+
+        held = [s for s in SCALARS if s in self.scalars]
+        tree = xr.DataTree.from_dict({"posterior": self.scalars[held].astype(np.float64)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return az.summary(tree)
+
+    def to_networkx(self, chain: int = 0, draw: int = 0) -> "nx.DiGraph":
+        """One draw, with ``reputation`` and ``observed`` as attributes of the nodes.
+
+        Parameters
+        ----------
+        chain, draw : int
+            Places, not labels.
+        """
+        import networkx as nx
+
+        counts, theta, parents = (p[chain, draw] for p in self._parts)
+        labels = self.schema.node_labels[: int(counts)]
+        graph = nx.DiGraph()
+        for i, label in enumerate(labels):
+            graph.add_node(label, reputation=float(theta[i]), observed=i < len(self.schema.observed_nodes))
+        graph.add_edges_from((labels[k], labels[i]) for k, i in np.argwhere(parents))
+        return graph
+
+    def to_group(self) -> "xr.Dataset":
+        """Graphs as a group for a DataTree: ``idata[name] = draws.to_group()``."""
+        import xarray as xr
+
+        parts = [self.n_nodes(), self.graphs(), self.reputations()]
+        return xr.Dataset({str(p.name): p for p in parts}, attrs={"prior": self.schema.prior})
+
+    def _probabilities(self, events, name, coords):
+        """Averages over draws, with their largest Monte Carlo standard error."""
+        import xarray as xr
+
+        out = xr.DataArray(events.mean(axis=(0, 1)), coords, tuple(coords), name)
+        return out.assign_attrs(exactness="monte-carlo", mcse=largest_mcse(events), prior=self.schema.prior)
+
+    def _labelled(self, values, name, *dims):
+        import xarray as xr
+
+        labels = self.schema.node_labels
+        coords = {"chain": self.chains, "draw": self.draws} | {d: labels for d in dims}
+        return xr.DataArray(values, coords, ("chain", "draw", *dims), name, {"prior": self.schema.prior})
+
+
+def largest_mcse(events: np.ndarray) -> float:
+    """Largest Monte Carlo standard error of means over (chain, draw), 0 where nothing varies."""
+    import arviz as az
+
+    flat = events.reshape(*events.shape[:2], -1).astype(np.float64)
+    varies = np.flatnonzero(np.ptp(flat, axis=(0, 1)) > 0)
+    if not varies.size or flat.shape[1] < 4:
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an event that is constant in one chain
+        errors = az.mcse(az.from_dict({"posterior": {"e": flat[..., varies]}}))["e"].values
+    return float(np.nanmax(errors))
+
+
+def graph_names(idata: "xr.DataTree") -> list[str]:
+    """Names of the graphs of unknown size whose draws a DataTree holds."""
+    constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
+    if constants is None or stats is None:
+        return []
+    found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
+    return [n for n in found if n + GRAPH in stats.data_vars]
+
+
+def _find(idata, name):
+    names = graph_names(idata)
+    if not names:
+        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess")
+    if name is None:
+        if len(names) > 1:
+            raise ValueError(f"the tree holds several graphs, give name=, one of {names}")
+        return names[0]
+    if name not in names:
+        raise ValueError(f"name must be one of {names}, got {name!r}")
+    return name

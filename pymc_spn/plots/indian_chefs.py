@@ -1,0 +1,160 @@
+"""Drawings of graphs of unknown size, and the level curves of the paper's Figure 3 from exact laws."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+
+_INK, _FILL = "#1f2933", "#cbd5e1"
+
+
+def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str | None = None) -> "Axes":
+    """One graph with reputations on the vertical axis; observed nodes are filled.
+
+    Parameters
+    ----------
+    graph : networkx.DiGraph
+        As from `GraphDraws.to_networkx`: nodes have ``reputation`` and ``observed``.
+    ax : matplotlib axes, optional
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If a node has no reputation.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import FancyArrowPatch
+
+    lacking = [n for n, data in graph.nodes(data=True) if "reputation" not in data]
+    if lacking:
+        raise ValueError(f"graph must have a reputation for every node; {lacking[0]!r} has none")
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 5))
+    places = _places(graph)
+    for parent, child in graph.edges:
+        (x0, y0), (x1, y1) = places[parent], places[child]
+        # level neighbours and edges along one column would run through nodes
+        bend = 0.25 if abs(x0 - x1) < 1e-9 else 0.06
+        ax.add_patch(
+            FancyArrowPatch(
+                (x0, y0),
+                (x1, y1),
+                arrowstyle="-|>",
+                mutation_scale=12,
+                shrinkA=9,
+                shrinkB=9,
+                color=_INK,
+                linewidth=0.9,
+                connectionstyle=f"arc3,rad={bend}",
+            )
+        )
+    for node, (x, y) in places.items():
+        is_observed = graph.nodes[node].get("observed", False)
+        face = _FILL if is_observed else "white"
+        ax.plot(x, y, "o", markersize=15, markerfacecolor=face, markeredgecolor=_INK, zorder=3)
+        text = str(node) if is_observed else str(node).removeprefix("hidden_")
+        ax.annotate(text, (x, y), ha="center", va="center", fontsize=7, zorder=4, color=_INK)
+    ax.set_ylim(-0.08, 1.08)
+    ax.set_xlim(-0.12, 1.12)
+    ax.set_xticks([])
+    ax.set_ylabel("reputation")
+    if title:
+        ax.set_title(title)
+    return ax
+
+
+def _places(graph):
+    """Observed nodes side by side, hidden ones above the mean of their children and apart from their neighbours."""
+    observed = [n for n, data in graph.nodes(data=True) if data.get("observed", False)]
+    x = {n: (i + 0.5) / len(observed) for i, n in enumerate(observed)}
+    height = {n: graph.nodes[n]["reputation"] for n in graph.nodes}
+    hidden = sorted((n for n in graph.nodes if n not in x), key=lambda n: height[n])
+    for n in hidden:
+        below = [x[c] for c in graph.successors(n) if c in x]
+        wanted = float(np.mean(below)) if below else 0.5
+        offsets = sorted(np.linspace(-0.5, 0.5, 21), key=abs)
+        free = [wanted + o for o in offsets if 0.0 <= wanted + o <= 1.0]
+        near = [m for m in x if abs(height[m] - height[n]) < 0.09]
+        x[n] = next((f for f in free if all(abs(x[m] - f) > 0.11 for m in near)), wanted)
+    return {n: (x[n], height[n]) for n in graph.nodes}
+
+
+def plot_expected_nodes(
+    alphas: Any, gammas: Any, n_observed: int = 1, levels: Any = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Level curves of the expected number of nodes over alpha and gamma: Figure 3(a), from the exact law.
+
+    Parameters
+    ----------
+    alphas, gammas : sequence of float
+        Positive; at least two of each.
+    n_observed : int
+        Observed nodes, at reputation 0.
+    levels : sequence of float, optional
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        Arguments out of range, or expectations beyond what the law is computed for.
+    """
+    import matplotlib.pyplot as plt
+
+    from pymc_spn.indian_chefs.node_law import expected_graph
+
+    alphas, gammas = np.asarray(alphas, float), np.asarray(gammas, float)
+    if min(alphas.size, gammas.size) < 2:
+        raise ValueError(f"alphas and gammas must have at least two values; got {alphas.size} and {gammas.size}")
+    values = [[float(expected_graph(a, g, 1.0, n_observed).nodes) for a in alphas] for g in gammas]
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 4))
+    curves = ax.contour(alphas, gammas, np.array(values), levels=levels, cmap="viridis")
+    ax.clabel(curves, fmt="%g", fontsize=8)
+    ax.set_xlabel("alpha")
+    ax.set_ylabel("gamma")
+    ax.set_title(f"expected number of nodes, {n_observed} observed at reputation 0")
+    return ax
+
+
+def plot_expected_hidden(
+    n_observed: Any, alphas: Any = (0.1, 1.0, 10.0), gamma: float = 1.0, ax: "Axes | None" = None
+) -> "Axes":
+    """Expected number of hidden nodes over the number of observed ones: Figure 3(c), from the exact law.
+
+    Parameters
+    ----------
+    n_observed : sequence of int
+    alphas : sequence of float
+    gamma : float
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+
+    from pymc_spn.indian_chefs.node_law import expected_graph
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 4))
+    for alpha in alphas:
+        hidden = [float(expected_graph(alpha, gamma, 1.0, int(d)).nodes) - d for d in n_observed]
+        ax.plot(list(n_observed), hidden, marker="o", markersize=3, label=f"alpha = {alpha:g}")
+    ax.set_xlabel("observed nodes")
+    ax.set_ylabel("expected hidden nodes")
+    ax.set_title(f"gamma = {gamma:g}")
+    ax.legend()
+    return ax

@@ -1,0 +1,262 @@
+"""The graph in a PyMC model: its log density, its step beside NUTS, black-box terms, the record, refusals."""
+
+import logging
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from scipy.integrate import quad_vec
+from scipy.stats import gamma as gamma_law
+from scipy.stats import multivariate_normal
+
+import pymc_spn as ps
+from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, room_of, unpack_graph, unpack_parts
+from pymc_spn.indian_chefs.prior_density import log_density, make_prior
+from tests import reference_indian_chefs as reference
+from tests.indian_chefs.small_graphs import MIXED_BASE, many_states, observed
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False}
+
+
+@pytest.mark.parametrize("room", [40, 60])
+def test_a_packed_graph_is_the_graph_in_canonical_order(room):
+    for prior, state, _ in many_states(60, seed=1, base=MIXED_BASE, max_nodes=room):
+        packed = np.empty(packed_length(room))
+        pack(state, packed)
+        assert room_of(len(packed)) == room
+        again = observed(np.where(state.fixed, state.reputations[: state.fixed.size], np.nan), room)
+        assert unpack_graph(packed, again)
+        assert log_density(again, prior) == pytest.approx(log_density(state, prior), abs=1e-10)
+        n, theta, parents = unpack_parts(packed, room)
+        d = state.fixed.size
+        assert n == state.count[0] and (np.diff(theta[d:n]) >= 0).all()
+        np.testing.assert_array_equal(parents.sum(1)[:d], state.n_children[:d])
+        assert sorted(parents.sum(1)[d:n]) == sorted(state.n_children[d:n])
+
+
+def test_the_log_density_of_the_variable_is_that_of_the_reference():
+    numbers = {"alpha": 0.7, "gamma": 1.4, "phi": 0.8}
+    g = ps.IndianChefsProcess.dist(**numbers, observed_nodes=3, reputations=[0.0, None, 0.4], max_nodes=24)
+    draws = pm.draw(g, 30, random_seed=1)
+    value = g.type()
+    evaluate = pm.compile([value], pm.logp(g, value))
+    for packed in draws:
+        n, theta, parents = unpack_parts(packed, 24)
+        expected = reference.log_density(parents[:n, :n], theta[:n], 3, *numbers.values(), [True, False, True])
+        assert evaluate(packed) == pytest.approx(expected, abs=1e-10)
+    wrong = draws[0].copy()
+    wrong[1] = 0.1  # a fixed reputation
+    assert evaluate(wrong) == -np.inf
+    wrong = draws[0].copy()
+    wrong[1 + 24] = 1.0  # a node that is its own parent
+    assert evaluate(wrong) == -np.inf
+    assert not (pm.draw(g, 5, random_seed=2) == draws[:5]).all()
+    np.testing.assert_array_equal(pm.draw(g, 5, random_seed=1), draws[:5])
+
+
+@pytest.fixture(scope="module")
+def hyperparameter_run():
+    with pm.Model() as model:
+        gamma = pm.Gamma("gamma", 3, 3)
+        ps.IndianChefsProcess(
+            "g",
+            alpha=pm.Gamma.dist(3, 2),
+            gamma=gamma,
+            phi=pm.Gamma.dist(2, 2),
+            observed_nodes=["a", "b"],
+            max_nodes=48,
+        )
+        idata = pm.sample(1500, tune=300, chains=2, cores=1, random_seed=1, **QUIET)
+    return model, idata
+
+
+def test_hyperparameters_return_to_their_prior(hyperparameter_run):
+    """gamma by NUTS, alpha and phi by slices; first two moments, standard errors by effective draws."""
+    import arviz as az
+
+    _, idata = hyperparameter_run
+    for name, shape, rate in (("gamma", 3, 3), ("g_alpha", 3, 2), ("g_phi", 2, 2)):
+        x = idata.posterior[name]
+        for power, moment in ((1, shape / rate), (2, shape * (shape + 1) / rate**2)):
+            values = x**power
+            ess = float(np.asarray(az.ess(values.values)))
+            assert ess > 200
+            assert abs(float(values.mean()) - moment) < 5 * float(values.std()) / np.sqrt(ess)
+
+
+def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
+    _, idata = hyperparameter_run
+    draws = ps.GraphDraws.from_idata(idata)
+    graphs, theta = draws.graphs(), draws.reputations()
+    np.testing.assert_array_equal(graphs.sum(("parent", "child")), idata.sample_stats.g_n_edges)
+    np.testing.assert_array_equal(theta.notnull().sum("node"), idata.sample_stats.g_n_nodes)
+    np.testing.assert_array_equal(draws.n_nodes(), idata.sample_stats.g_n_nodes)
+    for place in ((0, 3), (1, 700)):
+        one = draws.to_networkx(*place)
+        n = one.number_of_nodes()
+        z = graphs.values[place][:n, :n]
+        expected = reference.statistics(z, theta.values[place][:n], 2)
+        held = idata.sample_stats.isel(chain=place[0], draw=place[1])
+        found = [held[f"g_{k}"] for k in ("n_nodes", "n_edges", "depth", "max_out_degree", "n_orphans")]
+        np.testing.assert_array_equal(found, expected[[0, 1, 2, 4, 5]])
+        assert all(one.nodes[k]["reputation"] > one.nodes[i]["reputation"] for k, i in one.edges)
+    assert set(idata.posterior.data_vars) == {"g_log_joint", "gamma", "g_alpha", "g_phi"}
+    table = draws.summary()
+    assert "n_nodes" in table.index and np.isfinite(table.loc["n_nodes"].astype(float)).all()
+    assert float(draws.node_count_probabilities().sum()) == pytest.approx(1.0)
+    assert float(draws.edge_probabilities().sum()) == 0.0  # both at 0
+    shared = draws.common_ancestor_probabilities()
+    assert 0.0 < float(shared.sel(node="a", other="b")) < float(shared.sel(node="a", other="a"))
+    popular = draws.popularities(random_seed=1)
+    assert (popular.notnull() == theta.notnull()).all() and float(popular.max()) <= 1.0
+
+
+def test_a_saved_result_answers_in_the_same_bits(hyperparameter_run, tmp_path):
+    _, idata = hyperparameter_run
+    idata.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    first, again = ps.GraphDraws.from_idata(idata), ps.GraphDraws.from_idata(tmp_path / "run.nc")
+    xr.testing.assert_identical(first.graphs(), again.graphs())
+    xr.testing.assert_identical(first.popularities(random_seed=2), again.popularities(random_seed=2))
+
+
+def test_stored_draws_are_not_evaluated(hyperparameter_run):
+    model, idata = hyperparameter_run
+    with model, pytest.raises(Exception, match=r"GraphDraws\.from_idata"):
+        pm.sample_posterior_predictive(idata, progressbar=False)
+
+
+def exact_count_law(y):
+    """p(n | y) where y_j = mu + n + noise, mu and noise standard normal, gamma ~ Gamma(3, 3), two free nodes."""
+
+    def prior(gamma):
+        return ps.node_count_pmf(1.0, gamma, 2, 12, None).values * gamma_law.pdf(gamma, 3, scale=1 / 3)
+
+    law = quad_vec(prior, 0.0, 12.0, epsrel=1e-6)[0]
+    cov = np.eye(len(y)) + 1.0
+    law *= [multivariate_normal.pdf(y - n, np.zeros(len(y)), cov) for n in range(13)]
+    return law / law.sum()
+
+
+def test_terms_that_depend_on_the_graph_make_a_posterior():
+    import arviz as az
+
+    y = np.array([3.0, 5.0])
+    with pm.Model():
+        g = ps.IndianChefsProcess(
+            "g", alpha=1.0, gamma=pm.Gamma.dist(3, 3), phi=1.0, observed_nodes=2, reputations=None, max_nodes=12
+        )
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu + pt.cast(g.n_nodes, "float64"), 1.0, observed=y)
+        idata = pm.sample(2500, tune=200, chains=2, cores=1, random_seed=2, **QUIET)
+    law = exact_count_law(y)
+    n = idata.sample_stats.g_n_nodes
+    for k in (2, 3, 4):
+        hits = (n == k).values.astype(float)
+        ess = float(np.asarray(az.ess(hits)))
+        assert ess > 150
+        assert abs(hits.mean() - law[k]) < 5 * np.sqrt(law[k] * (1 - law[k]) / ess)
+    with (
+        pytest.warns(UserWarning, match="births were refused")
+        if idata.sample_stats.g_births_refused.any()
+        else nothing()
+    ):
+        ps.GraphDraws.from_idata(idata)
+
+
+class nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def small_model(**settings):
+    defaults = {"alpha": 1.0, "gamma": 1.5, "phi": 1.0, "observed_nodes": ["a", "b"], "max_nodes": 20}
+    with pm.Model() as model:
+        ps.IndianChefsProcess("g", **(defaults | settings))
+    return model
+
+
+def test_draws_do_not_depend_on_how_chains_run():
+    with small_model(gamma=pm.Gamma.dist(3, 3)):
+        one = pm.sample(40, tune=20, chains=2, cores=1, random_seed=3, **QUIET)
+        fork = pm.sample(40, tune=20, chains=2, cores=2, mp_ctx="fork", random_seed=3, **QUIET)
+        other = pm.sample(40, tune=20, chains=2, cores=1, random_seed=4, **QUIET)
+    np.testing.assert_array_equal(one.sample_stats.g_graph, fork.sample_stats.g_graph)
+    np.testing.assert_array_equal(one.posterior.g_log_joint, fork.posterior.g_log_joint)
+    assert not np.array_equal(one.sample_stats.g_graph, other.sample_stats.g_graph)
+    assert not np.array_equal(one.sample_stats.g_graph[0], one.sample_stats.g_graph[1])
+
+
+def test_refused_births_are_counted_and_warned_of(caplog):
+    with small_model(max_nodes=3), caplog.at_level(logging.WARNING, logger="pymc"):
+        idata = pm.sample(50, tune=5, chains=1, cores=1, random_seed=1, step=ps.IndianChefsStep(), **QUIET)
+    assert "births were refused" in caplog.text
+    assert int(idata.sample_stats.g_births_refused.sum()) > 0
+    assert int(idata.sample_stats.g_n_nodes.max()) == 3
+    with pytest.warns(UserWarning, match="room for max_nodes = 3"):
+        ps.GraphDraws.from_idata(idata)
+
+
+def test_published_moves_are_those_of_the_step_too():
+    with small_model():
+        step = ps.IndianChefsStep(moves="published", repeats=10)
+        idata = pm.sample(400, tune=50, chains=2, cores=1, random_seed=5, step=step, **QUIET)
+    n = idata.sample_stats.g_n_nodes
+    assert abs(float(n.mean()) - 4.7748) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be positive"),
+        ({"reputations": 1.0}, "leave no structure"),
+        ({"max_nodes": 1}, "max_nodes must be at least the number of observed nodes, 2; got 1"),
+        ({"observed_nodes": []}, "at least one node"),
+        ({"start": "middle"}, "start must be"),
+        ({"start": (np.zeros((2, 2)), np.array([0.0, 0.5]))}, "leave 'b' at its reputation 0"),
+        (
+            {"start": (np.eye(3, k=1), np.array([0.0, 0.0, 0.5])), "reputations": None},
+            "parent 'a' at 0 is not above 'b' at 0",
+        ),
+        ({"start": (np.zeros((3, 3)), np.array([0.0, 0.0, 0.5]))}, "'hidden_1' without a child"),
+        ({"start": (np.zeros((1, 2)), np.zeros(2))}, "got shapes"),
+    ],
+)
+def test_bad_input_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        small_model(**settings)
+
+
+def test_expressions_need_a_name_and_steps_a_graph():
+    with pm.Model():
+        a = pm.Gamma("a", 1, 1)
+        with pytest.raises(ValueError, match="alpha must be a number or a named variable"):
+            ps.IndianChefsProcess("g", alpha=2.0 * a, gamma=1.0, phi=1.0, observed_nodes=1)
+    with pm.Model():
+        pm.Normal("x")
+        with pytest.raises(ValueError, match="the model has no graph"):
+            ps.IndianChefsStep()
+    with small_model():
+        for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):
+            with pytest.raises(ValueError, match=next(iter(settings))):
+                ps.IndianChefsStep(**settings)
+
+
+def test_a_log_density_with_a_gradient():
+    with small_model(alpha=pm.Gamma.dist(2, 1), gamma=pm.Gamma.dist(2, 1), phi=pm.Gamma.dist(2, 1)) as model:
+        free = [v for v in model.value_vars if "log_joint" not in v.name]
+        point = model.initial_point() | {v.name: np.array(0.3) for v in free}
+        gradient = model.compile_dlogp(free)(point)
+        log_p = model.compile_logp()
+        for j, v in enumerate(free):
+            up, down = (log_p(point | {v.name: point[v.name] + h}) for h in (1e-5, -1e-5))
+            assert gradient[j] == pytest.approx((up - down) / 2e-5, abs=1e-6)
+
+
+def test_start_prior_makes_chains_start_apart():
+    state = observed([0.0])
+    assert log_density(state, make_prior(1.0, 2.0, 1.0)) == pytest.approx(-2.0)

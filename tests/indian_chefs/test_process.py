@@ -1,0 +1,174 @@
+"""Forward draws against the exact law and two other samplers; the Indian buffet as a special case; refusals."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, chisquare
+
+import pymc_spn as ps
+from pymc_spn.indian_chefs.prior_density import make_prior
+from tests import reference_indian_chefs as reference
+from tests.indian_chefs.prior_chains import after_moves, z_scores
+
+SETTINGS = [(1.0, 1.5, 1.0), (0.4, 2.0, 2.0), (3.0, 1.2, 0.5)]
+FREE = np.nan
+
+
+def chi2_p(counts, law):
+    """p value of counts against a law whose tail is put together."""
+    n = counts.sum()
+    keep = int((law * n >= 5).sum())
+    observed = np.append(counts[:keep], counts[keep:].sum())
+    expected = np.append(law[:keep] * n, n - (law[:keep] * n).sum())
+    return chisquare(observed, expected * n / expected.sum()).pvalue
+
+
+@pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [FREE] * 2, [1.0, FREE, 0.3]])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_number_of_nodes_follows_the_exact_law(setting, reputations):
+    drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 1, max_nodes=160)[:, 0].astype(int)
+    d = len(reputations)
+    law = ps.node_count_pmf(*setting[:2], d, 160, [None if np.isnan(r) else r for r in reputations])
+    assert law.attrs["beyond"] < 1e-9
+    assert chi2_p(np.bincount(drawn, minlength=161)[d:], law.values[d:]) > 1e-3
+
+
+def test_the_law_has_its_hand_values():
+    np.testing.assert_allclose(
+        ps.node_count_pmf(1.0, 1.5, 1, 40).values[1:7], [0.2231, 0.2355, 0.1999, 0.1448, 0.0925, 0.0531], atol=5e-5
+    )
+    for d, nodes in ((1, 3.0518), (2, 4.7748), (3, 6.2239)):
+        assert float(ps.expected_graph(1.0, 1.5, 1.0, d).nodes) == pytest.approx(nodes, abs=1e-4)
+    for alpha, nodes in ((0.1, 3.14), (1.0, 3.97), (10.0, 5.88), (1000.0, 7.36)):
+        assert float(ps.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
+
+
+@pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [0.8, 0.3, 0.3]])
+def test_expected_edges(reputations):
+    for setting in SETTINGS[:2]:
+        expected = ps.expected_graph(*setting, len(reputations), reputations)
+        drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 2, max_nodes=160)
+        edges = float(expected.hidden_edges + expected.observed_edges)
+        assert abs(drawn[:, 1].mean() - edges) < 4 * drawn[:, 1].std() / np.sqrt(len(drawn))
+
+
+def drawn_by(sampler, reputations, setting, n, seed, **options):
+    rng = np.random.default_rng(seed)
+    graphs = (sampler(rng, np.array(reputations), *setting, **options) for _ in range(n))
+    return np.array([reference.statistics(*g, len(reputations)) for g in graphs])
+
+
+CASES = [([FREE] * 3, SETTINGS[0]), ([0.0] * 3, SETTINGS[1]), ([0.0], SETTINGS[2])]
+
+
+@pytest.mark.parametrize(("reputations", "setting"), CASES)
+def test_chefs_and_the_finite_model_agree_with_the_birth_process(reputations, setting):
+    ours = after_moves(reputations, make_prior(*setting), 0, 0, 40_000, 3, max_nodes=160)
+    chefs = drawn_by(reference.corrected_chefs, reputations, setting, 4000, 4)
+    assert np.abs(z_scores(chefs, ours)).max() < 4.5
+    finite = drawn_by(reference.finite_model, reputations, setting, 2000, 5, K=2000)
+    assert np.abs(z_scores(finite, ours)).max() < 4.5
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [FREE], [FREE] * 3])
+def test_three_samplers_agree_long(reputations, setting):
+    ours = after_moves(reputations, make_prior(*setting), 0, 0, 400_000, 3, max_nodes=256)
+    chefs = drawn_by(reference.corrected_chefs, reputations, setting, 40_000, 4)
+    assert np.abs(z_scores(chefs, ours)).max() < 4.0
+    finite = drawn_by(reference.finite_model, reputations, setting, 10_000, 5, K=4000)
+    assert np.abs(z_scores(finite, ours)).max() < 4.0
+
+
+@pytest.mark.parametrize(
+    ("printed", "reputations", "setting"),
+    [("whole_map", [FREE] * 3, SETTINGS[1]), ("binomial", [0.9] + [0.0] * 6, SETTINGS[0])],
+)
+def test_the_published_slips_are_seen(printed, reputations, setting):
+    """Chefs that wait counted in (11); Binomial for Beta-binomial in (10), invisible unless observed nodes join."""
+    ours = after_moves(reputations, make_prior(*setting), 0, 0, 40_000, 6, max_nodes=160)
+    wrong = drawn_by(reference.corrected_chefs, reputations, setting, 1500, 7, printed=printed)
+    right = drawn_by(reference.corrected_chefs, reputations, setting, 1500, 7)
+    assert np.abs(z_scores(wrong, ours)).max() > 6.0
+    assert np.abs(z_scores(right, ours)).max() < 4.5
+
+
+@pytest.mark.parametrize("d", [2, 4])
+def test_hidden_nodes_at_one_are_the_dishes_of_an_indian_buffet(d):
+    alpha, gamma = 1.7, 2.0
+    graphs = ps.sample_indian_chefs(alpha, gamma, 1.0, d, draws=20_000, random_seed=1, base=1.0)
+    dishes = graphs.n_active.values - d
+    rate = gamma * (alpha / (alpha + np.arange(d))).sum()
+    counts = np.bincount(dishes)
+    poisson = np.exp(
+        -rate + np.arange(len(counts)) * np.log(rate) - np.cumsum(np.log(np.maximum(np.arange(len(counts)), 1)))
+    )
+    assert chi2_p(counts, poisson) > 1e-3
+    ours = columns(graphs.parents.values[:, d:, :d])
+    rng = np.random.default_rng(2)
+    theirs = columns([reference.ibp_draw(rng, d, gamma, alpha) for _ in range(20_000)])
+    total = ours + theirs
+    statistic = ((ours - theirs) ** 2 / np.maximum(total, 1)).sum()
+    assert chi2.sf(statistic, (total > 0).sum()) > 1e-3
+
+
+def columns(draws):
+    """How often each set of customers is the whole company of a dish."""
+    out = 0
+    for z in draws:
+        z = np.asarray(z)[np.asarray(z).any(1)]
+        out = out + np.bincount(z @ (1 << np.arange(z.shape[1])), minlength=1 << z.shape[1])
+    return out
+
+
+def test_forward_draws_are_labelled_and_repeatable():
+    first = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3)
+    again = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3)
+    other = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=4)
+    assert first.identical(again) and not first.identical(other)
+    assert list(first.node.values[:3]) == ["a", "b", "hidden_1"]
+    theta = first.reputations.values
+    for s, n in enumerate(first.n_active.values):
+        assert np.isnan(theta[s, n:]).all() and (np.diff(theta[s, 2:n]) >= 0).all()
+        k, i = np.nonzero(first.parents.values[s])
+        assert (theta[s, k] > theta[s, i]).all()
+
+
+def test_large_draws_are_not_cut():
+    graphs = ps.sample_indian_chefs(10.0, 3.0, 1.0, 3, draws=300, random_seed=1)
+    expected = float(ps.expected_graph(10.0, 3.0, 1.0, 3).nodes)
+    assert int(graphs.n_active.max()) > 32
+    assert abs(float(graphs.n_active.mean()) - expected) < 5 * float(graphs.n_active.std()) / np.sqrt(300)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": 0.0}, "alpha must be positive and finite; got 0.0"),
+        ({"gamma": -1.0}, "gamma must be positive"),
+        ({"phi": np.nan}, "phi must be positive"),
+        ({"n_observed": 0}, "at least one node"),
+        ({"n_observed": ["a", "a"]}, "'a' is there more than once"),
+        ({"reputations": 1.0}, "leave no structure"),
+        ({"reputations": 1.5}, r"must lie in \[0, 1\]"),
+        ({"reputations": [0.0]}, "one number or 2"),
+        ({"reputations": {"x1": 0.0}}, "missing \\['x2'\\]"),
+        ({"base": {0.5: 0.4}}, "sum to 0.4"),
+        ({"base": {2.0: 1.0}}, "keys"),
+        ({"base": {0.5: 1.0}, "reputations": 0.5}, "leave no structure"),
+        ({"draws": 0}, "draws must be an integer"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(arguments, message):
+    settings = {"alpha": 1.0, "gamma": 1.0, "phi": 1.0, "n_observed": 2} | arguments
+    with pytest.raises(ValueError, match=message):
+        ps.sample_indian_chefs(**settings)
+
+
+def test_types_are_named():
+    with pytest.raises(TypeError, match="alpha must be a positive number"):
+        ps.sample_indian_chefs("a", 1.0, 1.0, 2)
+    with pytest.raises(TypeError, match="observed_nodes must be names"):
+        ps.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
+    with pytest.raises(ValueError, match="max_nodes must be at least"):
+        ps.node_count_pmf(1.0, 1.0, 3, 2)
