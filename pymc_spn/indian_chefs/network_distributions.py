@@ -202,6 +202,10 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
     claimed = getattr(graph.packed.tag, "graph_likelihood", None)
     if claimed is not None:
         raise ValueError(f"graph {graph.name!r} has the likelihood {claimed!r} already; one graph has one likelihood")
+    if graph.schema.prior != "indian chefs":
+        raise ValueError(
+            f"graph must be a ps.IndianChefsProcess, whose moves are known; {graph.name!r} is a {graph.schema.prior}"
+        )
     numbers = [check_positive(a, v) for a, v in (("weight_sd", weight_sd), ("bias_sd", bias_sd))]
     if not isinstance(precision, tuple | list) or len(precision) != 2:
         raise TypeError(f"precision must be a pair (shape, rate); got {precision!r}")

@@ -202,7 +202,7 @@ class NLGBNStep(_NetworkStep):
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
-        Births or deaths of each kind, splits or merges, and exchanges of neighbours in a sweep.
+        Births or deaths of each kind, splits or merges, births or deaths of twins, exchanges of neighbours: of each.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -214,7 +214,7 @@ class NLGBNStep(_NetworkStep):
 
     name = "nlgbn"
     kind = "nonlinear gaussian"
-    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "swap", "heat")
+    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "swap", "heat")
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class NLGBNStep(_NetworkStep):
             ~np.isnan(self.access.schema.fixed_reputations),
             self.access.schema.max_nodes,
             self.prior,
-            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b),
+            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b),
             self.strata,
             self.pool,
         )

@@ -19,6 +19,7 @@ from pymc_spn.indian_chefs.collapsed_moves import (
     collapsed_swap,
     draw_collapsed_edges,
 )
+from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
 from pymc_spn.indian_chefs.network_births import (
     describe_unit,
@@ -45,7 +46,7 @@ from pymc_spn.indian_chefs.reputation_moves import draw_reputation
 from pymc_spn.numerics.kernel_options import kernel
 
 # rows of a tally: how often tried, how often accepted
-GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED = range(11)
+GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS = range(12)
 TALLY_NAMES = (
     "guided",
     "prior",
@@ -58,6 +59,7 @@ TALLY_NAMES = (
     "exchanged",
     "growth",  # births and splits alone
     "refused",  # births and splits for which there was no room
+    "twins",
 )
 
 
@@ -66,8 +68,9 @@ class SweepPlan(NamedTuple):
 
     Parameters
     ----------
-    guided, prior, collapsed, splits, swaps : int
-        Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order.
+    guided, prior, collapsed, splits, swaps, twins : int
+        Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order, births or deaths of
+        units with the parents and children of another.
     walks : int
         Random-walk passes over the hidden units.
     exchange_every : int
@@ -81,6 +84,7 @@ class SweepPlan(NamedTuple):
     collapsed: int = 2
     splits: int = 2
     swaps: int = 2
+    twins: int = 2
     walks: int = 1
     exchange_every: int = 2
     frozen_graph: int = 0
@@ -112,7 +116,7 @@ def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n
 
 
 def new_tally() -> np.ndarray:
-    """(11, 2) int64: tried, accepted."""
+    """(12, 2) int64: tried, accepted."""
     return np.zeros((len(TALLY_NAMES), 2), np.int64)
 
 
@@ -253,7 +257,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (11, 2) int64
+    tally : (12, 2) int64
     """
     n_observed = state.fixed.size
     moves = work.graph
@@ -276,6 +280,13 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
             full = state.count[0] == state.order.size
             step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
             count_move(tally, SPLITS, up, full, step)
+        for _ in range(plan.twins):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = twin_birth_or_death(
+                rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean
+            )
+            count_move(tally, TWINS, up, full, step)
         for _ in range(plan.swaps):
             tally[SWAPS, 0] += 1
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)

@@ -24,7 +24,7 @@ from scipy.stats import gaussian_kde
 
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
-from pymc_spn.indian_chefs.network_sweep import COLLAPSED, GUIDED, PRIOR, SPLITS
+from pymc_spn.indian_chefs.network_sweep import COLLAPSED, GUIDED, PRIOR, SPLITS, TWINS
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
@@ -120,7 +120,7 @@ def one_start(options, name, seed):
     rows = [draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(0, len(nets), FANTASY // 40)]
     joint = np.array([t[2] for t in trace if len(t) == 3])
     ascent = PooledAscent(chain.data, *graph_of(chain), chain.prior)
-    tried, accepted = chain.tally[[GUIDED, PRIOR, COLLAPSED, SPLITS]].sum(0)
+    tried, accepted = chain.tally[[GUIDED, PRIOR, COLLAPSED, SPLITS, TWINS]].sum(0)
     return {
         "baseline": distance(train),
         "hellinger": distance(np.concatenate(rows)),
