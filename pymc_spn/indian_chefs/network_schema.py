@@ -56,7 +56,7 @@ class NetworkSchema:
             raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
         fields["columns"] = tuple(fields["columns"])
         if fields["scaling"] is not None:
-            scaling = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
+            scaling: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
             fields["scaling"] = UnitScaling(**scaling)
         return cls(**fields)
 

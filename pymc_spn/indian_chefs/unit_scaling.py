@@ -49,8 +49,7 @@ class UnitScaling:
         for name, a, b in zip(names, minimum, maximum, strict=True):
             if a == b:
                 raise ValueError(f"data must vary in every column; {name!r} is {a} throughout")
-        numbers = [tuple(float(v) for v in x) for x in (minimum, maximum)]
-        return cls(names, *numbers, float(low), float(high))
+        return cls(names, tuple(map(float, minimum)), tuple(map(float, maximum)), float(low), float(high))
 
     def __repr__(self) -> str:
         parts = [f"{c}: [{a:g}, {b:g}]" for c, a, b in zip(self.columns, self.minimum, self.maximum, strict=True)]
