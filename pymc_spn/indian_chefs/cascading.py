@@ -97,7 +97,7 @@ class CascadingIBP:
         if (parents & (drop < 1)).any() or (not self.passes_layers and (parents & (drop != 1)).any()):
             return -np.inf
         top = int(layers.max())
-        out = 0.0
+        out = np.float64(0.0)
         for layer in range(1, top + 2):
             below, units = np.flatnonzero(layers == layer - 1), np.flatnonzero(layers == layer)
             if not units.size and layer <= top:
@@ -110,7 +110,7 @@ class CascadingIBP:
             if (m == 0).any():
                 return -np.inf
             out += len(units) * np.log(mass * beta) + betaln(m, len(below) - m + beta).sum()
-            skipped = self._skipping(parents, layers, layer)
+            skipped = self._skipping(layers, layer)
             # units with the same edges are interchangeable
             _, alike = np.unique(np.hstack([held, parents[np.ix_(units, skipped)]]), axis=0, return_counts=True)
             out -= gammaln(alike + 1.0).sum()
@@ -120,7 +120,7 @@ class CascadingIBP:
             out += (betaln(m_all, total - m_all + beta) - betaln(m, len(below) - m + beta)).sum()
         return float(out)
 
-    def _skipping(self, parents, layers, layer):
+    def _skipping(self, layers: np.ndarray, layer: int) -> np.ndarray:
         """Units that edges of a layer may reach beyond the next layer down."""
         if not self.passes_layers:
             return np.zeros(0, np.int64)
@@ -171,7 +171,7 @@ class CascadingIBP:
             coords={"draw": np.arange(draws), "parent": labels, "child": labels, "node": labels},
         )
 
-    def _draw(self, rng):
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         layers = [0] * len(self.observed_nodes)
         edges: list[tuple[int, int]] = []
         layer = 0

@@ -257,8 +257,8 @@ class IndianChefsProcess:
         rv.tag.graph_start = "given" if isinstance(start, tuple) else start
         pm.Data(f"{name}{SCHEMA}", schema.to_vector())
         current = current_graph(ticket, rv, state)
-        n_nodes, tensor, parents = GraphParts(max_nodes)(current)
-        return GraphVariable(full, schema, rv, n_nodes, tensor, parents)
+        parts: Any = GraphParts(max_nodes)(current)
+        return GraphVariable(full, schema, rv, *parts)
 
     @classmethod
     def dist(

@@ -56,11 +56,11 @@ class GraphAccess:
         ValueError
             If a hyperparameter is not positive.
         """
-        numbers = [float(x) for x in self.hyperparameters(*[point[n] for n in self.value_names])]
-        for argument, number in zip(HYPERPARAMETERS, numbers, strict=True):
+        alpha, gamma, phi = (float(x) for x in self.hyperparameters(*[point[n] for n in self.value_names]))
+        for argument, number in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
             if not 0.0 < number < np.inf:
                 raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {number}")
-        return make_prior(*numbers, self.schema.base)
+        return make_prior(alpha, gamma, phi, self.schema.base)
 
     def empty(self) -> GraphState:
         """The graph that the variable was given, in a state of its own."""

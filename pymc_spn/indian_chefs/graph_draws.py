@@ -252,14 +252,14 @@ class GraphDraws:
         parts = [self.n_nodes(), self.graphs(), self.reputations()]
         return xr.Dataset({str(p.name): p for p in parts}, attrs={"prior": self.schema.prior})
 
-    def _probabilities(self, events, name, coords):
+    def _probabilities(self, events: np.ndarray, name: str, coords: dict[str, Any]) -> "xr.DataArray":
         """Averages over draws, with their largest Monte Carlo standard error."""
         import xarray as xr
 
         out = xr.DataArray(events.mean(axis=(0, 1)), coords, tuple(coords), name)
         return out.assign_attrs(exactness="monte-carlo", mcse=largest_mcse(events), prior=self.schema.prior)
 
-    def _labelled(self, values, name, *dims):
+    def _labelled(self, values: np.ndarray, name: str, *dims: str) -> "xr.DataArray":
         import xarray as xr
 
         labels = self.schema.node_labels
@@ -290,7 +290,7 @@ def graph_names(idata: "xr.DataTree") -> list[str]:
     return [n for n in found if n + GRAPH in stats.data_vars]
 
 
-def _find(idata, name):
+def _find(idata: "xr.DataTree", name: str | None) -> str:
     names = graph_names(idata)
     if not names:
         raise ValueError("the tree holds no draws of a ps.IndianChefsProcess")

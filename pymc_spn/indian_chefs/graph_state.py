@@ -39,7 +39,7 @@ class GraphState(NamedTuple):
     n_parents: np.ndarray
     n_below: np.ndarray
     order: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # tuple.count is not needed
     fixed: np.ndarray
 
 
@@ -52,12 +52,16 @@ def new_state(reputations: np.ndarray, fixed: np.ndarray, max_nodes: int) -> Gra
     fixed : (D,) bool
     max_nodes : int
     """
+    numbers = np.zeros((4, max_nodes), np.int64)
     state = GraphState(
-        np.zeros((max_nodes, max_nodes), np.uint8),
-        np.zeros(max_nodes),
-        *(np.zeros(max_nodes, np.int64) for _ in range(4)),
-        np.array([len(reputations)]),
-        np.array(fixed, np.uint8),
+        parents=np.zeros((max_nodes, max_nodes), np.uint8),
+        reputations=np.zeros(max_nodes),
+        n_children=numbers[0],
+        n_parents=numbers[1],
+        n_below=numbers[2],
+        order=numbers[3],
+        count=np.array([len(reputations)]),
+        fixed=np.array(fixed, np.uint8),
     )
     state.reputations[: len(reputations)] = reputations
     refresh(state)

@@ -106,11 +106,11 @@ def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, repu
     return xr.Dataset(values, attrs={"exactness": "numerical", "tolerance": 1e-10})
 
 
-def _rates(alpha, gamma, room):
+def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
     return alpha * gamma * np.concatenate([[0.0], np.cumsum(1.0 / (alpha + np.arange(room)))])
 
 
-def _evolve(theta, rates, room):
+def _evolve(theta: np.ndarray, rates: np.ndarray, room: int) -> tuple[np.ndarray, float, float]:
     """Law (room + 1,) of the number of nodes, integral of its mean over [0, 1], and the mean number of nodes below
     observed nodes, summed; the last two for fixed nodes alone."""
     from scipy.linalg import expm

@@ -15,7 +15,7 @@ observed nodes. The factor 1/K! of the published equation (9) belongs to another
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,10 +45,10 @@ class GraphPrior(NamedTuple):
     masses: np.ndarray
 
 
-def make_prior(alpha, gamma, phi, base=None):
+def make_prior(alpha: float, gamma: float, phi: float, base: Any = None) -> GraphPrior:
     """`GraphPrior` of numbers; ``base`` is (uniform mass, levels, masses), the uniform measure by default."""
     uniform, levels, masses = (1.0, (), ()) if base is None else base
-    numbers = [float(x) for x in (alpha, gamma, phi, uniform)]
+    numbers = float(alpha), float(gamma), float(phi), float(uniform)
     return GraphPrior(*numbers, np.array(levels, np.float64), np.array(masses, np.float64))
 
 

@@ -56,10 +56,11 @@ def sample_indian_chefs(
     names = check_nodes(n_observed)
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
-    numbers = [check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi))]
+    alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
+    prior = make_prior(alpha, gamma, phi, measure)
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
         raise ValueError(f"draws must be an integer of at least 1; got {draws!r}")
-    graphs = draw_graphs(np.random.default_rng(random_seed), make_prior(*numbers, measure), theta, draws)
+    graphs = draw_graphs(np.random.default_rng(random_seed), prior, theta, draws)
     room = max(len(t) for _, t in graphs)
     parents = np.zeros((draws, room, room), bool)
     values = np.full((draws, room), np.nan)
@@ -82,7 +83,7 @@ def draw_graphs(rng: Any, prior: Any, theta: np.ndarray, draws: int) -> list[tup
     room = 32
     fixed = ~np.isnan(theta)
     state = None
-    out = []
+    out: list[tuple[np.ndarray, np.ndarray]] = []
     while len(out) < draws:
         if state is None:
             state = new_state(np.where(fixed, theta, 0.0), fixed, max(room, len(theta)))

@@ -1,0 +1,52 @@
+"""Drawings of graphs of unknown size: reputations are heights, and level curves are those of the exact law."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import networkx as nx
+import numpy as np
+import pytest
+
+import pymc_spn as ps
+from pymc_spn import plots
+
+
+def graph():
+    out = nx.DiGraph()
+    for name, theta, seen in (("a", 0.0, True), ("b", 0.0, True), ("hidden_1", 0.4, False), ("hidden_2", 0.7, False)):
+        out.add_node(name, reputation=theta, observed=seen)
+    out.add_edges_from([("hidden_1", "a"), ("hidden_1", "b"), ("hidden_2", "hidden_1")])
+    return out
+
+
+def test_heights_are_reputations_and_arrows_edges():
+    ax = plots.plot_chefs_graph(graph(), title="a draw")
+    heights = sorted(float(line.get_ydata()[0]) for line in ax.lines)
+    np.testing.assert_allclose(heights, [0.0, 0.0, 0.4, 0.7])
+    assert len(ax.patches) == 3
+    assert {t.get_text() for t in ax.texts} == {"a", "b", "1", "2"}
+    assert ax.get_ylabel() == "reputation" and ax.get_title() == "a draw"
+    plt.close("all")
+
+
+def test_a_graph_without_reputations_is_refused():
+    with pytest.raises(ValueError, match="'a' has none"):
+        plots.plot_chefs_graph(nx.DiGraph([("a", "b")]))
+
+
+def test_level_curves_pass_through_the_exact_expectation():
+    level = float(ps.expected_graph(1.0, 1.5, 1.0, 1).nodes)
+    ax = plots.plot_expected_nodes([0.5, 0.9, 1.0, 1.1, 2.0], [1.0, 1.45, 1.5, 1.55, 2.0], levels=[level])
+    points = np.concatenate([p.vertices for p in ax.collections[0].get_paths()])
+    assert np.hypot(points[:, 0] - 1.0, points[:, 1] - 1.5).min() < 1e-6
+    with pytest.raises(ValueError, match="at least two values"):
+        plots.plot_expected_nodes([1.0], [1.0, 2.0])
+    plt.close("all")
+
+
+def test_hidden_nodes_over_observed_ones():
+    ax = plots.plot_expected_hidden([1, 2, 3], alphas=[1.0], gamma=1.5)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [2.0518, 2.7748, 3.2239], atol=1e-4)
+    plt.close("all")
