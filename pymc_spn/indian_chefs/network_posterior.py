@@ -262,12 +262,12 @@ class BeliefNetworkPosterior:
                     log_weight += _log_law(self.schema.kind, values[r, i], mean, precisions[i])
                     nodes[i] = outputs[r, i]
                 else:
-                    one = draw_nodes(rng, self.schema.kind, [0], np.zeros((1, 1)), np.zeros(1), precisions[[i]], n_pool)
-                    if self.schema.kind == NONLINEAR:
-                        nodes[i] = expit(mean + np.log(one[0] / (1.0 - one[0])))
+                    lone = [0], np.zeros((1, 1)), np.zeros(1), precisions[[i]]
+                    if self.schema.kind == NONLINEAR:  # a linear draw round 0 is the activation's noise
+                        nodes[i] = expit(mean + draw_nodes(rng, LINEAR, *lone, n_pool)[0])
                     else:
                         nodes[i] = rng.random(n_pool) < expit(mean)
-            log_mean[r], variance[r] = _summary(log_weight[None])
+            log_mean[r : r + 1], variance[r : r + 1] = _summary(log_weight[None])
         return log_mean, variance
 
     # ---- graphs
