@@ -7,6 +7,7 @@ from typing import Any
 from pymc_spn.circuits.queries.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.circuits.queries.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
+from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures
 from pymc_spn.trees.draws import GROUP as TREES
 
@@ -22,7 +23,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
 
     Returns
     -------
-    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws or TreePosterior
+    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws, BeliefNetworkPosterior or TreePosterior
         Every query gives the same bits as before.
 
     Raises
@@ -41,6 +42,10 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
         from pymc_spn.dags.order_spn import OrderSPN
 
         return OrderSPN.load(path)
+    if BELIEF_NETWORK in attributes:
+        from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+
+        return BeliefNetworkPosterior.load(path)
     if TREES in groups:
         from pymc_spn.trees.posterior import TreePosterior
 
