@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.simulation import sample_indian_chefs as sample_indian_chefs
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
     from pymc_spn.indian_chefs.unit_scaling import UnitScaling as UnitScaling
+    from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
@@ -185,7 +185,7 @@ _PUBLIC = {
     "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",
     "tune_leaf_priors": "circuits.tuning",
-    "unpack": "circuits.queries.record",
+    "unpack": "interop.sampled_structures",
 }
 
 __all__ = ["__version__", *_PUBLIC]

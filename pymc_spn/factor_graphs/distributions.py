@@ -76,7 +76,7 @@ class DiscreteField:
 
 
 @_as_tensor_variable.register(DiscreteField)
-def _(x, name=None, ndim=None, **kwargs):
+def _(x: Any, name: str | None = None, ndim: int | None = None, **kwargs: Any) -> Any:
     x._refuse()
 
 

@@ -69,11 +69,11 @@ class Blocked(Exception):
     """The elimination has no variable left that fits; ``args[0]`` are the variables of the smallest clique."""
 
 
-def _starts(sizes):
+def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _interaction_graph(card, scope_ptr, scope):
+def _interaction_graph(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Neighbours of each variable: CSR of all pairs that share a factor; one-state variables stand alone."""
     arity = np.diff(scope_ptr)
     codes = [np.empty(0, np.int64)]
@@ -92,7 +92,7 @@ def _interaction_graph(card, scope_ptr, scope):
     return _starts(np.bincount(source, minlength=n)), target[by_source]
 
 
-def make_plan(card, scope_ptr, scope, offset, max_table):
+def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset: np.ndarray, max_table: int) -> Plan:
     """Plan the exact inference of a graph.
 
     Parameters
@@ -192,7 +192,7 @@ def make_plan(card, scope_ptr, scope, offset, max_table):
     return Plan(arrays, order, ptr, variables, n_separator, factor_clique)
 
 
-def _without_single_states(card, scope_ptr, scope):
+def _without_single_states(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     kept = card[scope] > 1
     owner = np.repeat(np.arange(scope_ptr.size - 1), np.diff(scope_ptr))
     return _starts(np.bincount(owner[kept], minlength=scope_ptr.size - 1)), scope[kept]

@@ -22,7 +22,7 @@ from pymc_spn.indian_chefs.split_moves import (
     propose_split,
     propose_swap,
 )
-from pymc_spn.indian_chefs.sweeps import ACCEPTED, BIRTH, DEATH, MERGE, REFUSED, SPLIT, SWAP, TRIED
+from pymc_spn.indian_chefs.sweeps import ACCEPTED, BIRTH, DEATH, MERGE, REFUSED, SPLIT, SWAP, TRIED, random_order
 
 
 class RestMoves:
@@ -53,9 +53,9 @@ class RestMoves:
             Of `sweeps.new_tally`; added to.
         """
         self.value = self.log_rest(self.state)  # other steps may have moved what it depends on
-        for i in range(self.state.count[0]):
+        for i in random_order(rng, self.state.count[0]):
             self._parents(rng, prior, i)
-        for i in range(self.state.count[0]):
+        for i in random_order(rng, self.state.count[0]):
             self._hold()
             if draw_reputation(rng, self.state, prior, i):
                 self._decide(rng, 0.0)

@@ -46,17 +46,31 @@ def draw_edge(rng, state, prior, k, i):
 
 
 @kernel
+def random_order(rng, n):
+    """A uniformly random order of n nodes.
+
+    Passes over the nodes must not go by slots: a new node takes the last slot and a deleted one is replaced by it, so
+    slots tell something of the graph, and Gibbs draws in an order that depends on the graph change its law.
+    """
+    order = np.arange(n)
+    for last in range(n - 1, 0, -1):
+        j = int(rng.random() * (last + 1))
+        order[last], order[j] = order[j], order[last]
+    return order
+
+
+@kernel
 def draw_edges(rng, state, prior):
-    """Gibbs draws of all edges."""
-    for i in range(state.count[0]):
+    """Gibbs draws of all edges, child by child in random order; parents of a child are independent given the rest."""
+    for i in random_order(rng, state.count[0]):
         for k in range(state.count[0]):
             draw_edge(rng, state, prior, k, i)
 
 
 @kernel
 def draw_reputations(rng, state, prior):
-    """Gibbs draws of all reputations that move."""
-    for i in range(state.count[0]):
+    """Gibbs draws of all reputations that move, in random order."""
+    for i in random_order(rng, state.count[0]):
         draw_reputation(rng, state, prior, i)
 
 

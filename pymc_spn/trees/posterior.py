@@ -238,7 +238,7 @@ class TreePosterior:
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(values))
         return values, index.to_numpy() if not isinstance(index, pd.MultiIndex) else np.arange(len(values))
 
-    def _answer(self, X, payload, extra, soft, per_draw, unseen):
+    def _answer(self, X: Any, payload: Any, extra: Any, soft: bool, per_draw: bool, unseen: str) -> Any:
         import xarray as xr
 
         d = self._draws
@@ -254,7 +254,7 @@ class TreePosterior:
             w = np.where(d.group == g, self._weights, 0.0)
             shares.append(w.sum())
             means.append(average(d, w, values, soft, payload))
-        attrs = {"exactness": "exact"}
+        attrs: dict[str, Any] = {"exactness": "exact"}
         total = np.sum(means, axis=0)
         if len(groups) > 1:
             share = np.array(shares)[:, None, None]
@@ -350,7 +350,7 @@ class TreePosterior:
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         return effects.individual_curves(self._draws, self._weights, feature, grid, values)
 
-    def _scored(self, X, y):
+    def _scored(self, X: Any, y: Any) -> Any:
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together, or neither")
         if X is None:

@@ -136,7 +136,6 @@ class Scorer:
 
 
 def test_tuning_finds_the_ratio_that_validation_rows_prefer():
-    pytest.importorskip("optuna")
     known = table()
     validation = known.to_frame().iloc[:7]
     arguments = {"n_trials": 40, "n_entries": 100, "fit": Scorer, "random_seed": 2}

@@ -81,7 +81,7 @@ def test_networkx_and_back():
 
 
 def test_pgmpy_models_are_read_through_their_tables():
-    """Objects with pgmpy's interface (TabularCPD: own variable first); the benchmark compares with pgmpy itself."""
+    """Objects with pgmpy's interface (TabularCPD: own variable first); the next test takes pgmpy's own."""
     a = SimpleNamespace(variables=["a"], values=np.array([0.3, 0.7]), state_names={"a": ["n", "y"]})
     b = SimpleNamespace(
         variables=["b", "a"], values=np.array([[0.9, 0.2], [0.1, 0.8]]), state_names={"a": ["n", "y"], "b": [0, 1]}
@@ -95,6 +95,35 @@ def test_pgmpy_models_are_read_through_their_tables():
         FactorGraph.from_pgmpy(object())
     with pytest.raises(ValueError, match="every variable must occur in a table, 'c' occurs in none"):
         FactorGraph.from_pgmpy(SimpleNamespace(get_cpds=lambda: [a], nodes=lambda: ["a", "c"]))
+
+
+@pytest.mark.filterwarnings("ignore")  # pgmpy's own imports warn of its next version
+def test_networks_of_pgmpy_itself_give_its_marginals():
+    pytest.importorskip("pgmpy", reason="pgmpy is not installed")
+    from pgmpy.factors.discrete import DiscreteFactor, TabularCPD
+    from pgmpy.inference import VariableElimination
+    from pgmpy.models import DiscreteBayesianNetwork, DiscreteMarkovNetwork
+
+    net = DiscreteBayesianNetwork([("a", "c"), ("b", "c")])
+    net.add_cpds(
+        TabularCPD("a", 2, [[0.3], [0.7]], state_names={"a": ["n", "y"]}),
+        TabularCPD("b", 3, [[0.2], [0.5], [0.3]], state_names={"b": ["low", "mid", "high"]}),
+        TabularCPD(
+            "c",
+            2,
+            np.array([[0.9, 0.8, 0.7, 0.4, 0.3, 0.2], [0.1, 0.2, 0.3, 0.6, 0.7, 0.8]]),
+            evidence=["a", "b"],
+            evidence_card=[2, 3],
+            state_names={"c": ["no", "yes"], "a": ["n", "y"], "b": ["low", "mid", "high"]},
+        ),
+    )
+    expected = VariableElimination(net).query(["b"], evidence={"c": "yes"}, show_progress=False)
+    found = FactorGraph.from_pgmpy(net).compile().infer({"c": "yes"}).marginal("b")
+    for state in ("low", "mid", "high"):
+        assert float(found.sel(b=state)) == pytest.approx(expected.get_value(b=state), abs=1e-12)
+    field = DiscreteMarkovNetwork([("a", "b")])
+    field.add_factors(DiscreteFactor(["a", "b"], [2, 2], [1.0, 2.0, 3.0, 4.0]))
+    assert FactorGraph.from_pgmpy(field).compile().log_z == pytest.approx(np.log(10.0), abs=1e-14)
 
 
 def test_bulk_factors_equal_single_ones():

@@ -86,8 +86,8 @@ def test_root_splits_and_draws_have_the_enumerated_probabilities():
     assert table["probability"].iloc[0] == pytest.approx(roots[None], 1e-10)
     assert sorted(table["probability"]) == pytest.approx(sorted(roots.values()), 1e-10)
     drawn = frequencies(exact.posterior(20_000, 5))
-    # 0.041 to 0.046 over seeds 1-6 for 195 trees
-    assert total_variation(drawn, truth) < 0.06
+    # 20,000 independent draws of 195 trees are 0.032 away on average, and 0.029 to 0.034 over seeds 1-6
+    assert total_variation(drawn, truth) < 0.041
 
 
 def test_two_hundred_values_of_one_feature():

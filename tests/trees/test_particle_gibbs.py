@@ -170,7 +170,6 @@ def test_long_chains_have_the_exact_posterior(step, categorical):
     for k in range(5):
         some = draws[k * n : (k + 1) * n]
         floor.append(distance(Counter((d[0].tobytes(), len(d)) for d in some), n, truth, len(draws)))
-    print(far / np.mean(floor))
     assert far < 2.0 * np.mean(floor)
 
 
@@ -178,8 +177,11 @@ def distance(a, n, b, m):
     return 0.5 * sum(abs(a[k] / n - b[k] / m) for k in {*a, *b})
 
 
-def joint_statistics(step, family_name, n_passes, seed):
-    """Leaves, depth and missing directions of trees, response and tree drawn in turn (Geweke's joint test)."""
+def joint_statistics(step, family_name, n_passes, seed, believed_beta_s=BETA_S):
+    """Leaves, depth and missing directions of trees, response and tree drawn in turn (Geweke's joint test).
+
+    ``believed_beta_s`` is the chain's; another than that of the prior plants a mistake.
+    """
     from pymc_spn.trees.chipman_kernels import chipman_sweep
     from pymc_spn.trees.draws import TreeDraws
     from pymc_spn.trees.leaves import family_to_json, numbers_of_family
@@ -188,7 +190,7 @@ def joint_statistics(step, family_name, n_passes, seed):
 
     frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
     family = ps.ClassLeaves(0.5, levels=(0, 1)) if family_name == "classes" else ps.NormalLeaves(0.0, 0.3, 1.5, 1.0)
-    features, rules = make_features(frame), make_rules(ALPHA_S, BETA_S, None, 2)
+    features, rules = make_features(frame), make_rules(ALPHA_S, believed_beta_s, None, 2)
     numbers, rng, tree = numbers_of_family(family), np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
     out = []
     for _ in range(n_passes):
@@ -256,11 +258,24 @@ def prior_statistics():
 )
 def test_response_and_tree_drawn_in_turn_have_the_prior(step, family):
     """Geweke's joint test."""
+    assert np.abs(standard_errors_from_prior(joint_statistics(step, family, 2000, 5))).max() < 5.0
+
+
+@pytest.mark.parametrize("step", ["chipman", "optimal"])
+def test_the_joint_test_notices_a_prior_of_other_depth(step):
+    """A chain that splits as if beta_s were 0.8 is 13 and 19 standard errors away; at 0.5 it is 4 and 7."""
+    drawn = joint_statistics(step, "classes", 2000, 5, believed_beta_s=0.8)
+    assert np.abs(standard_errors_from_prior(drawn)).max() > 5.0
+
+
+def standard_errors_from_prior(drawn):
+    """Difference of each statistic's mean from its prior's, in Monte Carlo standard errors at the chain's ESS."""
     import arviz as az
 
-    truth, drawn = prior_statistics(), joint_statistics(step, family, 2000, 5)
+    truth, z = prior_statistics(), []
     for k in range(5):
         ess = float(az.ess(drawn[None, :, k]))
         assert ess > 100
         error = np.sqrt(drawn[:, k].var() / ess + truth[:, k].var() / len(truth))
-        assert abs(drawn[:, k].mean() - truth[:, k].mean()) < 5.0 * error
+        z.append((drawn[:, k].mean() - truth[:, k].mean()) / error)
+    return np.array(z)

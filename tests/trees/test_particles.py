@@ -98,7 +98,7 @@ def test_posterior_over_trees_with_gaps_and_levels(family, categorical):
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_missing_values_are_sent_by_a_fair_coin_a_priori(proposal):
-    """A coin of 0.4 would be 28 standard errors away."""
+    """A coin of 0.4 would be 19 standard errors away."""
     family = ps.ClassLeaves(1.0, levels=[0])
     post = ps.fit_tree(
         mixed_frame(), [0] * 5, family, proposal=proposal, particles=20_000, islands=1, random_seed=1, **RULES
