@@ -23,6 +23,7 @@ from pymc_spn.indian_chefs.regression_kernels import (
 )
 from pymc_spn.indian_chefs.split_moves import apply_merge, apply_split, apply_swap, propose_merge, propose_split
 from pymc_spn.indian_chefs.split_moves import propose_swap as propose_neighbours
+from pymc_spn.indian_chefs.sweeps import random_order
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -63,12 +64,12 @@ def node_evidence(n_nodes, node, network, heat, prior, work):
 
 @kernel
 def draw_collapsed_edges(rng, state, graph_prior, network, heat, prior, work):
-    """Gibbs draws of all edges given activations and precisions; returns the number that changed."""
+    """Gibbs draws of all edges given activations and precisions, in random order; returns the number that changed."""
     n = state.count[0]
     changed = 0
-    for i in range(n):
+    for i in random_order(rng, n):
         current = node_evidence(n, i, network, heat, prior, work)
-        for k in range(n):
+        for k in random_order(rng, n):
             odds = edge_log_odds(state, graph_prior, k, i)
             if math.isinf(odds):
                 continue

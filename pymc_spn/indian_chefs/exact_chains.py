@@ -21,7 +21,7 @@ from pymc_spn.indian_chefs.regression_kernels import (
     fill_gram,
     regression_work,
 )
-from pymc_spn.indian_chefs.reputation_moves import draw_reputation
+from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
 
 
 class _ExactChain:
@@ -137,10 +137,6 @@ class _ExactChain:
             "precisions": self.precisions[order],
         }
 
-    def _draw_reputations(self, rng, graph_prior):
-        for i in range(int(self.state.count[0])):
-            draw_reputation(rng, self.state, graph_prior, i)
-
 
 class LinearChain(_ExactChain):
     """Linear Gaussian network: collapsed edges, conjugate parameters, exact draws of hidden values and births."""
@@ -181,11 +177,11 @@ class LinearChain(_ExactChain):
         for _ in range(self.births):
             self._birth_or_death(rng, graph_prior)
         n = int(state.count[0])
-        for node in range(self.n_observed, n):
+        for node in self.n_observed + random_order(rng, n - self.n_observed):  # not by slots, see `random_order`
             kernels.redraw_linear_node(
                 rng, n, node, self.weights, self.precisions, self.values, self.means, self.scratch[0]
             )
-        self._draw_reputations(rng, graph_prior)
+        draw_reputations(rng, self.state, graph_prior)
 
     def _gain(self, rng, n, bias, rho, weights, values, means, is_draw):
         return kernels.linear_birth_gain(
@@ -231,11 +227,11 @@ class SigmoidChain(_ExactChain):
         for _ in range(self.births):
             self._birth_or_death(rng, graph_prior)
         n = int(state.count[0])
-        for node in range(self.n_observed, n):
+        for node in self.n_observed + random_order(rng, n - self.n_observed):  # not by slots, see `random_order`
             kernels.redraw_sigmoid_node(
                 rng, n, node, state.parents, self.weights, self.values, self.means, self.scratch[0]
             )
-        self._draw_reputations(rng, graph_prior)
+        draw_reputations(rng, self.state, graph_prior)
 
     def _gain(self, rng, n, bias, rho, weights, values, means, is_draw):
         return kernels.sigmoid_birth_gain(rng, n, bias, weights, values, means, self.scratch[1], is_draw)

@@ -10,6 +10,7 @@ import math
 from pymc_spn.indian_chefs.graph_state import set_edge
 from pymc_spn.indian_chefs.prior_density import edge_log_odds
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
+from pymc_spn.indian_chefs.sweeps import random_order
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -160,9 +161,9 @@ def draw_sigmoid_edges(rng, state, graph_prior, weights, values, logits, weight_
     """
     n = state.count[0]
     changed = 0
-    for i in range(n):
+    for i in random_order(rng, n):
         current = sigmoid_log_likelihood(values[i], logits[i])
-        for k in range(n):
+        for k in random_order(rng, n):
             odds = edge_log_odds(state, graph_prior, k, i)
             if math.isinf(odds):
                 continue

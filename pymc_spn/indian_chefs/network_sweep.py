@@ -42,7 +42,7 @@ from pymc_spn.indian_chefs.regression_kernels import (
     fill_gram,
     regression_work,
 )
-from pymc_spn.indian_chefs.reputation_moves import draw_reputation
+from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
 from pymc_spn.numerics.kernel_options import kernel
 
 # rows of a tally: how often tried, how often accepted
@@ -292,7 +292,8 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
     draw_parameters(rng, state, network, prior, work)
     refresh_network(state, network)
-    for unit in range(n_observed, state.count[0]):
+    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
+        unit = n_observed + place
         tally[REDRAWN, 0] += network.activations.shape[1]
         tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
         for _ in range(plan.walks):
@@ -305,8 +306,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
                 full = state.count[0] == state.order.size
                 step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
                 count_move(tally, kind, up, full, step)
-        for i in range(state.count[0]):
-            draw_reputation(rng, state, graph_prior, i)
+        draw_reputations(rng, state, graph_prior)
 
 
 @kernel
