@@ -196,7 +196,8 @@ class BeliefNetworkPosterior:
         variance = np.empty_like(each)
         for c in range(n_chains):
             for t, draw in enumerate(chosen):
-                each[c, t], variance[c, t] = self._pooled(rng, values, *self._draw(c, draw), n_pool)
+                weights, biases, precisions = self._draw(c, draw)
+                each[c, t], variance[c, t] = self._pooled(rng, values, weights, biases, precisions, n_pool)
         each += jacobian
         index = X.index if isinstance(X, pd.DataFrame) else np.arange(len(values))
         attrs: dict[str, Any] = {"exactness": "monte-carlo", "n_pool": n_pool}

@@ -42,8 +42,9 @@ class WarmUpWork(NamedTuple):
 def warm_up_work(n_slots: int, n_observed: int, n_draws: int) -> WarmUpWork:
     """Buffers for a pool of `n_draws`."""
     m = n_draws
-    grids = [np.zeros((n_slots, m), np.float32) for _ in range(3)]
-    return WarmUpWork(*grids, np.zeros(m, np.float32), np.zeros((1 + 2 * n_observed, m), np.float32))
+    noise, outputs, back = (np.zeros((n_slots, m), np.float32) for _ in range(3))
+    sums = np.zeros((1 + 2 * n_observed, m), np.float32)
+    return WarmUpWork(noise, outputs, back, np.zeros(m, np.float32), sums)
 
 
 @kernel
