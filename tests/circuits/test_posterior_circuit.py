@@ -8,12 +8,14 @@ import pymc_spn as ps
 from pymc_spn.tables import decode
 from tests.circuits.test_posterior import new_rows, posterior_of, sampled_tree
 
-PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing"]
+PROBLEMS = [
+    "mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_density_is_that_of_the_posterior(name):
-    """Weighted draws, shared empty regions, all families, finite and infinite width, gaps."""
+    """Weighted draws, shared empty regions, all families, finite and infinite width, gaps, several splits."""
     post = posterior_of(name)
     rows = decode(new_rows(name), post.columns)
     found = post.as_circuit()

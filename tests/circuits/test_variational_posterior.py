@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy.special import betaln
@@ -101,6 +102,95 @@ def test_draws_have_the_moments_and_imputations_keep_what_is_known():
     again = post.impute(table(), n=1, random_seed=3)[0]
     other = post.impute(table(), n=1, random_seed=4)[0]
     assert completed.equals(again) and not completed.equals(other)
+
+
+@pytest.mark.parametrize("n_children", [2, "infinite"])
+def test_the_fit_as_a_circuit_has_its_density(n_children):
+    rows = pd.concat([table(), pd.DataFrame({"a": [40.0], "b": [0.0], "n": [2], "c": ["1"]})])
+    post = fitted(n_children)
+    found = post.as_circuit()
+    np.testing.assert_allclose(found.log_density(rows), post.log_density(rows), rtol=0, atol=1e-10)
+    assert found.draws.tolist() == [0]
+    some = post.marginal(["b", "c"])
+    logs = some.as_circuit().log_density(rows[["b", "c"]])
+    np.testing.assert_allclose(logs, some.log_density(rows[["b", "c"]]), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="as_circuit needs the posterior as sampled or a marginal of it"):
+        post.condition({"c": "1"}).as_circuit()
+
+
+def test_several_splits_as_a_circuit():
+    frame = mixed_frame()
+    structure = ps.complete_tree(
+        ps.Table.from_frame(frame).columns, n_children=3, split="random", repetitions=2, random_seed=1
+    )
+    post = ps.fit_variational(structure, frame, restarts=1, random_seed=0)
+    np.testing.assert_allclose(post.as_circuit().log_density(frame), post.log_density(frame), rtol=0, atol=1e-10)
+    observed = frame.notna().sum()
+    rows = [post._states.rows_on_entries(d).sum() for d in range(len(observed))]
+    np.testing.assert_allclose(rows, observed, rtol=1e-9)  # each row at one of a column's two places
+
+
+def test_the_fit_inside_another_model():
+    learned = fitted().as_circuit()
+    rows = table().iloc[:8]
+    with pm.Model() as model:
+        ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
+    found = model.compile_fn(model.logp(sum=False)[0])({})
+    np.testing.assert_allclose(found, fitted().log_density(rows), rtol=1e-11, atol=1e-11)
+
+
+def test_leaf_types_are_expected_shares_of_the_observed_cells():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 150), "wait": rng.exponential(3.0, 150)})
+    frame.loc[:9, "bell"] = np.nan
+    both = [ps.Gaussian(), ps.Exponential()]
+    data = ps.Table.from_frame(frame, kinds={"bell": "positive", "wait": "positive"})
+    structure = ps.complete_tree(data.columns, n_children=4)
+    post = ps.fit_variational(structure, data, leaves={"bell": both, "wait": both}, random_seed=3)
+    bell, wait = post.leaf_types("bell"), post.leaf_types("wait")
+    assert bell.dims == ("chain", "draw", "family") and bell.sizes["draw"] == 1
+    assert bell["family"].values.tolist() == ["gaussian", "exponential"]
+    assert float(bell.sel(family="exponential")) < 0.05 and float(wait.sel(family="exponential")) > 0.6
+    assert float(bell.sum()) == pytest.approx(1.0) and float(wait.sum()) == pytest.approx(1.0)
+    assert post._states.rows_on_entries(0).sum() == pytest.approx(140.0, rel=1e-9)  # gaps have no leaf
+    fit = post._states.fit  # four children of a node: entries 0 and 2 are Gaussian, 1 and 3 Exponential, or one of each
+    region = structure.leaf_region[structure.leaf_column == 1]
+    here = np.isin(fit.region, region)
+    families = [post._schema.palette[1][e].family for e in fit.option[here]]
+    by_hand = sum(n for n, f in zip(fit.count[here], families, strict=True) if f == "gaussian") / 150
+    assert float(wait.sel(family="gaussian")) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_children", [3, "infinite"])
+def test_co_clustering_is_that_of_the_children_of_the_top_sum(n_children):
+    """By the circuit with one child of the root at a time; the last child stands for those without rows."""
+    post, rows = fitted(n_children), table().iloc[:12]
+    found = post.co_clustering(rows)
+    learned = post.as_circuit()
+    top = int((learned.circuit.edge_sum == 0).sum())
+    logs = np.empty((top, len(rows)))
+    for k in range(top):
+        one = learned.log_weights.copy()
+        one[:top] = np.where(np.arange(top) == k, 0.0, -np.inf)
+        values = ps.Table.from_frame(rows, schema=post.columns).values
+        logs[k] = learned.circuit.log_density(values, one, learned.leaf_parameters) + learned.log_weights[k]
+    share = np.exp(logs - post.log_density(rows).values)
+    n_edges = int((post._states.fit.region == 0).sum())
+    assert n_edges in (top, top - 1)
+    expected = share[:n_edges].T @ share[:n_edges]
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert found.dims == ("row", "other") and not any(k.startswith("mcse") for k in found.attrs)
+    cluster = rows["b"].to_numpy() < -2.0
+    known = ~rows["b"].isna().to_numpy()
+    assert found.values[np.ix_(known & cluster, known & ~cluster)].max() < 0.01
+
+
+def test_rows_far_from_all_data_are_apart():
+    """Both are on the child that stands for all those without rows, which counts as apart."""
+    far = pd.DataFrame({"a": [9e3, 9e3], "b": [-7e3, -7e3], "n": [2, 2], "c": ["1", "1"]})
+    one = fitted().co_clustering(far)
+    assert float(one[0, 1]) < 0.999 and float(one[0, 0]) == 1.0
 
 
 def test_answers_say_what_they_are():
@@ -224,6 +314,10 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
         fitted().log_likelihood()
     with pytest.raises(ValueError, match="draw_circuits needs draws of the sampler"):
         fitted().draw_circuits(1)
+    with pytest.raises(ValueError, match="df must be given: a variational fit keeps no training rows and none"):
+        fitted().co_clustering()
+    with pytest.raises(ValueError, match="top_clusters shows the assignments of one draw"):
+        fitted().top_clusters()
     with pytest.raises(ValueError, match="holds no assignments"):
         fitted()._states.leave_one_out()
     with pytest.raises(ValueError, match="the file holds no variational fit"):

@@ -228,7 +228,8 @@ class ColumnAnswers(ConditionedDraws):
         """Share of the training rows whose leaf has each family, for every draw.
 
         Rows in which the column is missing do not count. The families are those of the column's palette;
-        where they are several entries of one family, their shares add up.
+        where they are several entries of one family, their shares add up. In a variational fit it is the expected
+        share, which is one number.
 
         Returns
         -------
@@ -238,15 +239,12 @@ class ColumnAnswers(ConditionedDraws):
         d = self._column_number("column", column)
         entries = self._schema.palette[d]
         families = list(dict.fromkeys(e.family for e in entries))
-        tree = self._states.structure
-        places = tree.leaf_region[tree.leaf_column == d]  # a row reaches one of them
-        entry = self._states.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
-        observed = entry >= 0
-        if not observed.any():
+        rows = self._states.rows_on_entries(d)
+        if not rows.any():
             raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
-        code = np.array([families.index(e.family) for e in entries])[entry % len(entries)]
-        count = np.stack([((code == f) & observed).sum(axis=1) for f in range(len(families))], axis=1)
-        share = count / observed.sum(axis=1, keepdims=True)
+        code = np.array([families.index(e.family) for e in entries])
+        share = np.stack([rows[:, code == f].sum(axis=1) for f in range(len(families))], axis=1)
+        share = share / share.sum(axis=1, keepdims=True)
         return self._labelled("leaf_types", share, {"family": families}, True, column=column)
 
     # ---- below the surface

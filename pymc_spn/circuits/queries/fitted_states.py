@@ -52,6 +52,17 @@ class FittedStates(RecordedStates):
             self._network = fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
         return self._network
 
+    def rows_on_entries(self, d: int) -> np.ndarray:
+        """Expected training rows (1, n) whose leaf of a column has each entry of its palette."""
+        region, fit = self.structure.leaf_region[self.structure.leaf_column == d], self.fit
+        here = np.isin(fit.region, region)
+        return np.bincount(fit.option[here], fit.count[here], len(self.schema.palette[d]))[None]
+
+    def children_with_rows(self, net: Any) -> slice:
+        """Slots of the top sum node that hold training rows; what it leaves to all others has a slot behind them."""
+        every = super().children_with_rows(net)
+        return slice(every.start, every.start + int(np.count_nonzero(self.fit.region == 0)))
+
 
 def write_fit(states: FittedStates, query: str) -> "xr.DataTree":
     """A tree that `read_fit` reads; ``query`` is what a posterior object adds to the fit."""

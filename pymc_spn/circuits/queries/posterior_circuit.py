@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
-from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
+from pymc_spn.circuits.queries.draw_laws import shares_of
+from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.tables import Table, decode
@@ -33,7 +34,7 @@ class PosteriorCircuit:
     log_weights : (n_sum_edges,) float64
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     draws : (S,) int64
-        Which draws of the chains, counted chain by chain.
+        Which draws of the chains, counted chain by chain; 0 for the one state of a variational fit.
     """
 
     circuit: Circuit
@@ -69,18 +70,17 @@ def posterior_circuit(
 
 
 class _Building:
-    """Nodes in the order in which they are found; numbered from the root down at the end."""
+    """Nodes in the order in which they are found, children first; numbered from the root down at the end."""
 
     def __init__(self, states: RecordedStates, kept: Sequence[int]) -> None:
         self.states = states
         self.position = {d: i for i, d in enumerate(kept)}
         net = states.network(0)
         self.has_kept = np.zeros(net.parent.size, np.bool_)
-        for d in kept:
-            r = int(net.leaf_region[d])
-            while not self.has_kept[r]:
+        for r in net.leaf_region[np.isin(net.source, kept)].tolist():  # every place of a column
+            while r >= 0 and not self.has_kept[r]:
                 self.has_kept[r] = True
-                r = int(net.parent[r]) if r > 0 else r
+                r = int(net.parent[r])
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.mass: list[Any] = []
@@ -94,73 +94,47 @@ class _Building:
         return len(self.kind) - 1
 
     def add_draw(self, s: int) -> int:
-        """Top node of one draw."""
-        self.net = self.states.network(s)
-        self.leaves = {d: leaves_of_column(self.net, self.states.compiled, d) for d in self.position}
-        self.unoccupied: dict[int, int] = {}
-        return self.sum_node(0, 0)
+        """Top node of one draw.
 
-    def parts(self, r: int) -> list[int]:
-        parts = self.net.parts[self.net.part_ptr[r] : self.net.part_ptr[r + 1]]
-        return [int(q) for q in parts if self.has_kept[q]]
+        Each region has a node below every child of the region above, and one for all unoccupied children together,
+        which stands last in the rows of `shares_of`.
+        """
+        net = self.states.network(s)
+        n_places = net.source.size
+        shares = shares_of(net, np.full(n_places, np.nan), np.zeros(n_places, np.bool_), np.zeros(1))
+        nodes: dict[int, list[int]] = {}
+        for r in np.flatnonzero(self.has_kept)[::-1].tolist():
+            share, d = shares[r], int(net.column[r])
+            share = share if r > 0 else share[:1]
+            reached = share.any(axis=0)
+            if d >= 0:
+                leaves, column = leaves_at(net, self.states.compiled, d), int(net.source[d])
+                below = [self.leaf_node(column, leaves, i) if on else -1 for i, on in enumerate(reached)]
+            else:
+                below = [self.product_node(net, nodes, r, i) if on else -1 for i, on in enumerate(reached)]
+            nodes[r] = [self.sum_node(below, row) for row in share]
+        return nodes[0][0]
 
-    def edges(self, r: int, node: int) -> list[int]:
-        """Occupied edges of a sum node, local numbers."""
-        found, slot = [], int(self.net.node_first[self.net.node_begin[r] + node])
-        while slot >= 0:
-            found.append(slot)
-            slot = int(self.net.following[self.net.begin[r] + slot])
-        return sorted(found)
-
-    def sum_node(self, r: int, node: int) -> int:
-        """Sum node of a region with its occupied children and one node for all others together."""
-        net, d = self.net, int(self.net.column[r])
-        slots = self.edges(r, node)
-        if not slots:
-            return self.empty_node(r)
-        count = net.edge_count[net.begin[r] + np.array(slots)].astype(np.float64)
-        if d < 0:
-            below = [self.product_node([self.sum_node(q, slot) for q in self.parts(r)]) for slot in slots]
-            rest = float(net.mass[r]) if net.width[r] == 0 else float((net.width[r] - len(slots)) * net.share[r])
-            mass = [*(count + net.share[r] * (net.width[r] > 0)), rest]
-            if rest > 0:
-                return self.weighted_node([*below, self.empty_node(r)], mass)
-            return self.weighted_node(below, mass[:-1])
-        entry = net.entry[net.begin[r] + np.array(slots)]
-        below = [self.leaf_node(d, slot) for slot in slots]
-        mass = list(count + net.entry_share[entry] * (net.entry_copies[entry] > 0))
-        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-            copies = int(net.entry_copies[e])
-            rest = float(net.entry_mass[e] if copies == 0 else (copies - (entry == e).sum()) * net.entry_share[e])
-            if rest > 0:
-                below.append(self.leaf_node(d, int(e - net.entry_ptr[d])))
-                mass.append(rest)
-        return self.weighted_node(below, mass)
-
-    def weighted_node(self, below: list[int], mass: list[float]) -> int:
-        """Sum node; children that are one node (without data below an edge) add their masses."""
+    def sum_node(self, below: list[int], share: np.ndarray) -> int:
+        """Node over the children with a share; -1 where there are none. Children that are one node add their shares."""
         together: dict[int, float] = {}
-        for child, m in zip(below, mass, strict=True):
-            together[child] = together.get(child, 0.0) + m
+        for i in np.flatnonzero(share).tolist():
+            together[below[i]] = together.get(below[i], 0.0) + float(share[i])
+        if len(together) < 2:
+            return next(iter(together), -1)
         return self.add(SUM, list(together), list(together.values()))
 
-    def empty_node(self, r: int) -> int:
-        """A region without data: columns are independent, each with the mixture of its prior predictives."""
-        if r not in self.unoccupied:
-            net, d = self.net, int(self.net.column[r])
-            if d < 0:
-                self.unoccupied[r] = self.product_node([self.empty_node(q) for q in self.parts(r)])
-            else:
-                entries = range(net.entry_ptr[d], net.entry_ptr[d + 1])
-                below = [self.leaf_node(d, int(e - net.entry_ptr[d])) for e in entries]
-                self.unoccupied[r] = self.add(SUM, below, [float(net.entry_mass[e]) for e in entries])
-        return self.unoccupied[r]
-
-    def product_node(self, below: list[int]) -> int:
+    def product_node(self, net: Any, nodes: dict[int, list[int]], r: int, i: int) -> int:
+        """Product below child i of a region: one node from each part of its split that has columns to keep."""
+        is_last = i == net.top[r]  # unoccupied children, for which the first split stands
+        split = 0 if is_last or net.n_splits[r] == 1 else int(net.edge_split[net.begin[r] + i])
+        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]]
+        below = [nodes[q][i] for q in parts.tolist() if net.split[q] == split and self.has_kept[q]]
         return below[0] if len(below) == 1 else self.add(PRODUCT, below)
 
-    def leaf_node(self, d: int, slot: int) -> int:
-        code, p = int(self.leaves[d].family[slot]), self.leaves[d].parameters[slot]
+    def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
+        """Predictive of the leaf in slot i of a place."""
+        code, p = int(leaves.family[i]), leaves.parameters[i]
         if code == DISCRETE:
             row = p / p.sum()
         elif code == GAUSSIAN:
@@ -168,7 +142,7 @@ class _Building:
             row = np.array([mu, np.sqrt((1.0 + 1.0 / rho) * b / a), 2.0 * a])
         else:
             row = p[:2]
-        return self.add(LEAF, leaf=(self.position[d], PREDICTIVE.get(code, "negative_binomial"), row))
+        return self.add(LEAF, leaf=(self.position[column], PREDICTIVE.get(code, "negative_binomial"), row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""
@@ -197,7 +171,7 @@ class _Building:
             parameters[name] = np.zeros((len(rows), max(map(len, rows))))
             for i, row in enumerate(rows):
                 parameters[name][i, : len(row)] = row
-        return PosteriorCircuit(circuit, np.log(np.concatenate(weights)), parameters, draws)
+        return PosteriorCircuit(circuit, np.log(np.concatenate([*weights, np.zeros(0)])), parameters, draws)
 
     def from_the_root(self, root: int) -> list[int]:
         """Nodes in topological order: a depth-first walk's finishing order, reversed."""

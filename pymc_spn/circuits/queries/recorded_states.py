@@ -83,6 +83,20 @@ class RecordedStates:
             self._kept[s] = net
         return net
 
+    def rows_on_entries(self, d: int) -> np.ndarray:
+        """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf."""
+        n_entries = len(self.schema.palette[d])
+        places = self.structure.leaf_region[self.structure.leaf_column == d]  # a row reaches one of them
+        entry = self.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
+        observed = entry >= 0
+        return np.stack([((entry % n_entries == e) & observed).sum(axis=1) for e in range(n_entries)], axis=1)
+
+    def children_with_rows(self, net: Any) -> slice:
+        """Slots of the top sum node that hold training rows."""
+        d = int(net.column[0])
+        first = 0 if d < 0 else int(net.entry_ptr[d + 1] - net.entry_ptr[d])  # behind the prior slots
+        return slice(first, int(net.top[0]))
+
     def event_logs(self, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Which places have a column with an event, and its log probability in every leaf slot."""
         flags, logs = np.zeros(net.source.size, np.bool_), np.zeros(net.entry.size)

@@ -209,7 +209,8 @@ class RowAnswers(InformationAnswers):
                 log = np.empty(n_rows)
                 path = np.zeros(1, np.int64)
                 share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, log, share)
-                same = share[:, :-1] @ share[:, :-1].T
+                share = share[:, states.children_with_rows(net)]
+                same = share @ share.T
                 np.fill_diagonal(same, 1.0)
                 together += weight[s] * same
                 if each is not None:

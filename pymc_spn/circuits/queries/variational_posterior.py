@@ -125,6 +125,23 @@ class VariationalPosterior(SPNPosterior):
             "leaf predictives, which is exact for every other query"
         )
 
+    def co_clustering(self, df: Any = None) -> "xr.DataArray":
+        """Probability that two new rows use the same child of the top sum node.
+
+        Rows on children that hold no training row count as apart. The training rows are not kept: pass them as `df`;
+        each is then assigned by itself, with what the fit has learned from all of them.
+        """
+        if df is None:
+            raise ValueError("df must be given: a variational fit keeps no training rows and none of their assignments")
+        return super().co_clustering(df)
+
+    def top_clusters(self) -> "xr.DataArray":
+        """Refused: it shows the assignments of one draw, and a fit has none."""
+        raise ValueError(
+            "top_clusters shows the assignments of one draw (SPNPosterior), and a variational fit holds none; "
+            "co_clustering(df) gives the probabilities that rows belong together"
+        )
+
     def _own(self, other: SPNPosterior) -> "VariationalPosterior":
         return VariationalPosterior(self._states, other._kept, other._evidence)
 
