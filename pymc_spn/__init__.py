@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
+from pymc_spn.indian_chefs import network_steps as _network_steps  # noqa: F401
 from pymc_spn.indian_chefs import step_methods as _chefs_steps  # noqa: F401
 from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.circuits.queries.record import unpack as unpack
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
@@ -68,10 +68,20 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.cascading import ExtendedCascadingIBP as ExtendedCascadingIBP
     from pymc_spn.indian_chefs.distributions import IndianChefsProcess as IndianChefsProcess
     from pymc_spn.indian_chefs.graph_draws import GraphDraws as GraphDraws
+    from pymc_spn.indian_chefs.network_distributions import NLGBN as NLGBN
+    from pymc_spn.indian_chefs.network_distributions import LinearGaussianNetwork as LinearGaussianNetwork
+    from pymc_spn.indian_chefs.network_distributions import SigmoidBeliefNetwork as SigmoidBeliefNetwork
+    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior as BeliefNetworkPosterior
+    from pymc_spn.indian_chefs.network_posterior import NLGBNPosterior as NLGBNPosterior
+    from pymc_spn.indian_chefs.network_steps import LinearGaussianStep as LinearGaussianStep
+    from pymc_spn.indian_chefs.network_steps import NLGBNStep as NLGBNStep
+    from pymc_spn.indian_chefs.network_steps import SigmoidNetworkStep as SigmoidNetworkStep
     from pymc_spn.indian_chefs.node_law import expected_graph as expected_graph
     from pymc_spn.indian_chefs.node_law import node_count_pmf as node_count_pmf
     from pymc_spn.indian_chefs.simulation import sample_indian_chefs as sample_indian_chefs
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
+    from pymc_spn.indian_chefs.unit_scaling import UnitScaling as UnitScaling
+    from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
@@ -95,6 +105,7 @@ __version__ = metadata.version("pymc-spn")
 _PUBLIC = {
     "BDeu": "dags.scores",
     "BGe": "dags.scores",
+    "BeliefNetworkPosterior": "indian_chefs.network_posterior",
     "Bernoulli": "circuits.leaves.families",
     "BinaryLeaves": "trees.leaves",
     "BottomUpSPNStep": "circuits.step_methods",
@@ -131,9 +142,14 @@ _PUBLIC = {
     "IndianChefsStep": "indian_chefs.step_methods",
     "Inference": "factor_graphs.inference",
     "JunctionTree": "factor_graphs.junction_tree",
+    "LinearGaussianNetwork": "indian_chefs.network_distributions",
+    "LinearGaussianStep": "indian_chefs.network_steps",
     "LocalScores": "dags.local_scores",
     "LogNormal": "circuits.leaves.log_normal",
     "MostProbable": "circuits.queries.most_probable",
+    "NLGBN": "indian_chefs.network_distributions",
+    "NLGBNPosterior": "indian_chefs.network_posterior",
+    "NLGBNStep": "indian_chefs.network_steps",
     "NormalLeaves": "trees.leaves",
     "OrderSPN": "dags.order_spn",
     "ParticleGibbsTreeStep": "trees.step_methods",
@@ -141,12 +157,15 @@ _PUBLIC = {
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
     "SPNPosterior": "circuits.queries.posterior",
+    "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
+    "SigmoidNetworkStep": "indian_chefs.network_steps",
     "Table": "tables",
     "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
     "TunedLeafPriors": "circuits.tuning",
+    "UnitScaling": "indian_chefs.unit_scaling",
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
     "complete_tree": "circuits.structures.builders",
@@ -166,7 +185,7 @@ _PUBLIC = {
     "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",
     "tune_leaf_priors": "circuits.tuning",
-    "unpack": "circuits.queries.record",
+    "unpack": "interop.sampled_structures",
 }
 
 __all__ = ["__version__", *_PUBLIC]

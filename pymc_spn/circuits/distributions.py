@@ -21,10 +21,11 @@ from pymc_spn.circuits.gibbs.network import EXPONENTIAL
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.leaves.families import Exponential, Gaussian
 from pymc_spn.circuits.missing_cells import MissingCells, first_guess
-from pymc_spn.circuits.ops import STALE, collapsed_log_joint, flat_log_density
+from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.circuits.queries.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.tables import Column, Table
 
 PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
@@ -35,38 +36,8 @@ PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
 }
 
 
-class LogJointTicket(RandomVariable):
-    """Carries the log joint of the step's last sweep; 0 until the first."""
-
-    name, signature, dtype = "spn_log_joint", "()->()", "float64"
-    _print_name = ("SPNLogJoint", "\\operatorname{SPNLogJoint}")
-
-    @classmethod
-    def rng_fn(cls, rng, zero, size):
-        return np.zeros(() if size is None else size)
-
-
-@numba_core_rv_funcify.register(LogJointTicket)
-def _(op, node):
-    @numba_njit
-    def ticket(rng, zero):
-        return 0.0
-
-    return ticket, 1
-
-
-class _Ticket(Distribution):
-    rv_op = LogJointTicket()
-
-    @classmethod
-    def dist(cls, **kwargs):
-        return super().dist([pt.constant(0.0)], **kwargs)
-
-    def support_point(rv, size, zero):
-        return pt.zeros(())
-
-    def logp(value, zero):
-        return flat_log_density(value)
+class _Ticket(Ticket):
+    rv_op = LogJointTicket("spn_log_joint", NO_GRADIENT)
 
 
 class SPNRandomVariable(RandomVariable):

@@ -31,6 +31,7 @@ def fit_variational(
     tolerance: float = 1e-5,
     name: str = "x",
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> VariationalPosterior:
     """Collapsed variational Bayes for a Bayesian sum-product network: seconds instead of a chain, and one mode.
 
@@ -66,6 +67,8 @@ def fit_variational(
         Name of the network in the answers.
     random_seed : int, Generator or None
         For the starts; ascent itself draws nothing.
+    progressbar : bool
+        Show a bar once it has taken a second. It counts steps, of which a restart that stands still leaves some out.
 
     Returns
     -------
@@ -132,6 +135,7 @@ def fit_variational(
         max_steps,
         tolerance,
         np.random.default_rng(random_seed),
+        progressbar,
     )
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},

@@ -11,6 +11,7 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.circuits.gibbs.statistics import LeafPriors, is_stale, log_joint
+from pymc_spn.circuits.tickets import FlatLogDensity
 
 STALE = (
     "ps.SPN: its log-probability needs the assignments of the running chain and cannot be evaluated from stored draws; "
@@ -66,38 +67,8 @@ class CollapsedLogJoint(Op):
         return parts + [disconnected_type() for _ in range(6)]
 
 
-class FlatLogDensity(Op):
-    """Zero, but connected: PyMC refuses a continuous variable that the log density does not use.
-
-    Our step owns the variable, so only what would move all variables at once asks for the derivative.
-    """
-
-    __props__ = ()
-
-    def make_node(self, value):
-        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(0.0)
-
-    def pullback(self, inputs, outputs, cotangents):
-        raise NotImplementedError(NO_GRADIENT)
-
-
 collapsed_log_joint = CollapsedLogJoint()
-flat_log_density = FlatLogDensity()
-
-
-@register_funcify_default_op_cache_key(FlatLogDensity)
-def _(op, node, **kwargs):
-    @numba_njit
-    def flat_log_density_numba(value):
-        return np.asarray(0.0)
-
-    return flat_log_density_numba, 1
+flat_log_density = FlatLogDensity(NO_GRADIENT)
 
 
 @register_funcify_default_op_cache_key(CollapsedLogJoint)

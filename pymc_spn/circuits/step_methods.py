@@ -11,10 +11,12 @@ from typing import ClassVar
 import numpy as np
 import pymc as pm
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import explicit_graph_inputs
+
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
 
 _log = logging.getLogger("pymc")
 
@@ -37,7 +39,7 @@ class SPNStepState(StepMethodState):
     digits: np.ndarray
 
 
-class TopDownSPNStep(BlockedStep):
+class TopDownSPNStep(OwnerStep):
     """Collapsed top-down sampling of the assignments of one `SPN`, and of the hyperparameters that it owns.
 
     ``pm.sample`` picks it by itself. Several `SPN` in one model get one step each.
@@ -64,19 +66,12 @@ class TopDownSPNStep(BlockedStep):
 
     name = "spn"
     _state_class = SPNStepState
+    _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
     kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "published")
 
-    def __new__(cls, vars=None, *, model=None, **kwargs):
-        model = pm.modelcontext(model)
-        kwargs.pop("blocked", None)
-        groups = _group_by_spn(vars, model)
-        steps = []
-        for group in groups.values():
-            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
-            if len(groups) > 1:
-                step.__init__(group, model=model, **kwargs)
-            steps.append(step)
-        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+    @classmethod
+    def _grouped(cls, vars, model):
+        return _group_by_spn(vars, model)
 
     def __init__(
         self,
@@ -275,26 +270,6 @@ class TopDownSPNStep(BlockedStep):
         """The free variables of `SPN` and nothing else."""
         return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
 
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        columns = [
-            TextColumn("{task.fields[log_joint]:,.1f}", table_column=Column("Log joint", ratio=2)),
-            TextColumn("{task.fields[moved]:0.2f}", table_column=Column("Moved", ratio=1)),
-        ]
-        return columns, {"log_joint": [0.0] * n_chains, "moved": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update(stats):
-            moved = next(v for k, v in stats.items() if k.endswith("_moved"))
-            log_joint = next(v for k, v in stats.items() if k.endswith("_log_joint"))
-            return {"log_joint": log_joint, "moved": moved}
-
-        return (update,)
-
 
 class BottomUpSPNStep(TopDownSPNStep):
     """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
@@ -322,15 +297,7 @@ def _of_the_point(model, outputs, compile_kwargs):
 
 def _group_by_spn(vars, model):
     """Value variables by the SPN that owns them."""
-    mine = {v: spn_of(rv) for rv, v in model.rvs_to_values.items() if spn_of(rv) is not None}
-    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
-    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
-    foreign = [v.name for v in chosen if v not in mine]
-    if foreign or not chosen:
-        raise ValueError(f"vars must be variables of ps.SPN; got {foreign or 'none, and the model has no SPN'}")
-    groups = {}
-    for v in chosen:
-        groups.setdefault(mine[v], []).append(v)
+    groups = grouped_by_owner(vars, model, spn_of, "ps.SPN", "no SPN")
     for name, group in groups.items():
         if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
             raise ValueError(

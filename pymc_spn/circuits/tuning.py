@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.circuits.learners import fit_variational
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors
+from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.tables import Table
 
 
@@ -47,6 +48,7 @@ def tune_leaf_priors(
     floor: float = 1e-4,
     resolution: Any = "auto",
     random_seed: int | None = None,
+    progressbar: bool = True,
 ) -> TunedLeafPriors:
     """Choose a subsampling ratio for every column by Optuna's TPE, for the density of validation rows.
 
@@ -68,6 +70,8 @@ def tune_leaf_priors(
         As in `empirical_leaf_priors`.
     random_seed : int, optional
         For TPE, subsamples and starts; every trial has the same subsamples at the same ratios.
+    progressbar : bool
+        Show a bar, which counts trials, once it has taken a second.
 
     Raises
     ------
@@ -116,6 +120,7 @@ def tune_leaf_priors(
             restarts=1,
             max_steps=100,
             random_seed=seed,
+            progressbar=False,
         )
 
     def score(trial: Any) -> float:
@@ -127,7 +132,8 @@ def tune_leaf_priors(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-        study.optimize(score, n_trials=int(n_trials))
+        with ProgressBar("Tuning leaf priors", n_trials, progressbar) as bar:
+            study.optimize(score, n_trials=int(n_trials), callbacks=[lambda *_: bar.advance()])
     finally:
         optuna.logging.set_verbosity(level)
     ratio = {name: float(study.best_params[name]) for name in table.names}

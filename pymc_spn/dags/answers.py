@@ -1,6 +1,7 @@
 """Labelled answers, and how questions about edges are read."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +23,16 @@ def labelled(
     """DataArray with an exactness mark; no coords make a scalar."""
     import xarray as xr
 
-    values = np.asarray(values)
-    dims = list(coords)
-    return xr.DataArray(values, {k: list(v) for k, v in coords.items()}, dims, name, {"exactness": exactness, **attrs})
+    shared = _coordinates(tuple((dim, tuple(labels)) for dim, labels in coords.items()))
+    return xr.DataArray(np.asarray(values), shared, list(coords), name, {"exactness": exactness, **attrs})
+
+
+@lru_cache(64)
+def _coordinates(labels: tuple[tuple[str, tuple[Any, ...]], ...]) -> Any:
+    """Indices of dimensions; to make them takes longer than many an answer."""
+    import xarray as xr
+
+    return xr.Dataset(coords={dim: list(names) for dim, names in labels}).coords
 
 
 def read_evidence(
@@ -73,8 +81,20 @@ def in_words(names: Sequence[str], evidence: Evidence) -> str:
     words = []
     for masks, mark in zip(evidence, ("", "not "), strict=True):
         for child, mask in enumerate(masks):
+            if not mask:
+                continue
             words += [f"{mark}{names[j]} -> {names[child]}" for j in range(len(names)) if mask >> j & 1]
     return ", ".join(words)
+
+
+def most_probable_first(table: np.ndarray, shown: int) -> np.ndarray:
+    """Indices of the largest entries in descending order; of equal ones the first."""
+    if shown < table.size:
+        least = np.partition(table, table.size - shown)[table.size - shown]
+        above, tied = np.flatnonzero(table > least), np.flatnonzero(table == least)
+        some = np.sort(np.concatenate([above, tied[: shown - above.size]]))
+        return some[np.argsort(-table[some], kind="stable")]
+    return np.argsort(-table, kind="stable")
 
 
 def count(argument: str, value: Any, least: int = 1) -> int:

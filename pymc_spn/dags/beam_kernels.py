@@ -42,98 +42,102 @@ def remember(masks, values, keys, kept):
 
 
 @kernel
-def beam(width, references, lookup, offsets, log_sums, must_precede, known_keys, known_values, out):
-    """Prefixes kept at every level; their number is returned.
+def beam_level(
+    level,
+    width,
+    held,
+    sums,
+    references,
+    lookup,
+    offsets,
+    log_sums,
+    must_precede,
+    known_keys,
+    known_values,
+    keys,
+    values,
+):
+    """Prefixes one variable longer, at most `width`, and the log weights of the kept orders to each.
 
     Parameters
     ----------
+    level : int
+        Variables in each prefix so far.
     width : int
-        Prefixes kept at each level.
+    held, sums : (n,) int64 and float64
+        Prefixes of the level, and log weights of the kept orders to them.
     references : (r, d) int64
         Orders.
     lookup, offsets, log_sums, must_precede : arrays of `LocalScores`
     known_keys, known_values : (2^k,) int64 and float64
         Table of `remember` with log weights of completions.
-    out : (n,) int64
-        Out: prefixes, all levels; must hold ``1 + d * width``.
+    keys, values : (2^k,) int64 and float64
+        Scratch, at least ``2 n (d - level)`` entries each.
+
+    Returns
+    -------
+    held, sums : arrays
+        Empty if no variable can stand next.
     """
     d = references.shape[1]
     knows = False
     for slot in range(known_keys.size):
         knows = knows or known_keys[slot] != 0
-    held = np.zeros(1, np.int64)
-    sums = np.zeros(1)
-    n_out = 1
-    out[0] = 0
-    capacity = 16
-    keys = np.zeros(capacity, np.int64)
-    values = np.empty(capacity)
-    for level in range(d):
-        room = 2 * held.size * (d - level)
-        if room > capacity or 8 * room < capacity:
-            capacity = 16
-            while capacity < room:
-                capacity *= 2
-            keys = np.zeros(capacity, np.int64)
-            values = np.empty(capacity)
-        else:
-            keys[:] = 0
-        found = np.empty(room // 2, np.int64)  # slots in use
-        n = 0
-        for s in range(held.size):
-            prefix = held[s]
-            for i in range(d):
-                if (prefix >> i) & 1 or must_precede[i] & ~prefix:
-                    continue
-                weight = log_sums[offsets[i] + subset_index(lookup, i, prefix)]
-                if weight == -math.inf:
-                    continue
-                larger = prefix | (1 << i)
-                slot = find_slot(keys, larger)
-                if keys[slot] == 0:
-                    keys[slot] = larger
-                    values[slot] = sums[s] + weight
-                    found[n] = slot
-                    n += 1
-                else:
-                    values[slot] = log_add(values[slot], sums[s] + weight)
-        if n == 0:
-            return 0
-        kept = n
-        chosen = np.empty(n, np.bool_)
-        chosen[:] = True
-        if n > width:
-            promise = np.empty(n)
-            for k in range(n):
-                prefix = keys[found[k]]
-                slot = find_slot(known_keys, prefix)
-                if known_keys[slot] == prefix:
-                    promise[k] = values[found[k]] + known_values[slot]
-                else:
-                    ahead = completion(prefix, references, lookup, offsets, log_sums)
-                    for i in range(d if knows else 0):
-                        if (prefix >> i) & 1:
-                            continue
-                        larger = prefix | (1 << i)
-                        slot = find_slot(known_keys, larger)
-                        if known_keys[slot] == larger:
-                            weight = log_sums[offsets[i] + subset_index(lookup, i, prefix)]
-                            ahead = log_add(ahead, weight + known_values[slot])
-                    promise[k] = values[found[k]] + ahead
-            bar = np.partition(promise, n - width)[n - width]
-            kept = 0
-            for k in range(n):
-                chosen[k] = promise[k] >= bar and kept < width
-                if chosen[k]:
-                    kept += 1
-        held = np.empty(kept, np.int64)
-        sums = np.empty(kept)
-        m = 0
+    keys[:] = 0
+    found = np.empty(held.size * (d - level), np.int64)  # slots in use
+    n = 0
+    for s in range(held.size):
+        prefix = held[s]
+        for i in range(d):
+            if (prefix >> i) & 1 or must_precede[i] & ~prefix:
+                continue
+            weight = log_sums[offsets[i] + subset_index(lookup, i, prefix)]
+            if weight == -math.inf:
+                continue
+            larger = prefix | (1 << i)
+            slot = find_slot(keys, larger)
+            if keys[slot] == 0:
+                keys[slot] = larger
+                values[slot] = sums[s] + weight
+                found[n] = slot
+                n += 1
+            else:
+                values[slot] = log_add(values[slot], sums[s] + weight)
+    if n == 0:
+        return held[:0], sums[:0]
+    kept = n
+    chosen = np.empty(n, np.bool_)
+    chosen[:] = True
+    if n > width:
+        promise = np.empty(n)
         for k in range(n):
+            prefix = keys[found[k]]
+            slot = find_slot(known_keys, prefix)
+            if known_keys[slot] == prefix:
+                promise[k] = values[found[k]] + known_values[slot]
+            else:
+                ahead = completion(prefix, references, lookup, offsets, log_sums)
+                for i in range(d if knows else 0):
+                    if (prefix >> i) & 1:
+                        continue
+                    larger = prefix | (1 << i)
+                    slot = find_slot(known_keys, larger)
+                    if known_keys[slot] == larger:
+                        weight = log_sums[offsets[i] + subset_index(lookup, i, prefix)]
+                        ahead = log_add(ahead, weight + known_values[slot])
+                promise[k] = values[found[k]] + ahead
+        bar = np.partition(promise, n - width)[n - width]
+        kept = 0
+        for k in range(n):
+            chosen[k] = promise[k] >= bar and kept < width
             if chosen[k]:
-                held[m] = keys[found[k]]
-                sums[m] = values[found[k]]
-                out[n_out] = held[m]
-                n_out += 1
-                m += 1
-    return n_out
+                kept += 1
+    larger_held = np.empty(kept, np.int64)
+    larger_sums = np.empty(kept)
+    m = 0
+    for k in range(n):
+        if chosen[k]:
+            larger_held[m] = keys[found[k]]
+            larger_sums[m] = values[found[k]]
+            m += 1
+    return larger_held, larger_sums

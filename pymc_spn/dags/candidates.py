@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.constraints import Constraints
+from pymc_spn.numerics.progress_bars import ProgressBar
 
 _TOGETHER = 6  # last candidates taken at once where every scan asks the data anew
 
@@ -22,6 +23,7 @@ def choose_candidates(
     by_size: np.ndarray,
     by_edge: np.ndarray,
     names: Sequence[str],
+    bar: ProgressBar,
 ) -> tuple[list[list[int]], list[bool]]:
     """Candidate parents of each variable, ascending, and whether allowed parents were left out.
 
@@ -42,6 +44,7 @@ def choose_candidates(
         if restricted[-1]:
             possible = _greedy(scorer, child, required, possible, max_candidates, by_size, by_edge)
         chosen.append(sorted(possible))
+        bar.advance()
     return chosen, restricted
 
 

@@ -9,11 +9,11 @@ from pymc_spn.dags.lattice_search import gibbs_orders
 from pymc_spn.dags.local_scores import LocalScores
 
 
-def coverage(post: Any, n: int, random_seed: Any, sweeps: int) -> tuple[float, float]:
+def coverage(post: Any, n: int, random_seed: Any, sweeps: int, progressbar: bool) -> tuple[float, float]:
     """Share of independent Gibbs orders inside the support, and its standard error."""
     post._refuse_evidence("coverage")
     rng = np.random.default_rng(random_seed)
-    inside = int(post._holds(gibbs_orders(post.scores, n, rng, sweeps)).sum())
+    inside = int(post._holds(gibbs_orders(post.scores, n, rng, sweeps, progressbar)).sum())
     smoothed = (inside + 0.5) / (n + 1) if inside in (0, n) else inside / n
     return inside / n, math.sqrt(smoothed * (1 - smoothed) / n)
 

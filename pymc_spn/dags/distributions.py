@@ -6,56 +6,184 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from numba import objmode
 from pymc.distributions.distribution import Distribution
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.mcmc_ops import FlatLogWeight, OrderLogWeight, PartitionLogWeight
+from pymc_spn.dags.mcmc_ops import OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema
 
-NO_FORWARD_DRAWS = (
-    "ps.DagOrder, ps.DagPartition: the distribution is a posterior given the scores, drawn by pm.sample; "
-    "independent draws of graphs come from ps.OrderSPN.exact(scores).sample(n)"
-)
 
-
-class _PosteriorVariable(RandomVariable):
-    """A random variable without forward draws."""
+class _ForwardDrawn(RandomVariable):
+    """A random variable whose draws are those of one function of its parameters."""
 
     dtype = "int64"
 
     @classmethod
-    def rng_fn(cls, rng, *parameters):
-        raise NotImplementedError(NO_FORWARD_DRAWS)
+    def rng_fn(cls, rng, *parameters_and_size):
+        *parameters, size = parameters_and_size
+        if size is None or tuple(size) == ():
+            return np.asarray(cls.draw(rng, *parameters), cls.dtype)
+        draws = np.array([cls.draw(rng, *parameters) for _ in range(int(np.prod(size)))], cls.dtype)
+        return draws.reshape(*size, *draws.shape[1:])
 
 
-class OrderRV(_PosteriorVariable):
+class OrderRV(_ForwardDrawn):
     """Position of each variable in an order."""
 
     name, signature = "dag_order", "(d),(d,b,c),(o),(s),(d)->(d)"
     _print_name = ("DagOrder", "\\operatorname{DagOrder}")
 
+    @staticmethod
+    def draw(rng, start, *arrays):
+        from pymc_spn.dags.forward_draws import draw_positions
 
-class PartitionRV(_PosteriorVariable):
+        return draw_positions(rng, *arrays)
+
+
+class PartitionRV(_ForwardDrawn):
     """Block number of each variable in an ordered partition."""
 
     name, signature = "dag_partition", "(d),(d,b,c),(o),(s),(s),(s)->(d)"
     _print_name = ("DagPartition", "\\operatorname{DagPartition}")
 
+    @staticmethod
+    def draw(rng, start, *arrays):
+        from pymc_spn.dags.forward_draws import draw_blocks
 
-class LogScoreRV(_PosteriorVariable):
-    """Log weight of the state, written by the step."""
+        return draw_blocks(rng, *arrays)
 
-    name, signature, dtype = "dag_log_score", "()->()", "float64"
+
+class OrderLogScoreRV(_ForwardDrawn):
+    """Log weight of an order; when sampling, the step writes it."""
+
+    name, signature, dtype = "dag_log_score", "(d),(d,b,c),(o),(s),(d)->()", "float64"
     _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
 
+    @staticmethod
+    def draw(rng, positions, *arrays):
+        from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
 
-class EdgeCountRV(_PosteriorVariable):
-    """Number of edges of the drawn graph, written by the step."""
+        return positions_log_weight(positions, *arrays)
 
-    name, signature = "dag_n_edges", "()->()"
+
+class PartitionLogScoreRV(_ForwardDrawn):
+    """Log weight of an ordered partition; when sampling, the step writes it."""
+
+    name, signature, dtype = "dag_log_score", "(d),(d,b,c),(o),(s),(s),(s)->()", "float64"
+    _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
+
+    @staticmethod
+    def draw(rng, blocks, *arrays):
+        from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
+
+        return blocks_log_weight(blocks, *arrays)
+
+
+class OrderEdgeCountRV(_ForwardDrawn):
+    """Number of edges of a graph drawn given an order; when sampling, the step writes it."""
+
+    name, signature = "dag_n_edges", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
     _print_name = ("DagEdgeCount", "\\operatorname{DagEdgeCount}")
+
+    @staticmethod
+    def draw(rng, positions, *arrays):
+        from pymc_spn.dags.order_mcmc_kernels import draw_parents_of_order
+
+        parents = np.zeros(positions.size, np.int64)
+        draw_parents_of_order(rng, np.argsort(positions), *arrays, parents)
+        return n_edges(parents)
+
+
+class PartitionEdgeCountRV(_ForwardDrawn):
+    """Number of edges of a graph drawn given an ordered partition; when sampling, the step writes it."""
+
+    name, signature = "dag_n_edges", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
+    _print_name = ("DagEdgeCount", "\\operatorname{DagEdgeCount}")
+
+    @staticmethod
+    def draw(rng, blocks, *arrays):
+        from pymc_spn.dags.partition_mcmc_graphs import draw_parents, parts_of_blocks
+
+        parts, parents = np.zeros(blocks.size + 1, np.int64), np.zeros(blocks.size, np.int64)
+        draw_parents(rng, parts, parts_of_blocks(blocks, parts), *arrays, parents)
+        return n_edges(parents)
+
+
+def n_edges(parents: np.ndarray) -> int:
+    """Number of edges of a graph whose parent sets are bits."""
+    return int(np.bitwise_count(parents.view(np.uint64)).sum(dtype=np.int64))
+
+
+# Forward draws are rare, and their sums are made and remembered in Python; Numba wants the type of a result in writing.
+@numba_core_rv_funcify.register(OrderRV)
+def _(op, node):
+    draw = op.draw
+
+    @numba_njit
+    def positions(rng, start, lookup, offsets, log_sums, must_precede):
+        with objmode(out="int64[::1]"):
+            out = draw(rng, start, lookup, offsets, log_sums, must_precede)
+        return out
+
+    return positions, None
+
+
+@numba_core_rv_funcify.register(PartitionRV)
+def _(op, node):
+    draw = op.draw
+
+    @numba_njit
+    def blocks(rng, start, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="int64[::1]"):
+            out = draw(rng, start, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return blocks, None
+
+
+@numba_core_rv_funcify.register(OrderLogScoreRV)
+def _(op, node):
+    draw = op.draw
+
+    @numba_njit
+    def log_score(rng, positions, lookup, offsets, log_sums, must_precede):
+        with objmode(out="float64"):
+            out = draw(rng, positions, lookup, offsets, log_sums, must_precede)
+        return out
+
+    return log_score, None
+
+
+@numba_core_rv_funcify.register(PartitionLogScoreRV)
+def _(op, node):
+    draw = op.draw
+
+    @numba_njit
+    def log_score(rng, blocks, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="float64"):
+            out = draw(rng, blocks, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return log_score, None
+
+
+@numba_core_rv_funcify.register(OrderEdgeCountRV)
+@numba_core_rv_funcify.register(PartitionEdgeCountRV)
+def _(op, node):
+    draw = op.draw
+
+    @numba_njit
+    def edge_count(rng, state, candidates, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="int64"):
+            out = draw(rng, state, candidates, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return edge_count, None
 
 
 class _Order(Distribution):
@@ -86,32 +214,42 @@ class _Partition(Distribution):
         return PartitionLogWeight()(value, *arrays)
 
 
-class _LogScore(Distribution):
-    rv_op = LogScoreRV()
+class _WrittenByStep(Distribution):
+    """A quantity of the state: drawn given the state, written by the step, and without a say in the density."""
 
     @classmethod
-    def dist(cls, **kwargs):
-        return super().dist([pt.constant(0.0)], **kwargs)
-
-    def support_point(rv, size, zero):
-        return pt.zeros(())
-
-    def logp(value, zero):
-        return FlatLogWeight()(value)
+    def dist(cls, *parameters, **kwargs):
+        return super().dist(list(parameters), **kwargs)
 
 
-class _EdgeCount(Distribution):
-    rv_op = EdgeCountRV()
+def _zero(rv, size, *parameters):
+    return pt.zeros((), dtype=rv.dtype)
 
-    @classmethod
-    def dist(cls, **kwargs):
-        return super().dist([pt.constant(0, dtype="int64")], **kwargs)
 
-    def support_point(rv, size, zero):
-        return pt.zeros((), dtype="int64")
+def _flat(value, *parameters):
+    return flat_log_weight(value)
 
-    def logp(value, zero):
-        return FlatLogWeight()(value)
+
+class _OrderLogScore(_WrittenByStep):  # PyMC reads support point and density from the class itself, not its bases
+    rv_op, support_point, logp = OrderLogScoreRV(), _zero, _flat
+
+
+class _PartitionLogScore(_WrittenByStep):
+    rv_op, support_point, logp = PartitionLogScoreRV(), _zero, _flat
+
+
+class _OrderEdgeCount(_WrittenByStep):
+    rv_op, support_point, logp = OrderEdgeCountRV(), _zero, _flat
+
+
+class _PartitionEdgeCount(_WrittenByStep):
+    rv_op, support_point, logp = PartitionEdgeCountRV(), _zero, _flat
+
+
+FAMILIES = {  # by state: the state, its log score, the number of edges
+    "order": (_Order, _OrderLogScore, _OrderEdgeCount),
+    "partition": (_Partition, _PartitionLogScore, _PartitionEdgeCount),
+}
 
 
 def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
@@ -147,7 +285,7 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
 
     chain = _chain(OrderChain, scores)
     arrays = [scores.lookup, scores.offsets, scores.log_sums, scores.must_precede]
-    return _register(_Order, name, scores, "order", chain.resting_state(), arrays)
+    return _register(name, scores, "order", chain.resting_state(), arrays, chain.ranked)
 
 
 def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
@@ -184,7 +322,7 @@ def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
 
     chain = _chain(PartitionChain, scores)
     arrays = [scores.lookup, scores.offsets, scores.log_sums, chain.ranked, scores.log_scores]
-    return _register(_Partition, name, scores, "partition", chain.resting_state(), arrays)
+    return _register(name, scores, "partition", chain.resting_state(), arrays, chain.ranked)
 
 
 def _chain(make: Any, scores: Any) -> Any:
@@ -195,13 +333,24 @@ def _chain(make: Any, scores: Any) -> Any:
     return make(scores)
 
 
-def _register(family: Any, name: str, scores: LocalScores, state: str, start: np.ndarray, arrays: list) -> Any:
+def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arrays: list, ranked: np.ndarray) -> Any:
     model = pm.modelcontext(None)
     full = model.name_for(name)  # a model inside a model puts its own name before it
     model.add_coord(f"{full}_variable", list(scores.names))
-    shared = [pytensor.shared(np.array(a), name=f"{full}_{k}", shape=a.shape) for k, a in enumerate(arrays)]
-    rv = family(name, pt.constant(start), *shared, dims=f"{full}_variable")
-    for variable in (rv, _LogScore(f"{name}_log_score"), _EdgeCount(f"{name}_n_edges")):
+    every = {id(a): a for a in (*arrays, scores.candidates, ranked, scores.log_scores)}
+    shared = {
+        key: pytensor.shared(np.array(a), name=f"{full}_{k}", shape=a.shape) for k, (key, a) in enumerate(every.items())
+    }
+    of_state = [shared[id(a)] for a in arrays]
+    of_graph = [
+        shared[id(a)]
+        for a in (scores.candidates, scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores)
+    ]
+    family, log_score, edge_count = FAMILIES[state]
+    rv: Any = family(name, pt.constant(start), *of_state, dims=f"{full}_variable")
+    beside = log_score(f"{name}_log_score", rv, *of_state), edge_count(f"{name}_n_edges", rv, *of_graph)
+    variables: Any = rv, *beside
+    for variable in variables:
         variable.tag.dag_owner, variable.tag.dag_kind = full, f"dag_{state}"
     rv.tag.dag_scores = scores
     schema = DagSchema(full, state, scores.names, scores.score, scores.prior, scores.restricted)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.graph_kernels import find_slot
-from pymc_spn.dags.zeta_kernels import TINY, log_add
+from pymc_spn.dags.zeta_kernels import TINY, log_add, smallest
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -162,6 +162,8 @@ def nothing_lost(sums, rest, total):
     """
     if not (total > TINY and total < math.inf):
         return False
+    if min(smallest(sums), smallest(rest)) >= TINY:
+        return True
     lost = 0.0
     for t in range(sums.size):
         if sums[t] < TINY:
@@ -173,13 +175,13 @@ def nothing_lost(sums, rest, total):
 
 @kernel
 def greedy_factors(lookup, offsets, sums, must_precede, out):
-    """Inverse scaled sums along an order that takes next the variable that loses least against all its candidates.
+    """Inverse sums along an order that takes next the variable that loses least against all its candidates.
 
     Parameters
     ----------
     lookup, offsets, must_precede : arrays of `LocalScores`
     sums : (offsets[-1],) float64
-        Scaled so that each variable's last is 1.
+        In any unit by variable.
     out : (d,) float64
         Out.
     """
@@ -190,11 +192,11 @@ def greedy_factors(lookup, offsets, sums, must_precede, out):
         chosen = -1
         for i in range(d):
             if not (placed >> i) & 1 and must_precede[i] & ~placed == 0:
-                value = sums[offsets[i] + subset_index(lookup, i, placed)]
-                if value > best:
-                    best = value
+                share = sums[offsets[i] + subset_index(lookup, i, placed)] / sums[offsets[i + 1] - 1]
+                if share > best:
+                    best = share
                     chosen = i
-        out[chosen] = 1.0 / max(best, 1e-250)
+        out[chosen] = 1.0 / (max(best, 1e-250) * sums[offsets[chosen + 1] - 1])
         placed |= 1 << chosen
 
 

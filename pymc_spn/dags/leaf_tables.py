@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_spn.dags import lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.numerics.progress_bars import ProgressBar
 
 TWO_THREADS_FROM = 1 << 20  # table entries
 _KEPT = 64  # masked tables that are remembered
@@ -30,34 +31,35 @@ class BaseTables:
     def __init__(self, scores: LocalScores):
         self.scores = scores
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
+        self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
 
     @cached_property
-    def _scaled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
         scores = self.scores
-        sums, log_scale = np.empty(scores.log_scores.size), np.empty(scores.d)
-        sound = np.empty(scores.d, bool)
+        sums, sound = np.empty(scores.log_scores.size), np.empty(scores.d, bool)
 
         def work(i: int) -> None:
             part = slice(scores.offsets[i], scores.offsets[i + 1])
-            log_scale[i], sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], sums[part])
+            sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], scores.tops[i], sums[part])
+            self.bar.advance()
 
         on_two_threads(work, scores.d, scores.log_scores.size)
-        return sums, log_scale, sound
+        return sums, sound
 
     @property
     def sums(self) -> np.ndarray:
-        """Flat sums over subsets of exp(score), each variable's scaled to end in 1."""
+        """Flat sums over subsets of exp(score), in units of each variable's largest score."""
         return self._scaled[0]
 
     @property
     def log_scale(self) -> np.ndarray:
-        """(d,) log of each variable's largest sum."""
-        return self._scaled[1]
+        """(d,) log of what one unit of each variable's sums stands for: its largest score."""
+        return self.scores.tops
 
     @property
     def sound(self) -> np.ndarray:
         """(d,) whether each variable's linear sums lost nothing."""
-        return self._scaled[2]
+        return self._scaled[1]
 
     @cached_property
     def factors(self) -> np.ndarray:
@@ -86,9 +88,9 @@ class MaskedLeaf:
     log_scores : (2^k,) float64
         -inf for sets that the evidence rules out.
     sums : (2^k,) float64
-        Linear sums over subsets, scaled to end in 1.
+        Linear sums over subsets, in units of the largest score that is left.
     log_scale : float
-        -inf if no set is left.
+        That score, -inf if no set is left.
     sound : bool
         Whether the linear sums lost nothing.
     """
@@ -109,7 +111,8 @@ class MaskedLeaf:
         else:
             zeta_kernels.keep_sets(must, scores.index_of_parents(i, absent & known), table)
         sums = np.empty(table.size)
-        return cls(table, sums, *zeta_kernels.linear_subset_sums(table, sums))
+        top = zeta_kernels.largest(table)
+        return cls(table, sums, top, zeta_kernels.linear_subset_sums(table, top, sums))
 
     @cached_property
     def log_sums(self) -> np.ndarray:
@@ -139,7 +142,7 @@ class LeafTables:
 
     @cached_property
     def log_scale(self) -> np.ndarray:
-        """(d,) log of each variable's largest sum."""
+        """(d,) log of what one unit of each variable's sums stands for."""
         out = self.base.log_scale.copy()
         for i, leaf in self.leaves.items():
             out[i] = leaf.log_scale

@@ -13,6 +13,7 @@ from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
+from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.tables import Table
 
 MOST_VARIABLES = 64  # a set of variables is one 64-bit word
@@ -73,9 +74,7 @@ class LocalScores:
             object.__setattr__(self, name, array)
         if self.log_scores.shape != (self.offsets[-1],):
             raise ValueError(f"log_scores must have {self.offsets[-1]} entries, got shape {self.log_scores.shape}")
-        for i, name in enumerate(self.names):
-            part = self.log_scores[self.offsets[i] : self.offsets[i + 1]]
-            top = part.max()
+        for name, top in zip(self.names, self.tops, strict=True):
             if not np.isfinite(top):
                 raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
 
@@ -90,6 +89,13 @@ class LocalScores:
     def offsets(self) -> np.ndarray:
         """(d + 1,) int64: where each variable's part of the flat tables begins."""
         return np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        """(d,) float64: each variable's largest log score."""
+        out = np.maximum.reduceat(self.log_scores, self.offsets[:-1])
+        out.flags.writeable = False
+        return out
 
     @cached_property
     def candidate_masks(self) -> np.ndarray:
@@ -172,6 +178,7 @@ class LocalScores:
         interventions: Any = None,
         kinds: Mapping[str, str] | None = None,
         max_gigabytes: float = MEMORY_LIMIT,
+        progressbar: bool = True,
     ) -> "LocalScores":
         """Score all parent sets among each variable's candidates.
 
@@ -200,6 +207,8 @@ class LocalScores:
             Overrides of column kinds, as in `Table.from_frame`.
         max_gigabytes : float
             A larger table is refused.
+        progressbar : bool
+            Show a bar once it has taken a second.
 
         Raises
         ------
@@ -221,8 +230,9 @@ class LocalScores:
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
         _check_memory(constraints, limit, max_gigabytes)
         scorer, score_name = choose_score(score, table, intervened_cells(interventions, table))
-        chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names)
-        tables = _fill(scorer, constraints, chosen, by_size, by_edge)
+        with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
+            chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names, bar)
+            tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar)
         restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
         return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, scorer.gaussian)
 
@@ -285,7 +295,9 @@ class LocalScores:
         return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, gaussian)
 
 
-def _fill(scorer: Any, constraints: Constraints, chosen: list[list[int]], by_size: Any, by_edge: Any) -> np.ndarray:
+def _fill(
+    scorer: Any, constraints: Constraints, chosen: list[list[int]], by_size: Any, by_edge: Any, bar: ProgressBar
+) -> np.ndarray:
     """Flat table of all scores; the shared table of minors where every variable has all others as candidates."""
     d = len(chosen)
     sizes = np.array([1 << len(c) for c in chosen])
@@ -298,6 +310,7 @@ def _fill(scorer: Any, constraints: Constraints, chosen: list[list[int]], by_siz
             part[:] = scorer.table(i, [], candidates)
         part += subset_prior(i, [], candidates, by_size, by_edge)
         _require(part, candidates, constraints.required[i])
+        bar.advance()
     return flat
 
 

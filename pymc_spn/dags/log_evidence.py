@@ -62,7 +62,7 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
     learned = isinstance(prior, EdgePenalty)
     penalty = prior.penalty if learned else 0.0
     numbers = _plain(score, d), "uniform" if learned else prior
-    at_default = LocalScores.from_data(table, *numbers, **options)
+    at_default = LocalScores.from_data(table, *numbers, **{"progressbar": False, **options})
     log_prior = _prior_of(at_default, numbers[1])
     sizes = np.concatenate(
         [np.bitwise_count(np.arange(1 << int(k), dtype=np.uint64)).astype(float) for k in at_default.n_candidates]

@@ -9,6 +9,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
+from pymc_spn.circuits.tickets import FlatLogDensity
 from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
 from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
 
@@ -56,22 +57,7 @@ class PartitionLogWeight(Op):
         output_storage[0][0] = np.asarray(blocks_log_weight(*inputs))
 
 
-class FlatLogWeight(Op):
-    """Zero for a quantity that a step writes, but connected: PyMC refuses a variable that the log density lacks."""
-
-    __props__ = ()
-
-    def make_node(self, value):
-        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(0.0)
-
-    def pullback(self, inputs, outputs, cotangents):
-        raise NotImplementedError(NO_GRADIENT)
+flat_log_weight = FlatLogDensity(NO_GRADIENT)  # of what a step writes
 
 
 @register_funcify_default_op_cache_key(OrderLogWeight)
@@ -90,12 +76,3 @@ def _(op, node, **kwargs):
         return np.asarray(blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores))
 
     return partition_log_weight, source_version()
-
-
-@register_funcify_default_op_cache_key(FlatLogWeight)
-def _(op, node, **kwargs):
-    @numba_njit
-    def flat_log_weight(value):
-        return np.asarray(0.0)
-
-    return flat_log_weight, 1

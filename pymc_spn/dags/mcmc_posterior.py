@@ -9,12 +9,57 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.schema import PARENTS, DagSchema, find_schema
+from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
 
 if TYPE_CHECKING:
     import xarray as xr
 
 DIMS = "chain", "draw", "parent", "child"
+
+
+SAVED = "dag_draws"  # attribute that marks a file of `DagDraws.save`
+
+
+def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    """A tree with the graphs of a `DagOrder` or `DagPartition` as labelled arrays.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of ``pm.sample``; not changed.
+    name : str, optional
+        The variable's name in the model, where there are several.
+
+    Returns
+    -------
+    DataTree
+        With the group ``<name>`` in place of the raw record: ``graphs`` (chain, draw, parent, child) bool, and
+        ``order`` or ``partition`` (chain, draw, variable), the places that they were drawn given.
+
+    Raises
+    ------
+    ValueError
+        If the tree holds no such draws, or several and no name is given.
+    """
+    import xarray as xr
+
+    schema = find_schema(idata, name)
+    tree = idata.copy()
+    if is_unpacked(idata, schema.name):
+        return tree
+    for group, variable in (("sample_stats", schema.name + PARENTS), ("posterior", schema.name)):
+        if group not in idata.children or variable not in idata[group].data_vars:
+            raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
+    stats = idata["sample_stats"].to_dataset()
+    parents, state = stats[schema.name + PARENTS], idata["posterior"].dataset[schema.name]
+    labels = [
+        np.asarray(state[c].values) if c in state.coords else np.arange(state.sizes[c]) for c in ("chain", "draw")
+    ]
+    draws = DagDraws(schema, parents.values.astype(np.int64), state.values.astype(np.int64), *labels)
+    left = stats.drop_vars(schema.name + PARENTS).drop_dims(str(parents.dims[2]), errors="ignore")
+    tree["sample_stats"] = xr.DataTree(left)
+    tree[schema.name] = xr.DataTree(draws.to_group())
+    return tree
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,15 +104,21 @@ class DagDraws:
             with xr.open_datatree(idata) as opened:
                 return cls.from_idata(opened.load(), name)
         schema = find_schema(idata, name)
-        for group, variable in (("sample_stats", schema.name + PARENTS), ("posterior", schema.name)):
-            if group not in idata.children or variable not in idata[group].data_vars:
-                raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
-        parents = idata["sample_stats"].dataset[schema.name + PARENTS]
-        state = idata["posterior"].dataset[schema.name]
-        labels = [
-            np.asarray(state[c].values) if c in state.coords else np.arange(state.sizes[c]) for c in ("chain", "draw")
-        ]
-        return cls(schema, parents.values.astype(np.int64), state.values.astype(np.int64), *labels)
+        group = unpack_graphs(idata, schema.name)[schema.name].dataset
+        bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
+        graphs = group["graphs"].transpose(*DIMS).values.astype(bool)
+        parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
+        state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
+        return cls(schema, parents, state, group["chain"].values, group["draw"].values)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
+        import xarray as xr
+
+        name = self.schema.name
+        schema = xr.Dataset({name + SCHEMA: (f"{name}{SCHEMA}_dim_0", self.schema.to_vector())})
+        parts = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "/constant_data": schema, f"/{name}": self.to_group()}
+        xr.DataTree.from_dict(parts).to_netcdf(path, engine="h5netcdf")
 
     @property
     def names(self) -> tuple[str, ...]:

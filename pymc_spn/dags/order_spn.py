@@ -17,6 +17,7 @@ from pymc_spn.dags.answers import (
     in_words,
     joined,
     labelled,
+    most_probable_first,
     read_evidence,
     read_given,
 )
@@ -83,7 +84,7 @@ class OrderSPN(SampledQueries):
     # ---- making
 
     @classmethod
-    def exact(cls, scores: LocalScores, max_gigabytes: float = 8.0) -> "OrderSPN":
+    def exact(cls, scores: LocalScores, max_gigabytes: float = 8.0, progressbar: bool = True) -> "OrderSPN":
         """Posterior over all orders, by dynamic programming over prefixes.
 
         Parameters
@@ -91,6 +92,8 @@ class OrderSPN(SampledQueries):
         scores : LocalScores
         max_gigabytes : float
             Refused if more memory would be needed. Without tiers or required edges there are 2^d prefixes.
+        progressbar : bool
+            Show a bar once it has taken a second.
 
         Raises
         ------
@@ -98,9 +101,13 @@ class OrderSPN(SampledQueries):
             If it would need more memory; the message says how much.
         """
         from pymc_spn.dags.exact_support import exact_lattice
+        from pymc_spn.dags.passes import SUMS_TO_AND_FROM
+        from pymc_spn.numerics.progress_bars import ProgressBar
 
-        post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
-        post.log_mass  # noqa: B018  the work of building
+        with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:
+            post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
+            post._tables.bar = bar
+            post._log_total  # noqa: B018  the work of building
         return post
 
     @classmethod
@@ -111,6 +118,7 @@ class OrderSPN(SampledQueries):
         refine: int = 1,
         beam_factor: float = 3.0,
         random_seed: Seed = None,
+        progressbar: bool = True,
     ) -> "OrderSPN":
         """Posterior over the orders of a lattice of the most probable prefixes.
 
@@ -126,9 +134,12 @@ class OrderSPN(SampledQueries):
             Prefixes looked at for each one kept, at least 1.
         random_seed : int, Generator or None
             Of the Gibbs orders that guide the beam.
+        progressbar : bool
+            Show a bar once it has taken a second.
         """
-        from pymc_spn.dags.lattice_search import search
+        from pymc_spn.dags.lattice_search import search, search_steps
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+        from pymc_spn.numerics.progress_bars import ProgressBar
 
         size = count("max_prefixes", max_prefixes, scores.d + 3)
         if not (np.isfinite(beam_factor) and beam_factor >= 1):
@@ -136,7 +147,9 @@ class OrderSPN(SampledQueries):
         tables = BaseTables(scores)
         none = (0,) * scores.d
         rng = np.random.default_rng(random_seed)
-        lattice = search(LeafTables(tables, none, none), size, count("refine", refine, 0), float(beam_factor), rng)
+        rounds = count("refine", refine, 0)
+        with ProgressBar("Searching prefixes", search_steps(scores.d, rounds), progressbar) as bar:
+            lattice = search(LeafTables(tables, none, none), size, rounds, float(beam_factor), rng, bar)
         return cls(scores, lattice, "lattice", None, tables)
 
     @classmethod
@@ -269,7 +282,7 @@ class OrderSPN(SampledQueries):
         i = self.scores.position(child)
         table = asked._passes.parent_sets(i)
         shown = table.size if most is None else min(count("most", most), table.size)
-        best = np.argsort(-table, kind="stable")[:shown]
+        best = most_probable_first(table, shown)
         labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
         values = table[best]
         return asked._answer(

@@ -12,6 +12,9 @@ from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
 from pymc_spn.dags.leaf_tables import LeafTables, on_two_threads
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
+SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
+_KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
+
 
 class LatticePasses:
     """Passes over an explicit lattice.
@@ -163,32 +166,24 @@ class FullPasses:
         scores = tables.scores
         self.d = scores.d
         self.unrestricted = bool(np.all(scores.n_candidates == scores.d - 1))
+        self._kept: np.ndarray | None = None
 
     @cached_property
-    def _weights(self) -> np.ndarray:
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums to and from every prefix; neither needs the other."""
+        scores, factors = self.tables.scores, self.tables.base.factors
         flat = self.tables.flat_sums()
-        return flat.reshape(self.d, -1) if self.unrestricted else flat
+        out = np.empty(1 << self.d), np.empty(1 << self.d)
 
-    @cached_property
-    def _prefixes(self) -> np.ndarray:
-        out = np.empty(1 << self.d)
-        factors = self.tables.base.factors
-        if self.unrestricted:
-            subset_kernels.forward(self._weights, factors, out)
-        else:
-            scores = self.tables.scores
-            subset_kernels.forward_restricted(scores.lookup, scores.offsets, self._weights, factors, out)
-        return out
+        def work(k: int) -> None:
+            if self.unrestricted:
+                (subset_kernels.forward, subset_kernels.backward)[k](flat.reshape(self.d, -1), factors, out[k])
+            else:
+                kernels = subset_kernels.forward_restricted, subset_kernels.backward_restricted
+                kernels[k](scores.lookup, scores.offsets, flat, factors, out[k])
+            self.tables.base.bar.advance(SUMS_TO_AND_FROM * self.d // 2)
 
-    @cached_property
-    def _completions(self) -> np.ndarray:
-        out = np.empty(1 << self.d)
-        factors = self.tables.base.factors
-        if self.unrestricted:
-            subset_kernels.backward(self._weights, factors, out)
-        else:
-            scores = self.tables.scores
-            subset_kernels.backward_restricted(scores.lookup, scores.offsets, self._weights, factors, out)
+        on_two_threads(work, 2, scores.log_scores.size)
         return out
 
     @cached_property
@@ -196,19 +191,26 @@ class FullPasses:
         """Whether linear sums lost nothing."""
         if not self.tables.sound:
             return False
-        return bool(lattice_kernels.nothing_lost(self._prefixes, self._completions, self._prefixes[-1]))
+        prefixes, completions = self._sums
+        return bool(lattice_kernels.nothing_lost(prefixes, completions, prefixes[-1]))
 
     @property
     def log_total(self) -> float:
         """Log of the summed weight of all orders."""
-        return float(np.log(self._prefixes[-1]) + self.tables.log_unit)
+        return float(np.log(self._sums[0][-1]) + self.tables.log_unit)
 
     def parent_sets(self, i: int) -> np.ndarray:
         """(2^k,) posterior of one variable's parent sets."""
+        if self._kept is not None:
+            scores = self.tables.scores
+            return self._kept[scores.offsets[i] : scores.offsets[i + 1]]
+        return self._parent_sets(i, np.empty(1 << self.tables.scores.n_candidates[i]))
+
+    def _parent_sets(self, i: int, out: np.ndarray) -> np.ndarray:
         scores, tables = self.tables.scores, self.tables
-        out = np.empty(1 << scores.n_candidates[i])
-        log_unit = np.log(self._prefixes[-1]) + tables.log_scale[i] - np.log(tables.base.factors[i])
-        arguments = self._prefixes, self._completions, tables.log_scores(i), log_unit, out
+        prefixes, completions = self._sums
+        log_unit = np.log(prefixes[-1]) + tables.log_scale[i] - np.log(tables.base.factors[i])
+        arguments = prefixes, completions, tables.log_scores(i), log_unit, out
         if self.unrestricted:
             subset_kernels.parent_set_posterior(i, *arguments)
         else:
@@ -216,9 +218,18 @@ class FullPasses:
         return out
 
     def edges(self) -> np.ndarray:
-        """(d, d) posterior probability of every edge, parents by children."""
-        self._completions  # noqa: B018  before the threads start
-        return edge_matrix(self.tables.scores, self.parent_sets)
+        """(d, d) posterior probability of every edge, parents by children.
+
+        The parent-set posteriors that this needs are kept for later questions, unless they are few or very many.
+        """
+        self._sums  # noqa: B018  before the threads start
+        scores = self.tables.scores
+        if self._kept is not None or not _KEPT[0] <= scores.log_scores.size <= _KEPT[1]:
+            return edge_matrix(scores, self.parent_sets)
+        kept = np.empty(scores.log_scores.size)
+        out = edge_matrix(scores, lambda i: self._parent_sets(i, kept[scores.offsets[i] : scores.offsets[i + 1]]))
+        self._kept = kept
+        return out
 
 
 def edge_matrix(scores: Any, parent_sets: Any) -> np.ndarray:
@@ -229,7 +240,7 @@ def edge_matrix(scores: Any, parent_sets: Any) -> np.ndarray:
         table = parent_sets(i)
         k = scores.n_candidates[i]
         column = np.empty(k)
-        subset_kernels.inclusion(table, np.empty(max(table.size // 2, 1)), column)
+        subset_kernels.inclusion(table, column)
         out[scores.candidates[i, :k], i] = column
 
     on_two_threads(work, scores.d, scores.log_scores.size)

@@ -19,7 +19,9 @@ class SampledQueries:
 
     # ---- certificate
 
-    def coverage(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
+    def coverage(
+        self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Share of the whole posterior that the support holds, estimated by Gibbs orders drawn apart from it.
 
         Parameters
@@ -29,6 +31,8 @@ class SampledQueries:
         random_seed : int, Generator or None
         sweeps : int
             Sweeps of d relocations in each chain; too few leave the estimate low.
+        progressbar : bool
+            Show a bar once it has taken a second.
 
         Returns
         -------
@@ -38,18 +42,25 @@ class SampledQueries:
         """
         from pymc_spn.dags.certificates import coverage
 
-        share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps))
+        share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps), progressbar)
         return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps)
 
-    def estimate_log_evidence(self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64) -> "xr.DataArray":
+    def estimate_log_evidence(
+        self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Log evidence of the data: `log_mass` less the log of `coverage`, with the standard error in nats.
+
+        Parameters
+        ----------
+        orders, random_seed, sweeps, progressbar
+            As in `coverage`.
 
         Raises
         ------
         ValueError
             If no order fell inside: the lattice is then too small to estimate it.
         """
-        share = self.coverage(orders, random_seed, sweeps)
+        share = self.coverage(orders, random_seed, sweeps, progressbar)
         if float(share) == 0.0:
             raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
         value = self._log_total - np.log(float(share))
@@ -57,7 +68,7 @@ class SampledQueries:
         return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share))
 
     def order_edge_probabilities(
-        self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64
+        self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
     ) -> "xr.DataArray":
         """Edge probabilities of the whole order-modular posterior, without the support, (parent, child).
 
@@ -69,7 +80,7 @@ class SampledQueries:
 
         self._refuse_evidence("order_edge_probabilities")
         rng = np.random.default_rng(random_seed)
-        drawn = gibbs_orders(self.scores, count("orders", orders, 2), rng, count("sweeps", sweeps))
+        drawn = gibbs_orders(self.scores, count("orders", orders, 2), rng, count("sweeps", sweeps), progressbar)
         edges, mcse = order_edge_probabilities(self.scores, drawn)
         coords = {"parent": self.names, "child": self.names}
         return labelled(

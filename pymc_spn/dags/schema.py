@@ -82,6 +82,22 @@ def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:
     return found
 
 
+def graph_names(idata: "xr.DataTree") -> list[str]:
+    """Names of the sampled graphs whose draws a tree holds, unpacked or not."""
+    stats = idata.children.get("sample_stats")
+    return [
+        name
+        for name in dag_schemas(idata)
+        if is_unpacked(idata, name) or (stats is not None and name + PARENTS in stats.data_vars)
+    ]
+
+
+def is_unpacked(idata: "xr.DataTree", name: str) -> bool:
+    """Whether the graphs stand in a group of their own."""
+    group = idata.children.get(name)
+    return group is not None and "graphs" in group.data_vars
+
+
 def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
     """The schema that was asked for, or the only one."""
     found = dag_schemas(idata)

@@ -10,10 +10,12 @@ from typing import ClassVar
 import numpy as np
 import pymc as pm
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
+
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
 
 
 @dataclass_state
@@ -23,7 +25,7 @@ class DagStepState(StepMethodState):
     begun: bool
 
 
-class DagOrderStep(BlockedStep):
+class DagOrderStep(OwnerStep):
     """Relocation Gibbs over the order of one `DagOrder`, then a graph given the order.
 
     ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random
@@ -45,18 +47,14 @@ class DagOrderStep(BlockedStep):
     name = "dag_order"
     _state_class = DagStepState
     kind: ClassVar[str] = "dag_order"
+    _shown: ClassVar[dict[str, tuple[str, str]]] = {
+        "graph_log_score": ("Log score", ":,.1f"),
+        "moved": ("Moved", ":0.2f"),
+    }
 
-    def __new__(cls, vars=None, *, model=None, **kwargs):
-        model = pm.modelcontext(model)
-        kwargs.pop("blocked", None)
-        groups = _by_owner(cls, vars, model)
-        steps = []
-        for group in groups.values():
-            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
-            if len(groups) > 1:
-                step.__init__(group, model=model, **kwargs)
-            steps.append(step)
-        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+    @classmethod
+    def _grouped(cls, vars, model):
+        return _by_owner(cls, vars, model)
 
     def __init__(
         self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, sweeps=1
@@ -123,26 +121,6 @@ class DagOrderStep(BlockedStep):
         """The free variables of its distribution and nothing else."""
         return Competence.IDEAL if _kind_of(var) == cls.kind else Competence.INCOMPATIBLE
 
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        columns = [
-            TextColumn("{task.fields[log_score]:,.1f}", table_column=Column("Log score", ratio=2)),
-            TextColumn("{task.fields[moved]:0.2f}", table_column=Column("Moved", ratio=1)),
-        ]
-        return columns, {"log_score": [0.0] * n_chains, "moved": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update(stats):
-            moved = next(v for k, v in stats.items() if k.endswith("_moved"))
-            graph = next(v for k, v in stats.items() if k.endswith("_graph_log_score"))
-            return {"log_score": graph, "moved": moved}
-
-        return (update,)
-
 
 class DagPartitionStep(DagOrderStep):
     """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
@@ -170,16 +148,12 @@ def _kind_of(rv):
 
 def _by_owner(cls, vars, model):
     """Value variables by the graph that owns them."""
-    mine = {v: _owner(rv) for rv, v in model.rvs_to_values.items() if _kind_of(rv) == cls.kind}
-    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
-    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
-    foreign = [v.name for v in chosen if v not in mine]
     public = {"dag_order": "ps.DagOrder", "dag_partition": "ps.DagPartition"}[cls.kind]
-    if foreign or not chosen:
-        raise ValueError(f"vars must be variables of {public}; got {foreign or 'none, and the model has none'}")
-    groups = {}
-    for v in chosen:
-        groups.setdefault(mine[v], []).append(v)
+
+    def owner(rv):
+        return _owner(rv) if _kind_of(rv) == cls.kind else None
+
+    groups = grouped_by_owner(vars, model, owner, public, "none")
     for name, group in groups.items():
         missing = {name, f"{name}_log_score", f"{name}_n_edges"} - {model.values_to_rvs[v].name for v in group}
         if missing:

@@ -7,12 +7,62 @@ space.
 
 import math
 
+import numpy as np
+
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.dags.zeta_kernels import fold, superset_sums
+from pymc_spn.dags.zeta_kernels import FIRST_LEVEL, SECOND_LEVEL, SMALL, first_level, fold, higher_bits, superset_sums
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.lanes import LANES, add, flip, lane_sum, load, mul, multiply_add, narrow, splat, store, widen
 
-_BITS = 6  # prefixes that differ only in the lowest bits are worked on together
+_LANE_BITS = 3  # bits inside a group of eight prefixes
+_BLOCK = 64  # groups: 4 kilobytes of prefixes, whose sums stay in the first-level cache while the tables stream by
+_LEAST = 5  # variables from which on prefixes are worked on in pairs of groups
+
+
+@kernel
+def _without(number, bit):
+    """A number without one of its bits (given by its place), those above it moved down."""
+    return (number & ((1 << bit) - 1)) | ((number >> (bit + 1)) << bit)
+
+
+@kernel
+def _small_forward(weights, factors, out):
+    out[0] = 1.0
+    for s in range(1, out.size):
+        total = 0.0
+        for i in range(factors.size):
+            if (s >> i) & 1:
+                total += factors[i] * weights[i, _without(s, i)] * out[s ^ (1 << i)]
+        out[s] = total
+
+
+@kernel
+def _small_backward(weights, factors, out):
+    out[out.size - 1] = 1.0
+    for back in range(1, out.size):
+        s = out.size - 1 - back
+        total = 0.0
+        for i in range(factors.size):
+            if not (s >> i) & 1:
+                total += factors[i] * weights[i, _without(s, i)] * out[s | (1 << i)]
+        out[s] = total
+
+
+@kernel
+def _add_products(out, at, source, row, index, factor, n):
+    """Add to `n` groups of sums the groups from `source` times their weights."""
+    f = splat(factor)
+    for g in range(n):
+        weight = mul(load(row, index + g), f)
+        store(out, at + g, multiply_add(weight, load(out, source + g), load(out, at + g)))
+
+
+@kernel
+def _inner_terms(value, w0, w1, w2):
+    """One round of the sums over the three bits inside a group; after three rounds every lane is complete."""
+    terms = multiply_add(w2, flip(value, 2), mul(w1, flip(value, 1)))
+    return multiply_add(w0, flip(value, 0), terms)
 
 
 @kernel
@@ -22,7 +72,7 @@ def forward(weights, factors, out):
     Parameters
     ----------
     weights : (d, 2^(d-1)) float64
-        Scaled sums over parent sets inside a prefix, indexed by the prefix without the variable.
+        Sums over parent sets inside a prefix, indexed by the prefix without the variable.
     factors : (d,) float64
         Multiply the weights of each variable.
     out : (2^d,) float64
@@ -32,29 +82,50 @@ def forward(weights, factors, out):
     ----------
     Koivisto and Sood (2004), JMLR 5:549-573, section 4.
     """
-    d = weights.shape[0]
-    low = min(_BITS, d)
-    size = 1 << low
-    out[:] = 0.0
-    out[0] = 1.0
-    for high in range(0, out.size, size):
-        for i in range(low, d):
-            bit = 1 << i
-            if high & bit:
-                source = high ^ bit
-                index = (source & (bit - 1)) | ((source >> (i + 1)) << i)
-                row = weights[i]
-                factor = factors[i]
-                for s in range(size):
-                    out[high + s] += factor * out[source + s] * row[index + s]
-        for s in range(1, size):
-            total = out[high + s]
-            for i in range(low):
-                if (s >> i) & 1:
-                    source = high + s - (1 << i)
-                    index = (source & ((1 << i) - 1)) | ((source >> (i + 1)) << i)
-                    total += factors[i] * out[source] * weights[i, index]
-            out[high + s] = total
+    d = factors.size
+    if d < _LEAST:
+        _small_forward(weights, factors, out)
+        return
+    n = out.size // LANES
+    block = min(n, _BLOCK)
+    f0, f1, f2 = splat(factors[0]), splat(factors[1]), splat(factors[2])
+    for start in range(0, n, block):
+        out[start * LANES : (start + block) * LANES] = 0.0
+        if start == 0:
+            out[0] = 1.0
+        for b in range(d - _LANE_BITS):
+            bit = 1 << b  # in groups
+            if bit >= block and start & bit:
+                source, i = start ^ bit, b + _LANE_BITS
+                _add_products(out, start, source, weights[i], _without(source, b), factors[i], block)
+        for pair in range(start, start + block, 2):
+            low, high = load(out, pair), load(out, pair + 1)
+            for b in range(1, d - _LANE_BITS):
+                bit = 1 << b
+                if bit >= block:
+                    break
+                if pair & bit:
+                    source, i = pair ^ bit, b + _LANE_BITS
+                    row, index, f = weights[i], _without(source, b), splat(factors[i])
+                    low = multiply_add(mul(load(row, index), f), load(out, source), low)
+                    high = multiply_add(mul(load(row, index + 1), f), load(out, source + 1), high)
+            half = pair // 2
+            w0, w1, w2 = (
+                mul(load(weights[0], half), f0),
+                mul(load(weights[1], half), f1),
+                mul(load(weights[2], half), f2),
+            )
+            a0, a1, a2 = widen(w0, 0, 0, 1), widen(w1, 0, 1, 1), widen(w2, 0, 2, 1)
+            value = add(low, _inner_terms(low, a0, a1, a2))
+            value = add(low, _inner_terms(value, a0, a1, a2))
+            low = add(low, _inner_terms(value, a0, a1, a2))
+            store(out, pair, low)
+            weight = mul(load(weights[_LANE_BITS], half), splat(factors[_LANE_BITS]))
+            high = multiply_add(weight, low, high)
+            a0, a1, a2 = widen(w0, 1, 0, 1), widen(w1, 1, 1, 1), widen(w2, 1, 2, 1)
+            value = add(high, _inner_terms(high, a0, a1, a2))
+            value = add(high, _inner_terms(value, a0, a1, a2))
+            store(out, pair + 1, add(high, _inner_terms(value, a0, a1, a2)))
 
 
 @kernel
@@ -67,30 +138,52 @@ def backward(weights, factors, out):
     out : (2^d,) float64
         Out; the last entry is 1.
     """
-    d = weights.shape[0]
-    low = min(_BITS, d)
-    size = 1 << low
-    out[:] = 0.0
-    out[out.size - 1] = 1.0
-    for block in range(out.size // size):
-        high = out.size - size * (block + 1)
-        for i in range(low, d):
-            bit = 1 << i
-            if not high & bit:
-                index = (high & (bit - 1)) | ((high >> (i + 1)) << i)
-                row = weights[i]
-                factor = factors[i]
-                for s in range(size):
-                    out[high + s] += factor * out[high + bit + s] * row[index + s]
-        for back in range(size):
-            s = size - 1 - back
-            value = out[high + s]
-            here = high + s
-            for i in range(low):
-                if not (s >> i) & 1:
-                    index = (here & ((1 << i) - 1)) | ((here >> (i + 1)) << i)
-                    value += factors[i] * out[here + (1 << i)] * weights[i, index]
-            out[here] = value
+    d = factors.size
+    if d < _LEAST:
+        _small_backward(weights, factors, out)
+        return
+    n = out.size // LANES
+    block = min(n, _BLOCK)
+    f0, f1, f2 = splat(factors[0]), splat(factors[1]), splat(factors[2])
+    for back in range(0, n, block):
+        start = n - block - back
+        out[start * LANES : (start + block) * LANES] = 0.0
+        if back == 0:
+            out[out.size - 1] = 1.0
+        for b in range(d - _LANE_BITS):
+            bit = 1 << b
+            if bit >= block and not start & bit:
+                i = b + _LANE_BITS
+                _add_products(out, start, start ^ bit, weights[i], _without(start, b), factors[i], block)
+        for step in range(0, block, 2):
+            pair = start + block - 2 - step
+            low, high = load(out, pair), load(out, pair + 1)
+            for b in range(1, d - _LANE_BITS):
+                bit = 1 << b
+                if bit >= block:
+                    break
+                if not pair & bit:
+                    source, i = pair ^ bit, b + _LANE_BITS
+                    row, index, f = weights[i], _without(pair, b), splat(factors[i])
+                    low = multiply_add(mul(load(row, index), f), load(out, source), low)
+                    high = multiply_add(mul(load(row, index + 1), f), load(out, source + 1), high)
+            half = pair // 2
+            w0, w1, w2 = (
+                mul(load(weights[0], half), f0),
+                mul(load(weights[1], half), f1),
+                mul(load(weights[2], half), f2),
+            )
+            a0, a1, a2 = widen(w0, 1, 0, 0), widen(w1, 1, 1, 0), widen(w2, 1, 2, 0)
+            value = add(high, _inner_terms(high, a0, a1, a2))
+            value = add(high, _inner_terms(value, a0, a1, a2))
+            high = add(high, _inner_terms(value, a0, a1, a2))
+            store(out, pair + 1, high)
+            weight = mul(load(weights[_LANE_BITS], half), splat(factors[_LANE_BITS]))
+            low = multiply_add(weight, high, low)
+            a0, a1, a2 = widen(w0, 0, 0, 0), widen(w1, 0, 1, 0), widen(w2, 0, 2, 0)
+            value = add(low, _inner_terms(low, a0, a1, a2))
+            value = add(low, _inner_terms(value, a0, a1, a2))
+            store(out, pair, add(low, _inner_terms(value, a0, a1, a2)))
 
 
 @kernel
@@ -108,35 +201,93 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_unit, out):
     out : (2^(d-1),) float64
         Out: probabilities.
     """
-    bit = 1 << i
-    for start in range(0, out.size, bit):
-        prefix = 2 * start
-        for s in range(bit):
-            out[start + s] = prefixes[prefix + s] * completions[prefix + bit + s]
-    superset_sums(out)
+    if out.size < SMALL:
+        _products(i, prefixes, completions, out)
+        superset_sums(out)
+    else:
+        _product_sums(i, prefixes, completions, out)
     for m in range(out.size):
         x = log_scores[m] - log_unit
         out[m] = out[m] * fast_exp(x) if x > -708.0 else 0.0
 
 
 @kernel
-def inclusion(probabilities, scratch, out):
-    """Probability that each candidate is in the set, by folding the table one bit at a time.
+def _products(i, prefixes, completions, out):
+    """Sums to each prefix without variable i, times those from the prefix with it."""
+    bit = 1 << i
+    for start in range(0, out.size, bit):
+        for s in range(bit):
+            out[start + s] = prefixes[2 * start + s] * completions[2 * start + bit + s]
+
+
+@kernel
+def _grouped_products(i, prefixes, completions, out, start, stop):
+    """`_products` for the groups from `start` to `stop`."""
+    if i >= _LANE_BITS:
+        b = i - _LANE_BITS
+        bit = 1 << b
+        for g in range(start, stop):
+            s = (g & (bit - 1)) | ((g >> b) << (b + 1))
+            store(out, g, mul(load(prefixes, s), load(completions, s + bit)))
+        return
+    for g in range(start, stop):
+        p, q = load(prefixes, 2 * g), load(prefixes, 2 * g + 1)
+        r, s = load(completions, 2 * g), load(completions, 2 * g + 1)
+        if i == 0:
+            store(out, g, mul(narrow(p, q, 0, 0), narrow(r, s, 0, 1)))
+        elif i == 1:
+            store(out, g, mul(narrow(p, q, 1, 0), narrow(r, s, 1, 1)))
+        else:
+            store(out, g, mul(narrow(p, q, 2, 0), narrow(r, s, 2, 1)))
+
+
+@kernel
+def _product_sums(i, prefixes, completions, out):
+    """Sums over supersets of `_products`, which are taken block by block."""
+    n = out.size // LANES
+    first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
+    for start in range(0, n, second):
+        for low in range(start, start + second, first):
+            _grouped_products(i, prefixes, completions, out, low, low + first)
+            first_level(out, low, low + first, True)
+        higher_bits(out, start, start + second, first, True)
+    higher_bits(out, 0, n, second, True)
+
+
+@kernel
+def _fold_inclusion(table, out):
+    """`inclusion` by folding a table, which is lost, one bit at a time."""
+    half = table.size
+    for back in range(out.size):
+        half //= 2
+        out[out.size - 1 - back] = fold(table[:half], table[half : 2 * half])
+
+
+@kernel
+def inclusion(probabilities, out):
+    """Probability that each candidate is in the set.
 
     Parameters
     ----------
     probabilities : (2^k,) float64
-    scratch : (2^(k-1),) float64
     out : (k,) float64
         Out.
     """
-    half = probabilities.size // 2
-    if half:
-        scratch[:half] = probabilities[:half]
-        out[out.size - 1] = fold(scratch[:half], probabilities[half:])
-    for back in range(1, out.size):
-        half //= 2
-        out[out.size - 1 - back] = fold(scratch[:half], scratch[half : 2 * half])
+    low = 3 + _LANE_BITS + _LANE_BITS
+    if out.size <= low:
+        _fold_inclusion(probabilities.copy(), out)
+        return
+    within, across = np.zeros(1 << low), np.empty(1 << (out.size - low))
+    n = within.size // LANES
+    for b in range(across.size):
+        total = splat(0.0)
+        for g in range(n):
+            value = load(probabilities, b * n + g)
+            total = add(total, value)
+            store(within, g, add(load(within, g), value))
+        across[b] = lane_sum(total)
+    _fold_inclusion(within, out[:low])
+    _fold_inclusion(across, out[low:])
 
 
 @kernel

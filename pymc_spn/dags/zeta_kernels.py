@@ -8,11 +8,14 @@ from numba import njit
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.lanes import LANES, add, load, store, subset_sums_inside, superset_sums_inside
 
 LINEAR_RANGE = 1240.0  # nats between the largest score and the smallest that matters, for linear sums
 TINY = 1e-283  # below this a linear sum counts as lost
 HEADROOM = 600.0  # the largest score is worth exp(HEADROOM), so that 2^26 of them stay finite
-_BLOCK = 12  # 2^12 doubles fit the first-level cache
+SMALL = 64  # entries of the smallest table that is worked on in vectors
+FIRST_LEVEL = 64  # groups of eight entries, 4 kilobytes: three bits more than the six inside 64 entries
+SECOND_LEVEL = 4096  # groups, 256 kilobytes
 
 
 # Reductions over a table vectorise only if they may be regrouped; there is no NaN in one.
@@ -29,6 +32,15 @@ def largest(a):
 
 
 @_reduction
+def smallest(a):
+    """Smallest entry."""
+    bottom = math.inf
+    for x in a:
+        bottom = min(bottom, x)
+    return bottom
+
+
+@_reduction
 def fold(p, q):
     """Add q to p; the sum of q is returned."""
     total = 0.0
@@ -39,108 +51,142 @@ def fold(p, q):
 
 
 @kernel
-def _lowest_bits(a, start, stop):
-    """Subset sums over the three lowest bits, eight entries at a time."""
-    for m in range(start, stop, 8):
-        a0, a1, a2, a3 = a[m], a[m + 1], a[m + 2], a[m + 3]
-        a4, a5, a6, a7 = a[m + 4], a[m + 5], a[m + 6], a[m + 7]
-        a1 += a0
-        a3 += a2
-        a5 += a4
-        a7 += a6
-        a2 += a0
-        a3 += a1
-        a6 += a4
-        a7 += a5
-        a[m + 1], a[m + 2], a[m + 3] = a1, a2, a3
-        a[m + 4], a[m + 5], a[m + 6], a[m + 7] = a4 + a0, a5 + a1, a6 + a2, a7 + a3
-
-
-@kernel
-def _lowest_bits_up(a, start, stop):
-    """Superset sums over the three lowest bits."""
-    for m in range(start, stop, 8):
-        a0, a1, a2, a3 = a[m], a[m + 1], a[m + 2], a[m + 3]
-        a4, a5, a6, a7 = a[m + 4], a[m + 5], a[m + 6], a[m + 7]
-        a0 += a1
-        a2 += a3
-        a4 += a5
-        a6 += a7
-        a0 += a2
-        a1 += a3
-        a4 += a6
-        a5 += a7
-        a[m], a[m + 1], a[m + 2], a[m + 3] = a0 + a4, a1 + a5, a2 + a6, a3 + a7
-        a[m + 4], a[m + 5], a[m + 6] = a4, a5, a6
-
-
-@kernel
-def _two_bits(p, q, r, s):
-    """Subset sums over two bits: the four quarters of a block."""
-    for m in range(p.size):
-        lower = p[m] + q[m]
-        s[m] += r[m] + lower
-        r[m] += p[m]
-        q[m] = lower
-
-
-@kernel
-def _two_bits_up(p, q, r, s):
-    """Superset sums over two bits."""
-    for m in range(p.size):
-        upper = r[m] + s[m]
-        p[m] += q[m] + upper
-        q[m] += s[m]
-        r[m] = upper
-
-
-@kernel
-def _one_bit(p, q):
-    for m in range(p.size):
-        q[m] += p[m]
-
-
-@kernel
-def _higher_bits(a, half, upward):
-    """Sums over the bits from `half` (a power of two) to the size of the array."""
-    while 4 * half <= a.size:
-        for low in range(0, a.size, 4 * half):
-            p = a[low : low + half]
-            q = a[low + half : low + 2 * half]
-            r = a[low + 2 * half : low + 3 * half]
-            s = a[low + 3 * half : low + 4 * half]
-            if upward:
-                _two_bits_up(p, q, r, s)
-            else:
-                _two_bits(p, q, r, s)
-        half *= 4
-    if 2 * half <= a.size:
+def _small_sums(a, upward):
+    """Sums over a table too small for groups of eight times eight."""
+    half = 1
+    while half < a.size:
         for low in range(0, a.size, 2 * half):
-            if upward:
-                _one_bit(a[low + half : low + 2 * half], a[low : low + half])
-            else:
-                _one_bit(a[low : low + half], a[low + half : low + 2 * half])
+            for m in range(low, low + half):
+                if upward:
+                    a[m] += a[m + half]
+                else:
+                    a[m + half] += a[m]
+        half *= 2
+
+
+@kernel
+def _six_bits(a, g, upward):
+    """Sums over the six lowest bits of 64 entries, eight groups of eight from group `g`."""
+    if upward:
+        v0, v1 = superset_sums_inside(load(a, g)), superset_sums_inside(load(a, g + 1))
+        v2, v3 = superset_sums_inside(load(a, g + 2)), superset_sums_inside(load(a, g + 3))
+        v4, v5 = superset_sums_inside(load(a, g + 4)), superset_sums_inside(load(a, g + 5))
+        v6, v7 = superset_sums_inside(load(a, g + 6)), superset_sums_inside(load(a, g + 7))
+        v0, v2, v4, v6 = add(v0, v1), add(v2, v3), add(v4, v5), add(v6, v7)
+        v0, v1, v4, v5 = add(v0, v2), add(v1, v3), add(v4, v6), add(v5, v7)
+        v0, v1, v2, v3 = add(v0, v4), add(v1, v5), add(v2, v6), add(v3, v7)
+    else:
+        v0, v1 = subset_sums_inside(load(a, g)), subset_sums_inside(load(a, g + 1))
+        v2, v3 = subset_sums_inside(load(a, g + 2)), subset_sums_inside(load(a, g + 3))
+        v4, v5 = subset_sums_inside(load(a, g + 4)), subset_sums_inside(load(a, g + 5))
+        v6, v7 = subset_sums_inside(load(a, g + 6)), subset_sums_inside(load(a, g + 7))
+        v1, v3, v5, v7 = add(v1, v0), add(v3, v2), add(v5, v4), add(v7, v6)
+        v2, v3, v6, v7 = add(v2, v0), add(v3, v1), add(v6, v4), add(v7, v5)
+        v4, v5, v6, v7 = add(v4, v0), add(v5, v1), add(v6, v2), add(v7, v3)
+    store(a, g, v0)
+    store(a, g + 1, v1)
+    store(a, g + 2, v2)
+    store(a, g + 3, v3)
+    store(a, g + 4, v4)
+    store(a, g + 5, v5)
+    store(a, g + 6, v6)
+    store(a, g + 7, v7)
+
+
+@kernel
+def _three_bits(a, low, half, upward):
+    """Sums over the bits that are worth `half`, 2 `half` and 4 `half` groups, of 8 `half` groups from group `low`."""
+    for g in range(low, low + half):
+        v0, v1, v2, v3 = load(a, g), load(a, g + half), load(a, g + 2 * half), load(a, g + 3 * half)
+        h = g + 4 * half
+        v4, v5, v6, v7 = load(a, h), load(a, h + half), load(a, h + 2 * half), load(a, h + 3 * half)
+        if upward:
+            v0, v2, v4, v6 = add(v0, v1), add(v2, v3), add(v4, v5), add(v6, v7)
+            v0, v1, v4, v5 = add(v0, v2), add(v1, v3), add(v4, v6), add(v5, v7)
+            v0, v1, v2, v3 = add(v0, v4), add(v1, v5), add(v2, v6), add(v3, v7)
+        else:
+            v1, v3, v5, v7 = add(v1, v0), add(v3, v2), add(v5, v4), add(v7, v6)
+            v2, v3, v6, v7 = add(v2, v0), add(v3, v1), add(v6, v4), add(v7, v5)
+            v4, v5, v6, v7 = add(v4, v0), add(v5, v1), add(v6, v2), add(v7, v3)
+        store(a, g, v0)
+        store(a, g + half, v1)
+        store(a, g + 2 * half, v2)
+        store(a, g + 3 * half, v3)
+        store(a, h, v4)
+        store(a, h + half, v5)
+        store(a, h + 2 * half, v6)
+        store(a, h + 3 * half, v7)
+
+
+@kernel
+def _two_bits(a, low, half, upward):
+    for g in range(low, low + half):
+        v0, v1, v2, v3 = load(a, g), load(a, g + half), load(a, g + 2 * half), load(a, g + 3 * half)
+        if upward:
+            v0, v2 = add(v0, v1), add(v2, v3)
+            v0, v1 = add(v0, v2), add(v1, v3)
+        else:
+            v1, v3 = add(v1, v0), add(v3, v2)
+            v2, v3 = add(v2, v0), add(v3, v1)
+        store(a, g, v0)
+        store(a, g + half, v1)
+        store(a, g + 2 * half, v2)
+        store(a, g + 3 * half, v3)
+
+
+@kernel
+def _one_bit(a, low, half, upward):
+    for g in range(low, low + half):
+        v0, v1 = load(a, g), load(a, g + half)
+        if upward:
+            store(a, g, add(v0, v1))
+        else:
+            store(a, g + half, add(v1, v0))
+
+
+@kernel
+def higher_bits(a, start, stop, half, upward):
+    """Sums over the bits from `half` groups to all of the groups from `start` to `stop`, in as few sweeps as may be."""
+    size = stop - start
+    while 8 * half <= size:
+        for low in range(start, stop, 8 * half):
+            _three_bits(a, low, half, upward)
+        half *= 8
+    if 4 * half <= size:
+        _two_bits(a, start, half, upward)
+    elif 2 * half <= size:
+        _one_bit(a, start, half, upward)
+
+
+@kernel
+def first_level(a, start, stop, upward):
+    """All bits of the groups from `start` to `stop`, a power of two of at least 8 that the first-level cache holds."""
+    for g in range(start, stop, 8):
+        _six_bits(a, g, upward)
+    higher_bits(a, start, stop, 8, upward)
 
 
 @kernel
 def _sums(a, upward):
-    if a.size < 8:
-        _higher_bits(a, 1, upward)
+    if a.size < SMALL:
+        _small_sums(a, upward)
         return
-    block = min(a.size, 1 << _BLOCK)
-    for start in range(0, a.size, block):
-        part = a[start : start + block]
-        if upward:
-            _lowest_bits_up(part, 0, block)
-        else:
-            _lowest_bits(part, 0, block)
-        _higher_bits(part, 8, upward)
-    _higher_bits(a, block, upward)
+    n = a.size // LANES
+    first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
+    for start in range(0, n, second):
+        for low in range(start, start + second, first):
+            first_level(a, low, low + first, upward)
+        higher_bits(a, start, start + second, first, upward)
+    higher_bits(a, 0, n, second, upward)
 
 
 @kernel
 def subset_sums(a):
-    """In place: entry m becomes the sum over all subsets of m. Blocked, so that small bits stay in the cache."""
+    """In place: entry m becomes the sum over all subsets of m.
+
+    Bits are worked on three at a time in vectors of eight; small bits while their block is in the first-level cache,
+    middle ones while it is in the second-level cache.
+    """
     _sums(a, False)
 
 
@@ -201,54 +247,69 @@ def fits_linear(log_scores):
 
 
 @kernel
-def _offset_subset_sums(log_scores, out):
-    """Sums over subsets of exp(score - offset) in `out`; returns the offset, -inf if every score is -inf."""
-    top = largest(log_scores)
-    if top == -math.inf:
-        out[:] = 0.0
-        return top
-    offset = top - HEADROOM
+def _exponentials(log_scores, offset, out):
     for m in range(log_scores.size):
         x = log_scores[m] - offset
         out[m] = fast_exp(x) if x > -708.0 else 0.0
-    subset_sums(out)
-    return offset
 
 
 @kernel
-def linear_subset_sums(log_scores, out):
-    """Sums over subsets of exp(score), scaled to be 1 for the whole set.
+def _exponential_sums(log_scores, offset, out):
+    """Sums over subsets of exp(score - offset); a block's first bits are worked on while its exponentials are hot."""
+    if out.size < SMALL:
+        _exponentials(log_scores, offset, out)
+        _small_sums(out, False)
+        return
+    n = out.size // LANES
+    first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
+    for start in range(0, n, second):
+        for low in range(start, start + second, first):
+            stop = low + first
+            _exponentials(log_scores[low * LANES : stop * LANES], offset, out[low * LANES : stop * LANES])
+            first_level(out, low, stop, False)
+        higher_bits(out, start, start + second, first, False)
+    higher_bits(out, 0, n, second, False)
+
+
+@kernel
+def linear_subset_sums(log_scores, top, out):
+    """Sums over subsets of exp(score - top).
 
     Parameters
     ----------
     log_scores : (2^k,) float64
+    top : float
+        The largest of them, -inf if none is finite.
     out : (2^k,) float64
         Out.
 
     Returns
     -------
-    log_scale : float
-        Log of the sum over all sets; -inf if there is none with positive score.
     sound : bool
-        False if some sum is so far below that of the whole set (650 nats) that it is lost in linear space.
+        False if some sum is so small (650 nats below the largest score) that it is lost in linear space.
     """
-    offset = _offset_subset_sums(log_scores, out)
-    if offset == -math.inf:
-        return offset, True
-    total = out[out.size - 1]
-    scale = 1.0 / total
+    if top == -math.inf:
+        out[:] = 0.0
+        return True
+    _exponential_sums(log_scores, top, out)
+    if log_scores[0] > -math.inf:
+        return out[0] >= TINY  # every other sum holds the empty set too
     low = 0
     for m in range(out.size):
-        out[m] *= scale
         low += 1 if out[m] < TINY and (out[m] > 0.0 or log_scores[m] > -math.inf) else 0
-    return math.log(total) + offset, low == 0
+    return low == 0
 
 
 @kernel
 def log_sums_of(log_scores, out):
     """Logs of the sums over subsets of exp(score), by the linear path where it is exact."""
     if fits_linear(log_scores):
-        offset = _offset_subset_sums(log_scores, out)
+        top = largest(log_scores)
+        if top == -math.inf:
+            out[:] = top
+            return
+        offset = top - HEADROOM
+        _exponential_sums(log_scores, offset, out)
         for m in range(out.size):
             out[m] = offset + fast_log(out[m]) if out[m] > 0.0 else -math.inf
     else:

@@ -1,24 +1,29 @@
 """One way to read any posterior object that was saved."""
 
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
 from pymc_spn.circuits.queries.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.circuits.queries.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
+from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
+from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures
 from pymc_spn.trees.draws import GROUP as TREES
 
 
-def load(path: str | PathLike[str]) -> Any:
-    """Read a posterior object from the netCDF file that its ``save`` wrote.
+def load(path: str | PathLike[str], name: str | None = None) -> Any:
+    """Read a posterior object from the netCDF file that its ``save`` wrote, or that a result of ``pm.sample`` went to.
 
     Parameters
     ----------
     path : str or path-like
+    name : str, optional
+        For a result of ``pm.sample`` with several networks, graphs or decision trees: the name of one.
 
     Returns
     -------
-    SPNPosterior, VariationalPosterior, OrderSPN or TreePosterior
+    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws, BeliefNetworkPosterior or TreePosterior
         Every query gives the same bits as before.
 
     Raises
@@ -26,7 +31,8 @@ def load(path: str | PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file holds none of these, or was written in a format that this version does not read.
+        If the file holds none of these, or several and no name is given, or was written in a format that this version
+        does not read.
     """
     import xarray as xr
 
@@ -36,6 +42,10 @@ def load(path: str | PathLike[str]) -> Any:
         from pymc_spn.dags.order_spn import OrderSPN
 
         return OrderSPN.load(path)
+    if BELIEF_NETWORK in attributes:
+        from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+
+        return BeliefNetworkPosterior.load(path)
     if TREES in groups:
         from pymc_spn.trees.posterior import TreePosterior
 
@@ -48,7 +58,15 @@ def load(path: str | PathLike[str]) -> Any:
         from pymc_spn.circuits.queries.posterior import SPNPosterior
 
         return SPNPosterior.from_idata(path)
-    raise ValueError(
-        f"{path} holds no posterior object that was saved; a result of pm.sample is read by the from_idata of its "
-        "family's class"
-    )
+    with xr.open_datatree(path, engine="h5netcdf") as opened:
+        idata = opened.load()
+    found = sampled_structures(idata)
+    if not found:
+        raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")
+    if name is None and len(found) > 1:
+        raise ValueError(f"{path} holds several structures, give name=, one of {sorted(found)}")
+    chosen = next(iter(found)) if name is None else name
+    if chosen not in found:
+        raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+    module, _, title = found[chosen].posterior.partition(":")
+    return getattr(import_module(module), title).from_idata(idata, chosen)

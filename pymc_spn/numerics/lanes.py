@@ -168,6 +168,85 @@ def exponent_sum(typingctx, total, power):
     return lanes(lanes, lanes), codegen
 
 
+def _pick(builder, value, source):
+    """Lane l takes lane ``source[l]``; LANES and more stand for zero."""
+    zero = ir.Constant(_VECTOR, [0.0] * LANES)
+    return builder.shuffle_vector(value, zero, ir.Constant(ir.VectorType(ir.IntType(32), LANES), source))
+
+
+def _sums_inside(builder, value, upward):
+    """Sums over the subsets (or supersets) of each lane's number, whose three bits are three shuffles."""
+    for bit in (1, 2, 4):
+        source = [lane ^ bit if bool(lane & bit) != upward else LANES for lane in range(LANES)]
+        value = builder.fadd(value, _pick(builder, value, source))
+    return value
+
+
+@intrinsic
+def subset_sums_inside(typingctx, a):
+    """Lane m becomes the sum over all lanes whose number is a subset of m, as bits."""
+    return lanes(lanes), lambda context, builder, signature, args: _sums_inside(builder, args[0], False)
+
+
+@intrinsic
+def superset_sums_inside(typingctx, a):
+    """Lane m becomes the sum over all lanes whose number is a superset of m, as bits."""
+    return lanes(lanes), lambda context, builder, signature, args: _sums_inside(builder, args[0], True)
+
+
+@intrinsic
+def lane_sum(typingctx, a):
+    """Sum of the eight lanes, pairwise."""
+
+    def codegen(context, builder, signature, args):
+        value = args[0]
+        for step in (4, 2, 1):
+            value = builder.fadd(value, _pick(builder, value, [lane ^ step for lane in range(LANES)]))
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return types.float64(lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def flip(typingctx, a, bit):
+    """Lane m takes the lane whose number differs in one bit, a literal."""
+    if isinstance(bit, types.IntegerLiteral):
+        source = [lane ^ 1 << bit.literal_value for lane in range(LANES)]
+        return lanes(lanes, bit), lambda context, builder, signature, args: _pick(builder, args[0], source)
+
+
+@intrinsic(prefer_literal=True)
+def widen(typingctx, a, half, bit, holds):
+    """Four lanes (the lower ones or, with `half` 1, the upper ones) to the lanes whose number has a bit or has it not.
+
+    Lane m takes the lane numbered m without the bit, the higher bits moved down; the other lanes are zero. All three
+    are literals.
+    """
+    if all(isinstance(x, types.IntegerLiteral) for x in (half, bit, holds)):
+        first, i = 4 * half.literal_value, bit.literal_value
+        source = [
+            first + (m & (1 << i) - 1 | m >> i + 1 << i) if m >> i & 1 == holds.literal_value else LANES
+            for m in range(LANES)
+        ]
+        return lanes(lanes, half, bit, holds), lambda context, builder, signature, args: _pick(builder, args[0], source)
+
+
+@intrinsic(prefer_literal=True)
+def narrow(typingctx, a, b, bit, holds):
+    """Of sixteen lanes, a's and then b's, the eight whose number has a bit or has it not (`holds` 1 or 0).
+
+    In the order of their numbers; `bit` (0, 1 or 2) and `holds` are literals.
+    """
+    if isinstance(bit, types.IntegerLiteral) and isinstance(holds, types.IntegerLiteral):
+        source = [m for m in range(2 * LANES) if m >> bit.literal_value & 1 == holds.literal_value]
+
+        def codegen(context, builder, signature, args):
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), source)
+            return builder.shuffle_vector(args[0], args[1], mask)
+
+        return lanes(lanes, lanes, bit, holds), codegen
+
+
 def groups(n_rows):
     """Number of groups of eight that hold ``n_rows`` rows."""
     return -(-n_rows // LANES)

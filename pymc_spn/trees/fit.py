@@ -1,6 +1,7 @@
 """`fit_tree`: top-down particle filtering without a PyMC model."""
 
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
@@ -8,6 +9,7 @@ from warnings import warn
 
 import numpy as np
 
+from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features, make_features, make_rules
 from pymc_spn.trees.leaves import (
@@ -98,6 +100,7 @@ def fit_tree(
     cores: int = 1,
     mp_ctx: str | None = None,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> TreePosterior:
     """Posterior over decision trees by top-down particle filtering.
 
@@ -143,6 +146,8 @@ def fit_tree(
     mp_ctx : str, optional
         Start method of the processes.
     random_seed : int, Generator or None
+    progressbar : bool
+        Show a bar, which counts islands, once it has taken a second.
 
     Returns
     -------
@@ -211,11 +216,15 @@ def fit_tree(
         )
         for size, generator in zip(sizes, rng.spawn(islands), strict=True)
     ]
-    if cores == 1 or islands == 1:
-        results = [run_island(task) for task in tasks]
-    else:
-        with ProcessPoolExecutor(min(cores, islands), mp_context=get_context(mp_ctx)) as pool:
-            results = list(pool.map(run_island, tasks))
+    with ExitStack() as stack:
+        bar = stack.enter_context(ProgressBar("Growing trees", islands, progressbar))
+        run: Any = map
+        if cores > 1 and islands > 1:
+            run = stack.enter_context(ProcessPoolExecutor(min(cores, islands), mp_context=get_context(mp_ctx))).map
+        results = []
+        for result in run(run_island, tasks):
+            results.append(result)
+            bar.advance()
     log_evidence = np.array([_log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])

@@ -14,14 +14,93 @@ from pymc_spn.trees.tree import Tree
 if TYPE_CHECKING:
     import xarray as xr
 
+TERMS = "feature", "low", "high", "side"  # of a node's decision
+
 
 def tree_names(idata: "xr.DataTree") -> list[str]:
     """Names of the decision trees whose draws a DataTree holds."""
     constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
-    if constants is None or stats is None:
+    if constants is None:
         return []
     found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
-    return [n for n in found if n + RECORD in stats.data_vars]
+    return [n for n in found if (stats is not None and n + RECORD in stats.data_vars) or _is_unpacked(idata, n)]
+
+
+def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    """A tree of data with the decision trees of a `DecisionTree` as labelled arrays.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of ``pm.sample``; not changed.
+    name : str, optional
+        The name of the `DecisionTree`, where there are several.
+
+    Returns
+    -------
+    DataTree
+        With the group ``<name>`` in place of the raw record. Nodes stand in breadth-first order, the root first;
+        draws of fewer nodes are padded. ``n_nodes`` (chain, draw); ``decisions`` (chain, draw, node, term) int32 with
+        the terms ``feature`` (number of the column, -1 for a leaf, -2 for padding), ``low``, ``high`` (ranks of the
+        training values between which the cut lies, or levels) and ``side`` (that missing values take); ``child``
+        (chain, draw, node, side) int32, -1 for none.
+
+    Raises
+    ------
+    ValueError
+        If there is no tree, or several and no name is given.
+    """
+    import xarray as xr
+
+    name = find_name(idata, name)
+    out = idata.copy()
+    if _is_unpacked(idata, name):
+        return out
+    stats = idata["sample_stats"].to_dataset()
+    record = stats[name + RECORD]
+    codes = record.values.reshape(record.shape[:2])
+    trees = [[Tree.decode(_as_bytes(code)) for code in chain] for chain in codes]
+    n_nodes = np.array([[len(t.decisions) for t in chain] for chain in trees])
+    decisions = np.full((*codes.shape, n_nodes.max(initial=1), len(TERMS)), -1, np.int32)
+    decisions[..., 0] = -2
+    child = np.full((*decisions.shape[:3], 2), -1, np.int32)
+    for (c, d), n in np.ndenumerate(n_nodes):
+        decisions[c, d, :n], child[c, d, :n] = trees[c][d].decisions, trees[c][d].children
+    schema = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values)
+    group = xr.Dataset(
+        {
+            "n_nodes": (("chain", "draw"), n_nodes),
+            "decisions": (("chain", "draw", "node", "term"), decisions),
+            "child": (("chain", "draw", "node", "side"), child),
+        },
+        coords={
+            "chain": record["chain"].values if "chain" in record.coords else np.arange(codes.shape[0]),
+            "draw": record["draw"].values if "draw" in record.coords else np.arange(codes.shape[1]),
+            "term": list(TERMS),
+            "side": ["left", "right"],
+        },
+        attrs={"features": [c.name for c in schema.column_objects]},
+    )
+    left = stats.drop_vars(name + RECORD)
+    for dim in record.dims[2:]:
+        left = left.drop_dims(str(dim), errors="ignore")
+    out["sample_stats"] = xr.DataTree(left)
+    out[name] = xr.DataTree(group)
+    return out
+
+
+def find_name(idata: "xr.DataTree", name: str | None) -> str:
+    """The name that was asked for, or the only one."""
+    names = tree_names(idata)
+    if not names:
+        raise ValueError(f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}")
+    if name is None:
+        if len(names) > 1:
+            raise ValueError(f"the DataTree holds several decision trees, give name=, one of {names}")
+        return names[0]
+    if name not in names:
+        raise ValueError(f"name must be one of {names}, got {name!r}")
+    return name
 
 
 def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
@@ -32,15 +111,7 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     ValueError
         If there is no tree, several and no name is given, or data or hyperparameters are missing from the DataTree.
     """
-    names = tree_names(idata)
-    if not names:
-        raise ValueError(f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}")
-    if name is None:
-        if len(names) > 1:
-            raise ValueError(f"the DataTree holds several decision trees, give name=, one of {names}")
-        name = names[0]
-    if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+    name = find_name(idata, name)
     constants = idata["constant_data"].dataset
     schema = TreeSchema.from_bytes(constants[name + SCHEMA].values)
     mask = constants[schema.missing_name].values if schema.missing_name else None
@@ -52,28 +123,26 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
             f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; "
             "keep the DataTree of pm.sample apart from predictions at other rows"
         )
-    record = idata["sample_stats"].dataset[name + RECORD]
-    codes = record.values.reshape(record.shape[0], record.shape[1])
-    n_chains, n_draws = codes.shape
-    trees = [Tree.decode(_as_bytes(codes[c, d])) for c in range(n_chains) for d in range(n_draws)]
+    group = unpack_trees(idata, name)[name].dataset
+    n_nodes = group["n_nodes"].transpose("chain", "draw").values
+    n_chains, n_draws = n_nodes.shape
+    padded = group["decisions"].transpose("chain", "draw", "node", "term").values
     rules = [_draws_of(idata, schema.rules[k], (n_chains, n_draws), name) for k in ("alpha_s", "beta_s")]
     parameters = [
         _draws_of(idata, schema.parameters[k], (n_chains, n_draws), name)
         for k in FAMILIES[schema.family["family"]].parameters
     ]
-    chains = record["chain"].values if "chain" in record.coords else np.arange(n_chains)
-    draws = record["draw"].values if "draw" in record.coords else np.arange(n_draws)
-    n = len(trees)
+    n = n_nodes.size
     return TreeDraws(
         name=name,
         features=features,
         y=y,
         family=schema.family,
-        decisions=np.concatenate([t.decisions for t in trees]),
-        begin=np.cumsum([0] + [len(t.decisions) for t in trees]).astype(np.int64),
+        decisions=padded[np.arange(padded.shape[2]) < n_nodes[..., None]].astype(np.int32),
+        begin=np.concatenate([[0], np.cumsum(n_nodes)]).astype(np.int64),
         weights=np.full(n, 1.0 / n),
-        group=np.repeat(chains, n_draws),
-        draw=np.tile(draws, n_chains),
+        group=np.repeat(group["chain"].values, n_draws),
+        draw=np.tile(group["draw"].values, n_chains),
         parameters=np.column_stack([p.ravel() for p in parameters]),
         rules=np.column_stack([r.ravel() for r in rules]),
         max_depth=-1 if schema.max_depth is None else schema.max_depth,
@@ -123,6 +192,11 @@ def _draws_of(idata: Any, source: dict[str, Any], shape: tuple[int, ...], name: 
             "sample with it among var_names"
         )
     return posterior.dataset[source["variable"]].transpose("chain", "draw").values
+
+
+def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
+    group = idata.children.get(name)
+    return group is not None and "decisions" in group.data_vars
 
 
 def _as_bytes(code: Any) -> bytes:

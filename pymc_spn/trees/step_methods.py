@@ -4,13 +4,16 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
 import time
+from typing import ClassVar
 
 import numpy as np
 import pymc as pm
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
 
 _MOVES = ("grow", "prune", "change", "swap")
 
@@ -28,22 +31,15 @@ class TreeStepState(StepMethodState):
     decisions: np.ndarray
 
 
-class _TreeStep(BlockedStep):
+class _TreeStep(OwnerStep):
     """What both samplers share: one step for each tree, the hyperparameters of the point, the record."""
 
     _state_class = TreeStepState
+    _shown: ClassVar[dict[str, tuple[str, str]]] = {"leaves": ("Leaves", "")}
 
-    def __new__(cls, vars=None, *, model=None, **kwargs):
-        model = pm.modelcontext(model)
-        kwargs.pop("blocked", None)
-        groups = _group_by_tree(vars, model)
-        steps = []
-        for group in groups.values():
-            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
-            if len(groups) > 1:
-                step.__init__(group, model=model, **kwargs)
-            steps.append(step)
-        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+    @classmethod
+    def _grouped(cls, vars, model):
+        return _group_by_tree(vars, model)
 
     def _set_up(self, vars, model, compile_kwargs, rng):
         from pymc_spn.trees.features import Features
@@ -149,18 +145,6 @@ class _TreeStep(BlockedStep):
             f"{t}_seconds": time.perf_counter() - begin,
         }
         return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        columns = [TextColumn("{task.fields[leaves]}", table_column=Column("Leaves", ratio=1))]
-        return columns, {"leaves": [0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        return (lambda stats: {"leaves": next(v for k, v in stats.items() if k.endswith("_leaves"))},)
 
 
 class ParticleGibbsTreeStep(_TreeStep):
@@ -290,18 +274,7 @@ class ChipmanTreeStep(_TreeStep):
 
 def _group_by_tree(vars, model):
     """Value variables by the tree that owns them."""
-    mine = {v: tree_of(rv) for rv, v in model.rvs_to_values.items() if tree_of(rv) is not None}
-    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
-    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
-    foreign = [v.name for v in chosen if v not in mine]
-    if foreign or not chosen:
-        raise ValueError(
-            f"vars must be variables of ps.DecisionTree; got {foreign or 'none, and the model has no tree'}"
-        )
-    groups = {}
-    for v in chosen:
-        groups.setdefault(mine[v], []).append(v)
-    return groups
+    return grouped_by_owner(vars, model, tree_of, "ps.DecisionTree", "no tree")
 
 
 if ParticleGibbsTreeStep not in STEP_METHODS:

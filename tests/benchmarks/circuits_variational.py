@@ -8,7 +8,7 @@ nats a row:
 
 * ``sampled``: the default sampler, all hyperparameters learned, draws after a fifth of the budget;
 * ``tuned``: half of the budget for TPE on validation rows (a trial is a variational fit), the other half for the
-  sampler with the priors found, leaf scale 1, a0 = 1.5 and rho0 = 0.05, concentrations learned;
+  sampler with the priors found, leaf scale 1, all other hyperparameters learned as in ``sampled``;
 * ``variational``: coordinate ascent with all hyperparameters estimated, restarted until the budget is used up.
 """
 
@@ -61,7 +61,7 @@ def read_splits(data, name, seed):
 
 
 def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None):
-    """Posterior from one chain of the default sampler; with palettes, their leaf scale is fixed."""
+    """Posterior from one chain of the default sampler; with palettes, all but their leaf scale is learned."""
     palette, grids = complete_palette(train.columns, train.values, leaves, 0.0)
     centre, scale = choose_coding(palette, train.values)
     schema = NetworkSchema(
@@ -72,9 +72,9 @@ def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None):
     values = [np.full(2 if g == "concentration" else n_columns, STARTS[g]) for g in HYPERPARAMETERS]
     owned = np.zeros((4, max(2, n_columns)), np.bool_)
     owned[0, :2] = True
+    owned[2:, schema.gaussian_columns] = True
     if leaf_scale is None:
         owned[1, :n_columns] = True
-        owned[2:, schema.gaussian_columns] = True
     else:
         values[1][:] = leaf_scale
     priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)

@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 import pymc_spn as ps
+from pymc_spn.dags import zeta_kernels
+from pymc_spn.dags.leaf_tables import on_two_threads
 from pymc_spn.numerics.kernel_options import kernel
 from tests.benchmarks.report import machine, markdown_table
 
@@ -29,14 +31,41 @@ def simulated(d, seed, n=100):
     return pd.DataFrame(x, columns=[f"v{i}" for i in range(d)])
 
 
+# A pass of d 2^d additions in three forms, each in two halves, which run side by side where the exact posterior does.
 @kernel
-def one_pass(d, source, out):
-    """d 2^d additions, each of an entry that differs in one bit."""
-    for s in range(source.size):
+def plain_half(d, table, upward):
+    """Sums over subsets or supersets as anyone writes them: in place, bit by bit, d 2^(d-1) additions."""
+    for bit in range(d):
+        half = 1 << bit
+        for low in range(0, table.size, 2 * half):
+            for m in range(low, low + half):
+                if upward:
+                    table[m] += table[m + half]
+                else:
+                    table[m + half] += table[m]
+
+
+@kernel
+def gathering_half(d, source, out, upper):
+    """In one sweep, to each of half the entries all those that differ from it in one bit: d 2^(d-1) additions."""
+    start = source.size // 2 * upper
+    for s in range(start, start + source.size // 2):
         total = 0.0
         for i in range(d):
             total += source[s ^ (1 << i)]
         out[s] = total
+
+
+def passes(d):
+    """By name, functions that make d 2^d additions."""
+    tables, out = (np.zeros(1 << d), np.zeros(1 << d)), np.empty(1 << d)
+    blocked = zeta_kernels.subset_sums, zeta_kernels.superset_sums
+    halves = {
+        "plain": lambda k: plain_half(d, tables[k], k == 1),
+        "gathering": lambda k: gathering_half(d, tables[0], out, k),
+        "blocked": lambda k: blocked[k](tables[k]),
+    }
+    return {name: lambda half=half: on_two_threads(half, 2, d << d - 1) for name, half in halves.items()}
 
 
 def seconds(task):
@@ -58,13 +87,12 @@ def exact_times(d, repeats):
     """(wall, CPU) seconds of each part, by name, one entry a repeat."""
     df = simulated(d, 0)
     scores = ps.LocalScores.from_data(df, max_candidates=d - 1)
-    array = np.ones(1 << d), np.empty(1 << d)
     tasks = {
         "scores": lambda: ps.LocalScores.from_data(df, max_candidates=d - 1),
         "log Z": lambda: ps.OrderSPN.exact(scores),
         "edges": lambda: ps.OrderSPN.exact(scores).edge_probabilities(),
         "all": lambda: everything(scores),
-        "pass": lambda: one_pass(d, *array),
+        **passes(d),
     }
     for task in tasks.values():
         task()
@@ -73,16 +101,27 @@ def exact_times(d, repeats):
 
 
 def exact(sizes, repeats):
-    rows = []
+    times_of, ratios = [], []
     for d in sizes:
         times = exact_times(d, repeats)
-        wall = {name: float(np.median(t[:, 0])) for name, t in times.items()}
-        ratio = np.median(times["edges"], axis=0) / np.median(times["pass"], axis=0)
+        wall = {name: 1e3 * float(np.median(t[:, 0])) for name, t in times.items()}
+        cpu = {name: 1e3 * float(np.median(t[:, 1])) for name, t in times.items()}
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        rows.append([d, *(1e3 * wall[n] for n in ("scores", "log Z", "edges", "all", "pass")), *map(float, ratio), rss])
-    names = ["d", "scores ms", "log Z ms", "+ edges ms", "+ all parent sets ms", "one pass ms"]
+        parts = ("scores", "log Z", "edges", "all", "plain", "gathering", "blocked")
+        times_of += [[d, "CPU", *(cpu[n] for n in parts), rss], [d, "wall", *(wall[n] for n in parts), None]]
+        for clock, k in (("CPU", 1), ("wall", 0)):
+            values = [
+                float(np.median(times[what][:, k] / times[unit][:, k]))
+                for what in ("edges", "all")
+                for unit in ("plain", "gathering", "blocked")
+            ]
+            ratios.append([d, clock, *values])
     print("### Exact\n")
-    print(markdown_table([*names, "log Z and edges / pass, wall", "the same, CPU", "peak GB"], rows))
+    names = ["scores ms", "log Z ms", "+ edges ms", "+ all parent sets ms", "plain pass ms", "gathering", "blocked"]
+    print(markdown_table(["d", "clock", *names, "peak GB"], times_of) + "\n")
+    units = ["plain", "gathering", "blocked"]
+    heads = [f"log Z and edges / {u}" for u in units] + [f"all / {u}" for u in units]
+    print(markdown_table(["d", "clock", *heads], ratios))
 
 
 def queries(d, repeats):

@@ -1,16 +1,21 @@
 """Figure 2, figure 3 and table 2 of the paper (Wang, Wicker and Kwiatkowska 2022), and its ablation, figure 4.
 
-    python -m tests.benchmarks.dags_paper figures --d 16 --seeds 0 1 2 3 4 5 6 7 8 9 --peers PEERS --out OUT
-    python -m tests.benchmarks.dags_paper ablation --d 16 --out OUT
+    python -m tests.benchmarks.dags_paper figures RESULTS --d 16 --seeds 0 1 2 3 4 5 6 7 8 9 --peers PEERS
+    python -m tests.benchmarks.dags_paper ablation RESULTS --d 16
+    python -m tests.benchmarks.dags_paper report RESULTS --out OUT
 
-PEERS holds the graphs that `dags_peers` wrote; without it there are our methods only. OUT receives the figures as PNG
-(matplotlib) and all numbers as JSON. Times are CPU seconds after compilation, scores not included.
+RESULTS is a file of JSON lines, one for each data set and method with its settings, written as soon as it is known.
+What stands there is not run again, so a run may be stopped at any time and started anew with the same command. PEERS
+holds the graphs that `dags_peers` wrote; without it there are our methods only. ``report`` prints the tables and draws
+the figures as PNG (matplotlib) of all that RESULTS holds. Times are CPU seconds after compilation, scores not included.
 """
 
 import argparse
 import json
+import os
 import time
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +32,16 @@ from tests.benchmarks.report import machine, markdown_table
 FACTORS = {16: [64, 16, 6, 2], 32: [32, 8, 2, 6, 2]}  # the paper's
 DRAWS, QUERY_DRAWS = 1000, 10_000
 TABLE_SIZES, TABLE_QUERIES = (4, 8, 16), 5
+SWEEPS = 2  # of a chain between two graphs
+SETTINGS = {  # of our methods, in the order in which they run
+    "exact": {},
+    "lattice": {},
+    "regular": {"oracle": "partition_mcmc"},
+    "order MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
+    "partition MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
+}
+PEERS = ("sumu", "dibs")
+ABLATION = {"random": "random", "learned": "partition_mcmc"}  # splits: oracle
 METRICS = {  # name: label, whether more is better
     "e_shd": ("expected SHD between CPDAGs", False),
     "mll": ("mean log p(test rows | graph) in nats", True),
@@ -167,7 +182,7 @@ def methods(d, scores, seed, prefixes, draws=QUERY_DRAWS):
     found["regular"] = lambda: of_circuit(
         ps.OrderSPN.regular(scores, FACTORS[d], "partition_mcmc", random_seed=seed), seed
     )
-    for name, make, sweeps in (("order MCMC", OrderChain, 2), ("partition MCMC", PartitionChain, 2)):
+    for name, make, sweeps in (("order MCMC", OrderChain, SWEEPS), ("partition MCMC", PartitionChain, SWEEPS)):
 
         def run(make=make, sweeps=sweeps):
             graphs, r_hat = by_chain(make, scores, seed, sweeps, draws)
@@ -201,63 +216,115 @@ def judge(answer, problem):
     return out | {k: answer[k] for k in ("log_mass", "r_hat", "cpu") if k in answer}
 
 
-def peers(folder, d, seed, scores):
-    found = {}
-    for name in ("sumu", "dibs"):
-        path = Path(folder or ".") / f"{name}_{d}_{seed}.npz"
-        if folder and path.exists():
-            saved = np.load(path)
-            found[name] = of_graphs(saved["graphs"], scores) | {"cpu": float(saved["cpu"])}
-    return found
+def peer(folder, name, d, seed, scores):
+    saved = np.load(Path(folder) / f"{name}_{d}_{seed}.npz")
+    return of_graphs(saved["graphs"], scores) | {"cpu": float(saved["cpu"])}
 
 
-def figures(given):
-    rows = []
+# ---- runs: one line for each data set and method
+class Results:
+    """A file of JSON lines that is added to; a line that an interruption cut short is left out."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = self.path.read_text() if self.path.exists() else ""
+        self.rows = []
+        for line in text.splitlines():
+            try:
+                self.rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                print(f"left out, not a whole line: {line[:60]}", flush=True)
+        if text and not text.endswith("\n"):
+            self._append("\n")
+
+    def _append(self, text):
+        with self.path.open("a") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def has(self, key):
+        return any(all(row.get(k) == v for k, v in key.items()) for row in self.rows)
+
+    def add(self, row):
+        self.rows.append(row)
+        self._append(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+
+def problem_of(d, seed):
+    problem = simulated(d, seed)
+    frame = pd.DataFrame(problem.train, columns=[f"v{i}" for i in range(d)])
+    scores = ps.LocalScores.from_data(frame)
+    scores.log_sums  # noqa: B018  before the clock
+    return problem, scores
+
+
+def figures(given, results):
+    compiled = set()
     for seed in given.seeds:
-        problem = simulated(given.d, seed)
-        frame = pd.DataFrame(problem.train, columns=[f"v{i}" for i in range(given.d)])
-        scores = ps.LocalScores.from_data(frame)
-        scores.log_sums  # noqa: B018  before the clock
-        if seed == given.seeds[0]:
-            for run in methods(given.d, scores, seed, 200, draws=40).values():
-                run()  # compiles
-        answers = {}
-        for name, run in methods(given.d, scores, seed, given.prefixes).items():
-            begin = time.process_time()
-            answers[name] = run()
-            answers[name]["cpu"] = time.process_time() - begin
-        answers |= peers(given.peers, given.d, seed, scores)
-        for name, answer in answers.items():
-            rows.append({"seed": seed, "method": name} | {k: float(v) for k, v in judge(answer, problem).items()})
-            print(json.dumps(rows[-1]), flush=True)
-        keep(rows, given)
-    return rows
+        keys = {
+            name: {"what": "figures", "d": given.d, "seed": seed, "method": name} | settings
+            for name, settings in SETTINGS.items()
+            if name != "exact" or given.d <= 20
+        }
+        keys["lattice"]["prefixes"] = given.prefixes
+        for name in PEERS:
+            if (Path(given.peers or "") / f"{name}_{given.d}_{seed}.npz").exists() and given.peers:
+                keys[name] = {"what": "figures", "d": given.d, "seed": seed, "method": name}
+        left = [name for name, key in keys.items() if not results.has(key)]
+        if not left:
+            continue
+        problem, scores = problem_of(given.d, seed)
+        runs = methods(given.d, scores, seed, given.prefixes)
+        small = methods(given.d, scores, seed, 200, draws=40)
+        for name in left:
+            wall = time.perf_counter()
+            if name in PEERS:
+                answer = peer(given.peers, name, given.d, seed, scores)
+            else:
+                if name not in compiled:
+                    small[name]()
+                    compiled.add(name)
+                begin = time.process_time()
+                answer = runs[name]()
+                answer["cpu"] = time.process_time() - begin
+            found = {k: float(v) for k, v in judge(answer, problem).items()}
+            results.add(keys[name] | found | {"wall_with_judging": round(time.perf_counter() - wall, 1)})
 
 
-def keep(rows, given):
-    """All numbers so far: long runs may be stopped."""
-    (Path(given.out) / f"dags_{given.what}_d{given.d}.json").write_text(json.dumps(rows, indent=1))
-
-
-def ablation(given):
+def ablation(given, results):
     """Random or learned splits, equal or closed-form weights (figure 4); metrics by drawing from the tree."""
-    rows = []
     for seed in given.seeds:
-        problem = simulated(given.d, seed)
-        frame = pd.DataFrame(problem.train, columns=[f"v{i}" for i in range(given.d)])
-        scores = ps.LocalScores.from_data(frame)
-        for oracle, splits in (("random", "random"), ("partition_mcmc", "learned")):
-            post = ps.OrderSPN.regular(scores, FACTORS[given.d], oracle, random_seed=seed)
-            for weights in ("equal", "closed-form"):
-                graphs = post.sample(DRAWS, random_seed=seed).values if weights == "closed-form" else None
-                if graphs is None:
-                    graphs = draw_equal(post.tree, scores, seed)
-                found = judge_draws(graphs, scores, problem)
-                rows.append({"seed": seed, "method": f"{splits} splits, {weights} weights"} | found)
-        graphs, _ = by_chain(PartitionChain, scores, seed, 2)
-        rows.append({"seed": seed, "method": "partition MCMC"} | judge_draws(graphs[::10], scores, problem))
-        keep(rows, given)
-    return rows
+        keys = {
+            (splits, weights): {
+                "what": "ablation",
+                "d": given.d,
+                "seed": seed,
+                "method": f"{splits} splits, {weights} weights" if weights else splits,
+            }
+            for splits, weights in [*product(ABLATION, ("equal", "closed-form")), ("partition MCMC", None)]
+        }
+        left = {case: key for case, key in keys.items() if not results.has(key)}
+        if not left:
+            continue
+        problem, scores = problem_of(given.d, seed)
+        for splits, oracle in ABLATION.items():
+            if any(case[0] == splits for case in left):
+                begin = time.process_time()
+                post = ps.OrderSPN.regular(scores, FACTORS[given.d], oracle, random_seed=seed)
+                grown = {"log_mass": float(post.log_mass), "cpu": time.process_time() - begin}
+            if (splits, "equal") in left:
+                found = judge_draws(draw_equal(post.tree, scores, seed), scores, problem)
+                results.add(keys[splits, "equal"] | found)
+            if (splits, "closed-form") in left:
+                found = judge_draws(post.sample(DRAWS, random_seed=seed).values, scores, problem)
+                results.add(keys[splits, "closed-form"] | found | grown)
+        if ("partition MCMC", None) in left:
+            graphs, r_hat = by_chain(PartitionChain, scores, seed, SWEEPS)
+            found = judge_draws(graphs[:: QUERY_DRAWS // DRAWS], scores, problem)
+            results.add(keys["partition MCMC", None] | found | {"r_hat": r_hat})
 
 
 def judge_draws(graphs, scores, problem):
@@ -301,13 +368,13 @@ def table(rows, columns):
             values = np.array([r[column] for r in rows if r["method"] == name and column in r])
             error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
             digits = 0 if column == "mll" else 3 if "auroc" in column or "cond" in column else 2
-            digits = 4 if column == "mse_ce" else digits
+            digits = 4 if column in ("mse_ce", "r_hat") else digits
             line.append("–" if not values.size else f"{values.mean():,.{digits}f} ± {error:.{max(digits, 1)}f}")
         lines.append([*line, str(sum(r["method"] == name for r in rows))])
-    return markdown_table(["", *columns, "seeds"], lines)
+    return markdown_table(["", *columns, "data sets"], lines)
 
 
-def draw_figures(rows, given):
+def draw_metrics(rows, d, path):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -319,13 +386,16 @@ def draw_figures(rows, given):
         axis.boxplot([[r[metric] for r in rows if r["method"] == n] for n in names], tick_labels=names)
         axis.set_title(f"{label}\n({'higher' if more else 'lower'} is better)", fontsize=10)
         axis.tick_params(axis="x", rotation=60)
-    figure.suptitle(f"d = {given.d}, {len(given.seeds)} data sets of 100 rows")
-    number = 4 if given.what == "ablation" else 2
-    figure.savefig(Path(given.out) / f"dags_figure{number}_d{given.d}.png", dpi=110)
-    if given.what == "ablation":
-        return
+    figure.suptitle(f"d = {d}, {len({r['seed'] for r in rows})} data sets of 100 rows")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def draw_support(rows, d, path):
+    from matplotlib import pyplot as plt
+
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for mark, name in zip("os^vDXP", names, strict=False):
+    for mark, name in zip("os^vDXP", dict.fromkeys(r["method"] for r in rows), strict=False):
         means = [np.mean([r[f"support_{k}"] for r in rows if r["method"] == name]) for k in QUERY_SIZES]
         axis.plot(QUERY_SIZES, means, marker=mark, label=name, alpha=0.8)
     axis.set(
@@ -334,27 +404,40 @@ def draw_figures(rows, given):
     axis.set_xticks(QUERY_SIZES, [str(k) for k in QUERY_SIZES])
     axis.minorticks_off()
     axis.legend()
-    axis.set_title(f"d = {given.d}, {len(given.seeds)} data sets, 20 queries each")
-    figure.savefig(Path(given.out) / f"dags_figure3_d{given.d}.png", dpi=110)
+    axis.set_title(f"d = {d}, {len({r['seed'] for r in rows})} data sets, 20 queries each")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def report(given, results):
+    """Tables and figures of all that is there; a data set that lacks one method still counts for the others."""
+    print(machine())
+    for what, d in sorted({(r["what"], r["d"]) for r in results.rows}):
+        rows = [r for r in results.rows if (r["what"], r["d"]) == (what, d)]
+        print(f"\n{what}, d = {d}\n")
+        print(table(rows, [*METRICS, "cpu", "log_mass", "r_hat"]))
+        if what == "figures":
+            print(table(rows, [f"support_{k}" for k in QUERY_SIZES]))
+            print(table(rows, [f"conditional_{k}" for k in TABLE_SIZES]))
+        if given.out:
+            out = Path(given.out)
+            out.mkdir(parents=True, exist_ok=True)
+            draw_metrics(rows, d, out / f"dags_figure{2 if what == 'figures' else 4}_d{d}.png")
+            if what == "figures":
+                draw_support(rows, d, out / f"dags_figure3_d{d}.png")
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("what", choices=["figures", "ablation"])
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("what", choices=["figures", "ablation", "report"])
+    arguments.add_argument("results", help="file of JSON lines, added to")
     arguments.add_argument("--d", type=int, default=16, choices=list(FACTORS))
     arguments.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     arguments.add_argument("--prefixes", type=int, default=10_000)
-    arguments.add_argument("--peers")
-    arguments.add_argument("--out", required=True)
+    arguments.add_argument("--peers", help="folder of dags_peers")
+    arguments.add_argument("--out", help="folder of the report's figures")
     given = arguments.parse_args()
-    Path(given.out).mkdir(parents=True, exist_ok=True)
-    rows = (figures if given.what == "figures" else ablation)(given)
-    print(machine())
-    print(table(rows, list(METRICS) + (["cpu"] if given.what == "figures" else [])))
-    if given.what == "figures":
-        print(table(rows, [f"support_{k}" for k in QUERY_SIZES]))
-        print(table(rows, [f"conditional_{k}" for k in (4, 8, 16)]))
-    draw_figures(rows, given)
+    {"figures": figures, "ablation": ablation, "report": report}[given.what](given, Results(given.results))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python dags_peers.py sumu OUT --d 16 --seeds 0 1 2     # pip install sumu
     python dags_peers.py dibs OUT --d 16 --seeds 0         # pip install dibs-lib
 
-Writes ``OUT/<peer>_<d>_<seed>.npz`` with graphs (n, d, d), parents by children, and CPU and wall seconds. sumu runs
-with the paper's settings for GADGET (16 coupled chains, 320,000 iterations, 10,000 graphs); DiBS with 30 particles and
-3000 steps. Needs NumPy and the peer only.
+Writes ``OUT/<peer>_<d>_<seed>.npz`` with graphs (n, d, d), parents by children, and CPU and wall seconds; what is there
+already is not run again. sumu runs with the paper's settings for GADGET (16 coupled chains, 320,000 iterations, 10,000
+graphs); DiBS with 30 particles and 3000 steps. Needs NumPy and the peer only.
 """
 
 import argparse
@@ -76,11 +76,16 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     run = {"sumu": with_sumu, "dibs": with_dibs}[given.peer]
     for seed in given.seeds:
+        path = folder / f"{given.peer}_{given.d}_{seed}.npz"
+        if path.exists():
+            continue
         problem = simulated(given.d, seed)
         wall, cpu = time.perf_counter(), time.process_time()
         graphs = run(problem, seed)
         spent = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-        np.savez(folder / f"{given.peer}_{given.d}_{seed}.npz", graphs=graphs, **spent)
+        part = path.with_suffix(".part.npz")  # renamed when whole: an interruption leaves no half of a file behind
+        np.savez(part, graphs=graphs, **spent)
+        part.rename(path)
         print(given.peer, given.d, seed, graphs.shape, {k: round(v, 1) for k, v in spent.items()}, flush=True)
 
 

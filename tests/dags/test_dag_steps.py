@@ -294,8 +294,6 @@ def test_what_is_refused(runs):
     model = runs["order"][0]
     with model, pytest.raises(UserWarning, match="orders and partitions are discrete"):
         pm.find_MAP(progressbar=False, return_inferencedata=True, jitter=False)
-    with pytest.raises(NotImplementedError, match=r"independent draws of graphs come from ps.OrderSPN"):
-        type(model["g"].owner.op).rng_fn(None)
 
 
 def test_trees_without_graphs_are_refused(runs):

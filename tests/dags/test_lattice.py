@@ -182,3 +182,12 @@ def test_mass_and_coverage_of_sixteen_variables_over_five_seeds():
         errors.append((float(found) - mass) / np.sqrt(mass * (1 - mass) / 10_000))
     assert min(masses) > 0.70 and np.median(masses) > 0.85
     assert np.square(errors).sum() < 20
+
+
+@pytest.mark.parametrize("most", [8, 9, 12, 20, 31])
+def test_few_prefixes_of_a_flat_posterior_hold_a_complete_order(most):
+    """Of columns that know nothing of each other: the most probable prefixes alone lie on no common order."""
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 5)), columns=list("abcde"))
+    post = ps.OrderSPN.fit(ps.LocalScores.from_data(df), most, random_seed=1)
+    assert 6 <= post.lattice.n_prefixes <= most
+    assert float(post.log_mass) > -np.inf

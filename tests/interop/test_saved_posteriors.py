@@ -1,7 +1,11 @@
 """Any saved posterior comes back by one function, as the class that saved it and with the same answers."""
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -37,6 +41,83 @@ def test_what_was_saved_comes_back(make, tmp_path):
     again = ps.load(tmp_path / "post.nc")
     assert type(again) is type(post)
     np.testing.assert_array_equal(question(again), question(post))
+
+
+@cache
+def sampled():
+    """One model with each family, two of one."""
+    scores = ps.LocalScores.from_data(FRAME)
+    with pm.Model():
+        ps.SPN("net", ps.complete_tree(list("abc"), n_children=2), observed=FRAME)
+        ps.DagOrder("order", scores)
+        ps.DagPartition("partition", scores)
+        tree = ps.DecisionTree("tree", FRAME[["b", "c"]])
+        ps.TreeResponse("y", tree, observed=(FRAME["a"] > 0).to_numpy(), family=ps.BinaryLeaves())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pm.sample(
+                12, tune=3, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+            )
+
+
+QUESTIONS = {
+    "net": (ps.SPNPosterior, lambda p: p.log_density(FRAME)),
+    "order": (ps.DagDraws, lambda p: p.graphs()),
+    "partition": (ps.DagDraws, lambda p: p.graphs()),
+    "tree": (ps.TreePosterior, lambda p: p.predict_proba(FRAME[["b", "c"]])),
+}
+
+
+def test_draws_of_every_family_unpack_and_load(tmp_path):
+    idata = sampled()
+    before = idata.copy(deep=True)
+    unpacked = ps.unpack(idata)
+    xr.testing.assert_identical(idata, before)
+    xr.testing.assert_identical(ps.unpack(unpacked), unpacked)
+    raw = {f"{name}_{what}" for name, what in zip(QUESTIONS, ("digits", "parents", "parents", "record"), strict=True)}
+    assert raw <= set(idata["sample_stats"].data_vars)
+    assert not raw & set(unpacked["sample_stats"].data_vars) and "tree_moved" not in raw
+    assert unpacked["order"]["graphs"].dims == ("chain", "draw", "parent", "child")
+    assert unpacked["partition"]["graphs"].dtype == bool
+    for group in ("order", "partition"):
+        edges = unpacked[group]["graphs"].sum(("parent", "child"))
+        np.testing.assert_array_equal(edges, idata["posterior"][f"{group}_n_edges"])
+        np.testing.assert_array_equal(unpacked[group][group], idata["posterior"][group])
+    only = ps.unpack(idata, "tree")
+    assert "tree" in only.children and "order" not in only.children
+    unpacked.to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
+    idata.to_netcdf(tmp_path / "raw.nc", engine="h5netcdf")
+    for name, (kind, question) in QUESTIONS.items():
+        expected = question(kind.from_idata(idata, name))
+        np.testing.assert_array_equal(question(kind.from_idata(unpacked, name)), expected)
+        for file in ("raw.nc", "unpacked.nc"):
+            again = ps.load(tmp_path / file, name)
+            assert type(again) is kind
+            np.testing.assert_array_equal(question(again), expected)
+    with pytest.raises(
+        ValueError, match=r"several structures, give name=, one of \['net', 'order', 'partition', 'tree'\]"
+    ):
+        ps.load(tmp_path / "raw.nc")
+    with pytest.raises(ValueError, match=r"name must be one of .*, got 'x'"):
+        ps.load(tmp_path / "raw.nc", "x")
+    draws = ps.DagDraws.from_idata(idata, "partition")
+    draws.save(tmp_path / "draws.nc")
+    xr.testing.assert_identical(ps.load(tmp_path / "draws.nc").graphs(), draws.graphs())
+
+
+def test_unpacked_trees_are_the_drawn_ones():
+    idata = sampled()
+    group = ps.unpack(idata, "tree")["tree"].dataset
+    draws = ps.TreePosterior.from_idata(idata, "tree")._draws
+    trees = [draws.tree(t) for t in range(draws.n_trees)]
+    assert max(t.n_leaves for t in trees) > min(t.n_leaves for t in trees)
+    assert group["n_nodes"].values.ravel().tolist() == [len(t.decisions) for t in trees]
+    for t, tree in enumerate(trees):
+        chain, draw = divmod(t, group.sizes["draw"])
+        here, n = group.isel(chain=chain, draw=draw), len(tree.decisions)
+        np.testing.assert_array_equal(here["decisions"].values[:n], tree.decisions)
+        np.testing.assert_array_equal(here["child"].values[:n], tree.children)
+        assert (here["decisions"].sel(term="feature").values[n:] == -2).all()
 
 
 def test_other_files_are_refused(tmp_path):

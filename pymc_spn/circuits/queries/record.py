@@ -85,7 +85,7 @@ def network_names(idata: "xr.DataTree") -> list[str]:
     return [n for n in found if (stats is not None and n + DIGITS in stats.data_vars) or _is_unpacked(idata, n)]
 
 
-def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
     """A tree with the assignments of a sum-product network as labelled digits.
 
     Parameters
@@ -198,7 +198,7 @@ class Record:
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     """Read the draws of a network from the tree that ``pm.sample`` returned, unpacked or not."""
     name = find_name(idata, name)
-    tree = unpack(idata, name)
+    tree = unpack_network(idata, name)
     schema = read_schema(tree, name)
     table = tree["observed_data"].dataset[name]
     group = tree[name].dataset

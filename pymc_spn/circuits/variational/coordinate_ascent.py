@@ -10,6 +10,7 @@ Bayes (Zhao, Adel, Gordon and Amos 2016), without gradients and step sizes. Each
 which needs no Kullback-Leibler divergences and is a sum of a few closed forms.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ def ascend(
     priors: np.ndarray,
     max_steps: int,
     tolerance: float,
+    stepped: Callable[[], None] = lambda: None,
 ) -> Ascent:
     """Raise the bound until a step gains less than ``tolerance`` nats a row.
 
@@ -81,6 +83,8 @@ def ascend(
         Family code and two parameters for each group of hyperparameters.
     max_steps : int
     tolerance : float
+    stepped : callable
+        Called after every step.
     """
     tree, statistics = start
     hyper = tuple(np.array(h, np.float64) for h in hyperparameters)
@@ -99,6 +103,7 @@ def ascend(
             after = _step(tree, statistics, compiled, coded, log_factorial, hyper, learned, priors)
         tree, statistics, bound, log_prior, hyper = after
         bounds.append(bound + jacobian)
+        stepped()
         if bounds[-1] - bounds[-2] < tolerance * len(coded):
             converged = True
             break

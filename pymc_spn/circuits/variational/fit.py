@@ -12,6 +12,7 @@ from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.circuits.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
 from pymc_spn.circuits.variational.coordinate_ascent import Ascent, ascend, log_factorials
 from pymc_spn.circuits.variational.starts import clustered_tree
+from pymc_spn.numerics.progress_bars import ProgressBar
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,7 @@ def fit_by_ascent(
     max_steps: int,
     tolerance: float,
     rng: np.random.Generator,
+    progressbar: bool,
 ) -> VariationalFit:
     """Coordinate ascent from several k-means starts; the restart with the highest bound is kept.
 
@@ -88,6 +90,7 @@ def fit_by_ascent(
         Children with which a sum node starts at most.
     n_restarts : int
     rng : numpy.random.Generator
+    progressbar : bool
     """
     structure, compiled = schema.structure, schema.compiled
     coded = schema.code(values)
@@ -95,12 +98,15 @@ def fit_by_ascent(
     factorials = log_factorials(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
-    for generator in rng.spawn(n_restarts):
-        start = clustered_tree(structure, compiled, coded, max_children, generator)
-        own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)
-        runs.append(
-            ascend(structure, compiled, placed, factorials, jacobian, start, own, learned, priors, max_steps, tolerance)
-        )
+    own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)
+    fixed = learned, priors, max_steps, tolerance
+    with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
+        for number, generator in enumerate(rng.spawn(n_restarts), 1):
+            start = clustered_tree(structure, compiled, coded, max_children, generator)
+            runs.append(
+                ascend(structure, compiled, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
+            )
+            bar.advance(number * max_steps - bar.done)
     return fit_of(runs)
 
 

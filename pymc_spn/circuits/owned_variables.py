@@ -1,0 +1,82 @@
+"""What step methods share whose structure owns free variables of a model: one step for each structure.
+
+Imported with the package, so it loads neither Numba nor kernels.
+"""
+
+from typing import Any, ClassVar
+
+import pymc as pm
+from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+
+class OwnerStep(BlockedStep):
+    """One step for each structure whose variables are given; a subclass says which these are by `_grouped`."""
+
+    _shown: ClassVar[dict[str, tuple[str, str]]]  # statistics in PyMC's progress bar: title and format
+
+    def __new__(cls, vars: Any = None, *, model: Any = None, **kwargs: Any) -> Any:
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        groups = cls._grouped(vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    @classmethod
+    def _grouped(cls, vars: Any, model: Any) -> dict[str, list]:
+        """Value variables by the name of their structure."""
+        raise NotImplementedError
+
+    @classmethod
+    def _progressbar_config(cls, n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [
+            TextColumn(f"{{task.fields[{statistic}]{form}}}", table_column=Column(title, ratio=1))
+            for statistic, (title, form) in cls._shown.items()
+        ]
+        return columns, {statistic: [0.0] * n_chains for statistic in cls._shown}
+
+    @classmethod
+    def _make_progressbar_update_functions(cls):
+        def update(stats):
+            return {short: next(v for k, v in stats.items() if k.endswith(f"_{short}")) for short in cls._shown}
+
+        return (update,)
+
+
+def grouped_by_owner(vars: Any, model: Any, owner: Any, public: str, none: str) -> dict[str, list]:
+    """Value variables by the structure that owns them.
+
+    Parameters
+    ----------
+    vars : variable, sequence of variables or None
+        None: all that have an owner.
+    model : Model
+    owner : callable
+        From a random variable to the name of its structure, None if it has none.
+    public : str
+        What makes such variables, for the message.
+    none : str
+        What a model without any lacks, for the message.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or others among them.
+    """
+    mine = {v: owner(rv) for rv, v in model.rvs_to_values.items() if owner(rv) is not None}
+    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
+    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
+    foreign = [v.name for v in chosen if v not in mine]
+    if foreign or not chosen:
+        raise ValueError(f"vars must be variables of {public}; got {foreign or f'none, and the model has {none}'}")
+    groups: dict[str, list] = {}
+    for v in chosen:
+        groups.setdefault(mine[v], []).append(v)
+    return groups

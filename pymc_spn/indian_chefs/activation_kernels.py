@@ -1,0 +1,255 @@
+"""Draws of hidden activations given graph and parameters, one unit at a time, for all data.
+
+A hidden unit enters the likelihood of a child i linearly through its output u, so all children together act through
+two numbers of a datum: log lik(u) = B u - A u^2 / 2 with A = sum_i rho_i w_i^2 and B = sum_i rho_i w_i r_i, r_i the
+child's residual without the unit. A candidate costs two exponentials whatever the number of children.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_spn.numerics.elementary import fast_exp, fast_log
+from pymc_spn.numerics.kernel_options import kernel
+
+BLOCK = 128  # data worked on together, so that the scratch space stays in the first cache
+HALF_WIDTH = 5.0  # strata cover this many standard deviations of a unit round its mean
+
+
+class ActivationWork(NamedTuple):
+    """Scratch space for one unit.
+
+    Parameters
+    ----------
+    slope : (N,) float64
+        B of the module docstring.
+    mean : (N,) float64
+        Of the unit given its parents.
+    points, log_weights, trials : (G, BLOCK) float64
+        Standardised candidates, log weights, outputs.
+    largest, total, previous : (BLOCK,) float64
+    """
+
+    slope: np.ndarray
+    mean: np.ndarray
+    points: np.ndarray
+    log_weights: np.ndarray
+    trials: np.ndarray
+    largest: np.ndarray
+    total: np.ndarray
+    previous: np.ndarray
+
+
+def activation_work(n_data: int, n_strata: int) -> ActivationWork:
+    """Buffers for `n_data` data and `n_strata` candidates of each."""
+    grids = [np.zeros((n_strata, BLOCK)) for _ in range(3)]
+    return ActivationWork(np.zeros(n_data), np.zeros(n_data), *grids, *(np.zeros(BLOCK) for _ in range(3)))
+
+
+@kernel
+def logistic(a):
+    """1 / (1 + exp(-a))."""
+    return 1.0 / (1.0 + fast_exp(min(-a, 700.0)))
+
+
+@kernel
+def fill_residuals(n_nodes, parents, weights, biases, activations, outputs, residuals):
+    """residuals[i] = a_i - b_i - sum_k w_ki u_k for all active slots; arrays are (K, N)."""
+    n = activations.shape[1]
+    for i in range(n_nodes):
+        for j in range(n):
+            residuals[i, j] = activations[i, j] - biases[i]
+        for k in range(n_nodes):
+            if parents[k, i]:
+                w = weights[k, i]
+                for j in range(n):
+                    residuals[i, j] -= w * outputs[k, j]
+
+
+@kernel
+def children_terms(unit, n_nodes, parents, weights, precisions, heat, outputs, residuals, slope):
+    """A, and B into `slope`, of the children of a unit; see the module docstring."""
+    n = slope.size
+    curvature = 0.0
+    for j in range(n):
+        slope[j] = 0.0
+    for i in range(n_nodes):
+        if parents[unit, i]:
+            w = weights[unit, i]
+            scale = heat[i] * precisions[i] * w
+            curvature += scale * w
+            for j in range(n):
+                slope[j] += scale * (residuals[i, j] + w * outputs[unit, j])
+    return curvature
+
+
+@kernel
+def draw_strata(rng, first, size, mean, deviation, slope, curvature, current, is_conditional, work):
+    """Candidates of a block of data, one in each stratum, with their log weights; the sum of weights in `total`.
+
+    Parameters
+    ----------
+    first, size : int
+        The block.
+    mean, slope : (N,) float64
+    deviation, curvature : float
+    current : (N,) float64
+        Standardised current values, used where `is_conditional`: each takes the place of the candidate in its stratum.
+    is_conditional : bool
+    work : ActivationWork
+        Out: points, trials, log_weights turned into weights relative to exp(largest), largest, total.
+    """
+    n_strata = work.points.shape[0]
+    width = 2.0 * HALF_WIDTH / n_strata
+    for g in range(n_strata):
+        for j in range(size):
+            work.points[g, j] = -HALF_WIDTH + (g + rng.random()) * width
+    if is_conditional:
+        for j in range(size):
+            z = current[first + j]
+            if abs(z) < HALF_WIDTH:
+                work.points[min(int((z + HALF_WIDTH) / width), n_strata - 1), j] = z
+    for j in range(size):
+        work.largest[j] = -np.inf
+        work.total[j] = 0.0
+    for g in range(n_strata):
+        points, trials, log_weights = work.points[g], work.trials[g], work.log_weights[g]
+        for j in range(size):
+            z = points[j]
+            u = 1.0 / (1.0 + fast_exp(min(-mean[first + j] - deviation * z, 700.0)))
+            trials[j] = u
+            log_weights[j] = -0.5 * z * z + u * (slope[first + j] - 0.5 * curvature * u)
+            work.largest[j] = max(work.largest[j], log_weights[j])
+    for g in range(n_strata):
+        log_weights = work.log_weights[g]
+        for j in range(size):
+            log_weights[j] = fast_exp(log_weights[j] - work.largest[j])
+            work.total[j] += log_weights[j]
+
+
+@kernel
+def pick(rng, j, work):
+    """Number of a candidate of datum j of the block, by its weight."""
+    n_strata = work.points.shape[0]
+    left = rng.random() * work.total[j]
+    for g in range(n_strata - 1):
+        left -= work.log_weights[g, j]
+        if left < 0.0:
+            return g
+    return n_strata - 1
+
+
+@kernel
+def redraw_unit(rng, unit, n_nodes, network, heat, work):
+    """Stratified conditional importance resampling of one hidden unit in all data.
+
+    The current value is kept as the candidate of its own stratum and one candidate is chosen by its weight: exact
+    whatever the number of strata. A datum whose value lies outside the strata is left as it is.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    unit : int
+    n_nodes : int
+    network : Network
+        In and out; residuals are kept up to date.
+    heat : (K,) float64
+    work : ActivationWork
+
+    Returns
+    -------
+    int
+        Number of data whose value changed.
+    """
+    a, u, e = network.activations[unit], network.outputs[unit], network.residuals[unit]
+    n = a.size
+    root = math.sqrt(network.precisions[unit])
+    curvature = children_terms(
+        unit,
+        n_nodes,
+        network.parents,
+        network.weights,
+        network.precisions,
+        heat,
+        network.outputs,
+        network.residuals,
+        work.slope,
+    )
+    for j in range(n):
+        work.mean[j] = a[j] - e[j]
+        e[j] *= root  # standardised, for now
+    moved = 0
+    for first in range(0, n, BLOCK):
+        size = min(BLOCK, n - first)
+        draw_strata(rng, first, size, work.mean, 1.0 / root, work.slope, curvature, e, True, work)
+        for j in range(size):
+            old = u[first + j]
+            if abs(e[first + j]) < HALF_WIDTH:
+                g = pick(rng, j, work)
+                z = work.points[g, j]
+                if z != e[first + j]:
+                    moved += 1
+                    e[first + j] = z
+                    a[first + j] = work.mean[first + j] + z / root
+                    u[first + j] = work.trials[g, j]
+            work.slope[first + j] = u[first + j] - old
+    for j in range(n):
+        e[j] = a[j] - work.mean[j]
+    _tell_children(unit, n_nodes, network, work.slope)
+    return moved
+
+
+@kernel
+def _tell_children(unit, n_nodes, network, change):
+    for i in range(n_nodes):
+        if network.parents[unit, i]:
+            w = network.weights[unit, i]
+            e = network.residuals[i]
+            for j in range(change.size):
+                e[j] -= w * change[j]
+
+
+@kernel
+def walk_unit(rng, unit, n_nodes, network, heat, work):
+    """One Metropolis step of a hidden unit in each datum, its length log-uniform over two decades below its deviation.
+
+    Arguments and result are those of `redraw_unit`.
+    """
+    a, u, e = network.activations[unit], network.outputs[unit], network.residuals[unit]
+    n = a.size
+    rho = network.precisions[unit]
+    deviation = 1.0 / math.sqrt(rho)
+    curvature = children_terms(
+        unit,
+        n_nodes,
+        network.parents,
+        network.weights,
+        network.precisions,
+        heat,
+        network.outputs,
+        network.residuals,
+        work.slope,
+    )
+    for j in range(n):
+        work.mean[j] = deviation * fast_exp(-2.0 * math.log(10.0) * rng.random()) * rng.standard_normal()
+    moved = 0
+    for first in range(0, n, BLOCK):
+        size = min(BLOCK, n - first)
+        for j in range(size):
+            work.total[j] = fast_log(1.0 - rng.random())
+        for j in range(size):
+            step = work.mean[first + j]
+            old = u[first + j]
+            new = 1.0 / (1.0 + fast_exp(min(-a[first + j] - step, 700.0)))
+            log_ratio = (new - old) * (work.slope[first + j] - 0.5 * curvature * (new + old))
+            log_ratio -= 0.5 * rho * step * (2.0 * e[first + j] + step)
+            accepted = work.total[j] < log_ratio
+            taken = step if accepted else 0.0
+            moved += 1 if accepted else 0
+            work.slope[first + j] = new - old if accepted else 0.0
+            a[first + j] += taken
+            e[first + j] += taken
+            u[first + j] = new if accepted else old
+    _tell_children(unit, n_nodes, network, work.slope)
+    return moved

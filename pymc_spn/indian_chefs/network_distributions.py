@@ -1,0 +1,234 @@
+"""`NLGBN`, `LinearGaussianNetwork`, `SigmoidBeliefNetwork`: likelihoods on a graph of unknown size."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numba import objmode
+from pymc.logprob.abstract import _logprob
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.indian_chefs.distributions import GraphVariable
+from pymc_spn.indian_chefs.network_draws import draw_data
+from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, NetworkSchema
+from pymc_spn.indian_chefs.process import TICKET, check_positive
+from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
+from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
+
+STALE = (
+    "its log-probability needs the hidden units of the running chain and cannot be evaluated from stored draws; "
+    "post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X) and post.sample(n)"
+)
+
+
+class BeliefNetworkRV(RandomVariable):
+    """A table given the graph of the running chain: ticket, reputations, parents, head, template of its shape.
+
+    ``head`` holds the ticket and the log density of parameters, hidden units and data as the step left them.
+    """
+
+    name, dtype = "belief_network", "float64"
+    signature = "(),(),(k),(k,k),(h),(n,d)->(n,d)"
+    __props__: Any = ("name", "signature", "dtype", "inplace", "kind", "prior")
+    _print_name = ("BeliefNetwork", "\\operatorname{BeliefNetwork}")
+
+    def __init__(self, kind=NONLINEAR, prior=NetworkPrior(), **kwargs):  # noqa: B008 - a tuple of numbers
+        self.kind, self.prior = kind, tuple(prior)
+        super().__init__(**kwargs)
+
+    def rng_fn(self, rng, ticket, n_nodes, reputations, parents, head, template, size):
+        if ticket != 0.0:
+            raise NotImplementedError(STALE)
+        n, d = template.shape[-2:]
+        shape = () if size is None else tuple(size)
+        out = np.empty((*shape, n, d))
+        count = int(n_nodes)
+        for place in np.ndindex(*shape):
+            graph = parents[:count, :count].astype(bool), reputations[:count]
+            out[place] = draw_data(rng, self.kind, NetworkPrior(*self.prior), *graph, n, d)
+        return out
+
+
+@numba_core_rv_funcify.register(BeliefNetworkRV)
+def _(op, node):
+    def draw(rng, *parameters):
+        return op.rng_fn(rng, *parameters, None)
+
+    @numba_njit
+    def table(rng, ticket, n_nodes, reputations, parents, head, template):
+        with objmode(out="float64[:,::1]"):  # prior predictive draws are rare
+            out = draw(rng, ticket, n_nodes, reputations, parents, head, template)
+        return out
+
+    return table, None
+
+
+@_logprob.register(BeliefNetworkRV)
+def _(op, values, rng, size, ticket, n_nodes, reputations, parents, head, template, **kwargs):
+    is_own = pt.or_(pt.eq(ticket, 0.0), pt.eq(ticket, head[0]))
+    return CheckAndRaise(RuntimeError, f"ps.NLGBN and its relatives: {STALE}")(head[1], is_own)
+
+
+def NLGBN(
+    name: str,
+    graph: GraphVariable,
+    *,
+    observed: Any,
+    scaling: UnitScaling | None = None,
+    weight_sd: float = 1.0,
+    bias_sd: float = 1.0,
+    precision: tuple[float, float] = (0.5, 0.5),
+    dims: Any = None,
+) -> TensorVariable:
+    """Nonlinear Gaussian belief network on a graph: u_i = sigmoid(a_i), a_i ~ N(b_i + sum_k w_ki u_k, 1 / rho_i).
+
+    `NLGBNStep`, which ``pm.sample`` picks by itself, moves the graph, the hidden units and all parameters;
+    `NLGBNPosterior` reads the draws.
+
+    Parameters
+    ----------
+    name : str
+    graph : GraphVariable
+        From `IndianChefsProcess`; a graph has one likelihood.
+    observed : DataFrame or (N, D) array
+        Columns are the observed nodes, by name where it is a frame that has them. Values inside (0, 1), or in their
+        own units where `scaling` is given.
+    scaling : UnitScaling, optional
+        Applied to `observed` and kept with the draws, so that the posterior answers in the data's units.
+    weight_sd, bias_sd : float
+        Standard deviations of the normal priors.
+    precision : (float, float)
+        Shape and rate of the gamma prior of each node's precision.
+    dims : optional
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable, on the unit scale.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Values outside (0, 1) or gaps, with their place; a graph that has a likelihood already.
+    """
+    names = _node_columns(graph, observed)
+    if scaling is not None:
+        if not isinstance(scaling, UnitScaling):
+            raise TypeError(f"scaling must be a ps.UnitScaling; got {type(scaling).__name__}")
+        if len(scaling.columns) != len(names):
+            raise ValueError(
+                f"scaling must have the columns of observed, {list(names)}; it has {list(scaling.columns)}"
+            )
+        observed = scaling.transform(observed)
+    names, values = table_of(observed, "observed", names)
+    inside = (values > 0.0) & (values < 1.0)
+    if not inside.all():
+        r, c = np.argwhere(~inside)[0]
+        raise ValueError(
+            f"observed must lie strictly between 0 and 1: row {r}, column {names[c]!r} is {values[r, c]:g}; "
+            "give scaling=ps.UnitScaling.from_data(X)"
+        )
+    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims)
+
+
+def LinearGaussianNetwork(
+    name: str,
+    graph: GraphVariable,
+    *,
+    observed: Any,
+    weight_sd: float = 1.0,
+    bias_sd: float = 1.0,
+    precision: tuple[float, float] = (0.5, 0.5),
+    dims: Any = None,
+) -> TensorVariable:
+    """Linear Gaussian belief network on a graph: x_i ~ N(b_i + sum_k w_ki x_k, 1 / rho_i), hidden nodes too.
+
+    `LinearGaussianStep` is picked by ``pm.sample``. Parameters are those of `NLGBN`; observed values are any real
+    numbers, so standardise columns whose scale is far from one.
+    """
+    names, values = table_of(observed, "observed", _node_columns(graph, observed))
+    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims)
+
+
+def SigmoidBeliefNetwork(
+    name: str,
+    graph: GraphVariable,
+    *,
+    observed: Any,
+    weight_sd: float = 1.0,
+    bias_sd: float = 1.0,
+    dims: Any = None,
+) -> TensorVariable:
+    """Sigmoid belief network on a graph: binary x_i with P(x_i = 1) = sigmoid(b_i + sum_k w_ki x_k).
+
+    `SigmoidNetworkStep` is picked by ``pm.sample``. Parameters are those of `NLGBN`; observed values are 0 and 1.
+    """
+    names, values = table_of(observed, "observed", _node_columns(graph, observed))
+    wrong = (values != 0.0) & (values != 1.0)
+    if wrong.any():
+        r, c = np.argwhere(wrong)[0]
+        raise ValueError(f"observed must be 0 or 1: row {r}, column {names[c]!r} is {values[r, c]:g}")
+    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims)
+
+
+def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
+    """Columns of a table in the order of the observed nodes."""
+    if not isinstance(graph, GraphVariable):
+        raise TypeError(f"graph must come from ps.IndianChefsProcess; got {type(graph).__name__}")
+    nodes = graph.observed_nodes
+    found = [str(c) for c in getattr(observed, "columns", [])]
+    if found and not set(nodes) <= set(found):
+        if set(nodes) & set(found) or len(found) != len(nodes):
+            lacking = [n for n in nodes if n not in found]
+            raise ValueError(f"observed must have the columns {list(nodes)} of the graph; {lacking[0]!r} is missing")
+        return tuple(found)  # columns in the order of the nodes, under names of their own
+    width = len(found) if found else np.ndim(observed) == 2 and np.shape(observed)[1]
+    if not found and width != len(nodes):
+        raise ValueError(
+            f"observed must have a column for each of the graph's {len(nodes)} nodes; its shape is {np.shape(observed)}"
+        )
+    return nodes
+
+
+def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims):
+    model = pm.modelcontext(None)
+    full = model.name_for(name)
+    claimed = getattr(graph.packed.tag, "graph_likelihood", None)
+    if claimed is not None:
+        raise ValueError(f"graph {graph.name!r} has the likelihood {claimed!r} already; one graph has one likelihood")
+    if graph.schema.prior != "indian chefs":
+        raise ValueError(
+            f"graph must be a ps.IndianChefsProcess, whose moves are known; {graph.name!r} is a {graph.schema.prior}"
+        )
+    numbers = [check_positive(a, v) for a, v in (("weight_sd", weight_sd), ("bias_sd", bias_sd))]
+    if not isinstance(precision, tuple | list) or len(precision) != 2:
+        raise TypeError(f"precision must be a pair (shape, rate); got {precision!r}")
+    gamma = [check_positive(f"precision[{i}]", v) for i, v in enumerate(precision)]
+    prior = NetworkPrior(numbers[0] ** -2, numbers[1] ** -2, *gamma)
+    ticket = model[f"{graph.name}{TICKET}"]
+    head = pytensor.shared(np.zeros(2), name=f"{full}_head", shape=(2,))
+    template = pytensor.shared(values, name=f"{full}_template", shape=values.shape)
+    _, rv = BeliefNetworkRV(kind=kind, prior=prior)(
+        ticket,
+        graph.n_nodes,
+        graph.reputations,
+        graph.parents,
+        head,
+        template,
+        rng=pt.random.shared_rng(seed=None),
+        return_next_rng=True,
+    )
+    rv = model.register_rv(rv, name, observed=pt.constant(values), dims=dims)
+    for v in model.free_RVs:
+        if getattr(v.tag, "graph_owner", None) == graph.name:
+            v.tag.graph_likelihood, v.tag.network_kind = full, kind
+    graph.packed.tag.graph_likelihood = full
+    schema = NetworkSchema(full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes)
+    pm.Data(f"{name}{NETWORK_SCHEMA}", schema.to_vector())
+    return rv

@@ -1,0 +1,343 @@
+"""`BeliefNetworkPosterior`: fantasy data, densities and graphs of the belief networks that were drawn."""
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.indian_chefs.graph_draws import GraphDraws
+from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
+from pymc_spn.indian_chefs.network_schema import (
+    LINEAR,
+    NETWORK_SCHEMA,
+    NONLINEAR,
+    PARAMETERS,
+    NetworkSchema,
+    unpack_parameters,
+)
+from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
+from pymc_spn.indian_chefs.process import GraphSchema
+from pymc_spn.indian_chefs.unit_scaling import table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+SAVED = "belief_network_posterior"  # attribute that holds the format of a saved object
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BeliefNetworkPosterior:
+    """Draws of a belief network and its graph; made by `from_idata`.
+
+    Parameters
+    ----------
+    schema : NetworkSchema
+    parameters : (chain, draw, (K + 2) K) float32
+        As recorded.
+    graphs : GraphDraws
+        The graphs, with their own questions.
+    tree : DataTree
+        What is saved.
+
+    Notes
+    -----
+    Hidden nodes have no identity from draw to draw, so nothing is ever averaged over them. Densities are integrals over
+    the hidden nodes, estimated from ancestral draws: every answer here is marked monte-carlo.
+    """
+
+    schema: NetworkSchema
+    parameters: np.ndarray
+    graphs: GraphDraws
+    tree: "xr.DataTree"
+
+    @classmethod
+    def from_idata(
+        cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None
+    ) -> "BeliefNetworkPosterior":
+        """Read the draws from what ``pm.sample`` returned, or from a file that it was saved to.
+
+        Parameters
+        ----------
+        idata : DataTree or path
+        name : str, optional
+            The observed variable's name in the model, where there are several.
+
+        Raises
+        ------
+        ValueError
+            If there is no belief network, several and no name is given, or draws are missing.
+        """
+        import xarray as xr
+
+        if isinstance(idata, str | PathLike):
+            with xr.open_datatree(idata, engine="h5netcdf") as opened:
+                return cls.from_idata(opened.load(), name)
+        constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
+        found = [] if constants is None else [str(v) for v in constants.data_vars if str(v).endswith(NETWORK_SCHEMA)]
+        names = [n.removesuffix(NETWORK_SCHEMA) for n in found]
+        names = [n for n in names if stats is not None and n + PARAMETERS in stats.data_vars]
+        if not names:
+            raise ValueError(
+                f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
+            )
+        if name is None and len(names) > 1:
+            raise ValueError(f"the tree holds several belief networks, give name=, one of {names}")
+        name = names[0] if name is None else name
+        if name not in names:
+            raise ValueError(f"name must be one of {names}, got {name!r}")
+        schema = NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
+        cls._check(schema)
+        record = idata["sample_stats"].dataset[name + PARAMETERS]
+        graphs = GraphDraws.from_idata(idata, schema.graph)
+        return cls(schema, np.asarray(record.values, np.float32), graphs, _kept(idata, schema))
+
+    @classmethod
+    def _check(cls, schema):
+        pass
+
+    def save(self, path: "str | PathLike[str]") -> None:
+        """Write everything that the questions need to one netCDF file."""
+        self.tree.to_netcdf(path, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: "str | PathLike[str]") -> "BeliefNetworkPosterior":
+        """Read what `save` wrote."""
+        return cls.from_idata(path)
+
+    def __repr__(self) -> str:
+        n, m, _ = self.parameters.shape
+        return (
+            f"{type(self).__name__}({self.schema.kind}, {len(self.schema.columns)} observed nodes, {n} chains of {m} "
+            "draws)"
+        )
+
+    def _draw(self, chain, draw):
+        return unpack_parameters(self.parameters[chain, draw], self.schema.max_nodes)
+
+    def _places(self, rng, n):
+        chains, draws, _ = self.parameters.shape
+        return rng.integers(0, chains, n), rng.integers(0, draws, n)
+
+    # ---- data
+
+    def sample(self, n: int = 1000, random_seed: Any = None) -> "pd.DataFrame":
+        """Fantasy data from the posterior predictive, in the units of the training data.
+
+        Each row comes from a draw of its own, taken at random from all chains.
+
+        Parameters
+        ----------
+        n : int
+        random_seed : int, Generator or None
+        """
+        import pandas as pd
+
+        rng = np.random.default_rng(random_seed)
+        chains, draws = self._places(rng, n)
+        out = np.empty((n, len(self.schema.columns)))
+        for c, t in np.unique(np.column_stack([chains, draws]), axis=0):
+            rows = np.flatnonzero((chains == c) & (draws == t))
+            weights, biases, precisions = self._draw(c, t)
+            order = ancestral_order(weights)
+            nodes = draw_nodes(
+                rng,
+                self.schema.kind,
+                order,
+                weights,
+                biases,
+                precisions,
+                len(rows),
+            )
+            out[rows] = nodes[: out.shape[1]].T
+        frame = pd.DataFrame(out, columns=list(self.schema.columns))
+        return frame if self.schema.scaling is None else self.schema.scaling.inverse(frame)
+
+    def log_density(
+        self,
+        X: Any,
+        *,
+        n_pool: int = 2000,
+        max_draws: int = 50,
+        per_draw: bool = False,
+        random_seed: Any = None,
+    ) -> "xr.DataArray":
+        """Log density (or probability of binary rows) under the posterior predictive, in nats, in the units of `X`.
+
+        Parameters
+        ----------
+        X : DataFrame or (rows, D) array
+            In the units of the training data.
+        n_pool : int
+            Ancestral draws of the hidden nodes for each network; the log of their mean is biased low by about half
+            the square of its standard error.
+        max_draws : int
+            Networks used, spread evenly over each chain.
+        per_draw : bool
+            The answers of each network, (chain, draw, row).
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        DataArray
+            (row,) log of the mean over networks; ``attrs["mcse"]`` is the largest standard error from the pools (delta
+            method), ``attrs["mcse_chain"]`` that of the means of the chains.
+        """
+        import pandas as pd
+        import xarray as xr
+
+        rng = np.random.default_rng(random_seed)
+        values, jacobian = self._coded(X)
+        n_chains, n_draws, _ = self.parameters.shape
+        chosen = np.unique(np.linspace(0, n_draws - 1, max(1, min(n_draws, max_draws // n_chains))).astype(int))
+        each = np.empty((n_chains, len(chosen), len(values)))
+        variance = np.empty_like(each)
+        for c in range(n_chains):
+            for t, draw in enumerate(chosen):
+                weights, biases, precisions = self._draw(c, draw)
+                each[c, t], variance[c, t] = self._pooled(rng, values, weights, biases, precisions, n_pool)
+        each += jacobian
+        index = X.index if isinstance(X, pd.DataFrame) else np.arange(len(values))
+        attrs: dict[str, Any] = {"exactness": "monte-carlo", "n_pool": n_pool}
+        if per_draw:
+            coords = {"chain": self.graphs.chains, "draw": np.asarray(self.graphs.draws)[chosen], "row": index}
+            attrs["mcse"] = float(np.sqrt(variance.max()))
+            return xr.DataArray(each, coords, ("chain", "draw", "row"), "log_density", attrs)
+        top = each.max((0, 1))
+        relative = np.exp(each - top)
+        mean = relative.mean((0, 1))
+        error = np.sqrt((relative**2 * variance).sum((0, 1))) / relative[..., 0].size / mean
+        attrs["mcse"] = float(error.max())
+        if n_chains > 1:
+            chains = relative.mean(1)
+            attrs["mcse_chain"] = float((chains.std(0, ddof=1) / np.sqrt(n_chains) / mean).max())
+        return xr.DataArray(top + np.log(mean), {"row": index}, ("row",), "log_density", attrs)
+
+    def _coded(self, X):
+        """Activations (or values) of rows, and the log derivative of the map that leads to them."""
+        schema = self.schema
+        if schema.scaling is not None:
+            X = schema.scaling.transform(X)
+        _, values = table_of(X, "X", schema.columns)
+        if schema.kind != NONLINEAR:
+            return values, np.zeros(len(values))
+        inside = (values > 0.0) & (values < 1.0)
+        if not inside.all():
+            r, c = np.argwhere(~inside)[0]
+            raise ValueError(
+                f"X must lie strictly between 0 and 1 on the unit scale, the network's support: row {r}, column "
+                f"{schema.columns[c]!r} is {values[r, c]:g} there"
+            )
+        jacobian = -(np.log(values) + np.log1p(-values)).sum(1)
+        if schema.scaling is not None:
+            jacobian = jacobian + np.log(schema.scaling.slope).sum()
+        return np.log(values) - np.log1p(-values), jacobian
+
+    def _pooled(self, rng, values, weights, biases, precisions, n_pool):
+        """Log mean density of rows over ancestral draws of the hidden nodes, and the variance of the estimate."""
+        d = values.shape[1]
+        if weights[:d].any() and self.schema.kind != LINEAR:
+            return self._weighted(rng, values, weights, biases, precisions, n_pool)
+        if self.schema.kind == LINEAR:
+            return _linear_log_density(values, weights, biases, precisions), np.zeros(len(values))
+        order = ancestral_order(weights)
+        order = order[order >= d]
+        nodes = draw_nodes(rng, self.schema.kind, order, weights, biases, precisions, n_pool)
+        means = biases[:d, None] + weights[:, :d].T @ nodes
+        return _log_mean(self.schema.kind, values, means, precisions[:d])
+
+    def _weighted(self, rng, values, weights, biases, precisions, n_pool):
+        """As `_pooled`, where observed nodes have children: each row clamps its values on the way."""
+        d = values.shape[1]
+        outputs = expit(values) if self.schema.kind == NONLINEAR else values
+        order = ancestral_order(weights)
+        log_mean, variance = np.empty(len(values)), np.empty(len(values))
+        for r in range(len(values)):
+            nodes = np.zeros((len(biases), n_pool))
+            log_weight = np.zeros(n_pool)
+            for i in order:
+                mean = biases[i] + weights[:, i] @ nodes
+                if i < d:
+                    log_weight += _log_law(self.schema.kind, values[r, i], mean, precisions[i])
+                    nodes[i] = outputs[r, i]
+                else:
+                    lone = [0], np.zeros((1, 1)), np.zeros(1), precisions[[i]]
+                    if self.schema.kind == NONLINEAR:  # a linear draw round 0 is the activation's noise
+                        nodes[i] = expit(mean + draw_nodes(rng, LINEAR, *lone, n_pool)[0])
+                    else:
+                        nodes[i] = rng.random(n_pool) < expit(mean)
+            log_mean[r : r + 1], variance[r : r + 1] = _summary(log_weight[None])
+        return log_mean, variance
+
+    # ---- graphs
+
+    def edge_probabilities(self) -> "xr.DataArray":
+        """(parent, child) posterior probability of edges among observed nodes, see `GraphDraws`."""
+        return self.graphs.edge_probabilities()
+
+    def functionals(self) -> "xr.Dataset":
+        """(chain, draw) numbers of nodes and edges, depth, width and others: functions of the graph as it is."""
+        return self.graphs.scalars
+
+
+class NLGBNPosterior(BeliefNetworkPosterior):
+    """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused."""
+
+    @classmethod
+    def _check(cls, schema):
+        if schema.kind != NONLINEAR:
+            raise ValueError(f"{schema.name!r} is a {schema.kind} network; read it by ps.BeliefNetworkPosterior")
+
+
+def _log_law(kind, value, mean, precision):
+    if kind == NONLINEAR:
+        return 0.5 * (np.log(precision / (2.0 * np.pi)) - precision * (value - mean) ** 2)
+    return -np.logaddexp(0.0, np.where(value == 1.0, -mean, mean))
+
+
+def _log_mean(kind, values, means, precisions):
+    log_mean, variance = np.empty(len(values)), np.empty(len(values))
+    for first in range(0, len(values), 256):
+        block = slice(first, first + 256)
+        log_weight = np.zeros((len(values[block]), means.shape[1]))
+        for d in range(values.shape[1]):
+            log_weight += _log_law(kind, values[block, d, None], means[d], precisions[d])
+        log_mean[block], variance[block] = _summary(log_weight)
+    return log_mean, variance
+
+
+def _summary(log_weight):
+    """Log of the mean of exp along the last axis, and the relative variance of that mean."""
+    top = log_weight.max(-1, keepdims=True)
+    w = np.exp(log_weight - top)
+    mean = w.mean(-1)
+    return top[..., 0] + np.log(mean), w.var(-1) / mean**2 / w.shape[-1]
+
+
+def _linear_log_density(values, weights, biases, precisions):
+    """Exact: nodes of a linear network are jointly normal."""
+    n, d = len(biases), values.shape[1]
+    inverse = np.linalg.inv(np.eye(n) - weights.T)
+    mean, factor = (inverse @ biases)[:d], (inverse * precisions**-0.5)[:d]
+    lower = np.linalg.cholesky(factor @ factor.T)
+    white = np.linalg.solve(lower, (values - mean).T)
+    return -0.5 * (white**2).sum(0) - np.log(np.diag(lower)).sum() - 0.5 * d * np.log(2.0 * np.pi)
+
+
+def _kept(idata, schema):
+    """The parts of a DataTree that the object reads."""
+    import xarray as xr
+
+    constants = idata["constant_data"].to_dataset()[[schema.name + NETWORK_SCHEMA, schema.graph + GRAPH_SCHEMA]]
+    stats = idata["sample_stats"].to_dataset()
+    mine = [str(v) for v in stats.data_vars if str(v).startswith((f"{schema.graph}_", f"{schema.name}_"))]
+    groups = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "constant_data": constants, "sample_stats": stats[mine]}
+    sources = GraphSchema.from_vector(constants[schema.graph + GRAPH_SCHEMA].values).hyperparameters
+    variables = [s["variable"] for s in sources.values() if "variable" in s]
+    posterior = idata.children.get("posterior")
+    if posterior is not None:
+        kept = [v for v in [*variables, f"{schema.graph}_log_joint"] if v in posterior.data_vars]
+        groups["posterior"] = posterior.to_dataset()[kept]
+    return xr.DataTree.from_dict(groups)

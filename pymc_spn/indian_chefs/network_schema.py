@@ -1,0 +1,76 @@
+"""What a belief network needs to be read again from a DataTree: names, kind, priors, scaling; as JSON bytes."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.indian_chefs.unit_scaling import UnitScaling
+
+FORMAT = 1
+NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
+NONLINEAR, LINEAR, SIGMOID = "nonlinear gaussian", "linear gaussian", "sigmoid"
+
+
+@dataclass(frozen=True)
+class NetworkSchema:
+    """A belief network on a graph of a model.
+
+    Parameters
+    ----------
+    name, graph : str
+        Of the observed variable and of its graph.
+    kind : str
+    columns : tuple of str
+    prior : dict
+        Fields of `NetworkPrior`.
+    scaling : UnitScaling or None
+    max_nodes : int
+    """
+
+    name: str
+    graph: str
+    kind: str
+    columns: tuple[str, ...]
+    prior: dict
+    scaling: UnitScaling | None
+    max_nodes: int
+
+    def to_vector(self) -> np.ndarray:
+        """Bytes of the JSON text as integers, which every storage keeps."""
+        text = json.dumps({"format": FORMAT, **asdict(self)})
+        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
+
+    @classmethod
+    def from_vector(cls, vector: Any) -> "NetworkSchema":
+        """Read back what `to_vector` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is of another format version.
+        """
+        fields = json.loads(np.asarray(vector).astype(np.uint8).tobytes().decode())
+        if fields.pop("format") != FORMAT:
+            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+        fields["columns"] = tuple(fields["columns"])
+        if fields["scaling"] is not None:
+            scaling: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
+            fields["scaling"] = UnitScaling(**scaling)
+        return cls(**fields)
+
+
+def pack_parameters(weights: np.ndarray, biases: np.ndarray, precisions: np.ndarray, max_nodes: int) -> np.ndarray:
+    """((K + 2) K,) float32: weights, biases, precisions in canonical order; precision 0 where there is no node."""
+    n = len(biases)
+    out = np.zeros((max_nodes + 2, max_nodes), np.float32)
+    out[:n, :n], out[max_nodes, :n], out[max_nodes + 1, :n] = weights, biases, precisions
+    return out.ravel()
+
+
+def unpack_parameters(record: np.ndarray, max_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (n, n), biases (n,) and precisions (n,) of one record, as float64."""
+    table = np.asarray(record, np.float64).reshape(max_nodes + 2, max_nodes)
+    n = int(np.count_nonzero(table[max_nodes + 1]))
+    return table[:n, :n], table[max_nodes, :n], table[max_nodes + 1, :n]

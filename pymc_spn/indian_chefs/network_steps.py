@@ -1,0 +1,370 @@
+"""PyMC step methods for belief networks on a graph: they unpack the point, run sweeps, and pack the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels.
+"""
+
+import logging
+import time
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from pytensor.graph.traversal import ancestors
+
+from pymc_spn.indian_chefs.step_methods import group_by_graph
+
+_log = logging.getLogger("pymc")
+
+
+def network_kind(rv):
+    """Kind of the belief network that moves the graph of a free variable, None for other variables."""
+    return getattr(rv.tag, "network_kind", None)
+
+
+@dataclass_state
+class NetworkStepState(StepMethodState):
+    """What PyMC carries from one chain to the next; every chain begins from a start of its own."""
+
+    tune: bool
+
+
+class _NetworkStep(BlockedStep):
+    """What the steps of all kinds of network share."""
+
+    _state_class = NetworkStepState
+    kind = ""
+
+    def __new__(cls, vars=None, *, model=None, **kwargs):
+        model = pm.modelcontext(model)
+        kwargs.pop("blocked", None)
+        if vars is None:
+            vars = [v for v, rv in model.values_to_rvs.items() if network_kind(rv) == cls.kind]
+        groups = group_by_graph(vars, model)
+        steps = []
+        for group in groups.values():
+            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
+            if len(groups) > 1:
+                step.__init__(group, model=model, **kwargs)
+            steps.append(step)
+        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+
+    def _set_up(self, vars, model, compile_kwargs, rng, sweeps):
+        from pymc_spn.indian_chefs.graph_access import GraphAccess
+        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
+        from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, NetworkSchema
+        from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
+
+        model = pm.modelcontext(model)
+        if vars is None:
+            vars = [v for v, rv in model.values_to_rvs.items() if network_kind(rv) == self.kind]
+        ((graph, self.vars),) = group_by_graph(vars, model).items()
+        likelihood = getattr(model[graph].tag, "graph_likelihood", None)
+        if likelihood is None or network_kind(model.values_to_rvs[self.vars[0]]) != self.kind:
+            raise ValueError(f"vars: the graph {graph!r} has no likelihood of the kind {self.kind!r}")
+        if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
+            raise ValueError(f"sweeps must be an integer of at least 1; got {sweeps!r}")
+        self.sweeps = int(sweeps)
+        self.access = access = GraphAccess(model, graph, compile_kwargs)
+        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
+        self.schema = NetworkSchema.from_vector(model[f"{likelihood}{NETWORK_SCHEMA}"].get_value())
+        rv = model[likelihood]
+        self.head = rv.owner.op.dist_params(rv.owner)[4]  # found through the variable: a copied model has its own
+        self.data = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
+        self.prior = NetworkPrior(**self.schema.prior)
+        self._refuse_other_terms(model, graph, likelihood)
+        self.stats_dtypes_shapes = access.statistic_types() | {
+            f"{likelihood}{PARAMETERS}": (
+                np.dtype((np.float32, ((access.schema.max_nodes + 2) * len(self.first),))),
+                [],
+            )
+        }
+        self.stats_dtypes_shapes |= {f"{likelihood}_{name}": (np.float64, []) for name in self.rates}
+        self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
+        self.rng = get_random_generator(rng)
+        self.tune, self.chain, self.warned = True, None, False
+
+    rates: tuple[str, ...] = ("moved",)
+
+    @property
+    def first(self):
+        """(K,) slots."""
+        return range(self.access.schema.max_nodes)
+
+    def _refuse_other_terms(self, model, graph, likelihood):
+        for variable in [*model.basic_RVs, *model.potentials]:
+            if variable.name in (graph, likelihood, self.access.ticket):
+                continue
+            inputs = [] if variable.owner is None else variable.owner.inputs
+            if self.access.shared in set(ancestors(inputs)):
+                raise ValueError(
+                    f"{variable.name!r} depends on the graph {graph!r}, whose likelihood {likelihood!r} has a step of "
+                    "its own that would ignore it; give it a graph of its own"
+                )
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune, self.n_tune, self.n_steps = tune > 0, int(tune), 0
+        self.chain, self.warned = None, False
+        self.access.reset()
+        self.head.set_value(np.zeros(2))
+
+    def step(self, point):
+        """One draw: sweeps over graph, hidden units and parameters, then the graph's own hyperparameters."""
+        from pymc_spn.indian_chefs.network_schema import PARAMETERS, pack_parameters
+        from pymc_spn.indian_chefs.prior_density import log_density
+
+        begin = time.perf_counter()
+        access, new = self.access, point.copy()
+        prior = access.prior_at(point)
+        if self.chain is None:
+            self.chain = self._start(prior)
+        chain = self.chain
+        before = chain.counts()
+        self._before_sweeps()
+        for _ in range(self.sweeps):
+            chain.sweep(self.rng, prior)
+        self.n_steps += 1
+        rates, births = chain.rates_since(before)
+        self.hyperparameters.update(self.rng, new, chain.state)
+        log_prior = float(log_density(chain.state, access.prior_at(new)))
+        rest = chain.log_network()
+        ticket = log_prior + rest
+        new[access.ticket] = np.asarray(ticket)
+        packed = access.publish(chain.state, ticket)
+        self.head.set_value(np.array([ticket, rest]), borrow=True)
+        if births[0, 2] and not self.tune and not self.warned:
+            self.warned = True
+            _log.warning(
+                f"{access.name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
+                f"the posterior is that given no more nodes"
+            )
+        found = chain.parameters()
+        stats = access.statistics(chain.state, packed, log_prior, rest, births, time.perf_counter() - begin)
+        stats[f"{self.schema.name}{PARAMETERS}"] = pack_parameters(
+            found["weights"], found["biases"], found["precisions"], access.schema.max_nodes
+        )
+        return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
+
+    def _before_sweeps(self):
+        pass
+
+    @staticmethod
+    def _progressbar_config(n_chains=1):
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        columns = [
+            TextColumn("{task.fields[nodes]}", table_column=Column("Nodes", ratio=1)),
+            TextColumn("{task.fields[edges]}", table_column=Column("Edges", ratio=1)),
+        ]
+        return columns, {"nodes": [0] * n_chains, "edges": [0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update(stats):
+            found = {key: next(v for k, v in stats.items() if k.endswith(key)) for key in ("_n_nodes", "_n_edges")}
+            return {"nodes": found["_n_nodes"], "edges": found["_n_edges"]}
+
+        return (update,)
+
+    @classmethod
+    def competence(cls, var, has_grad):
+        """The free variables of a graph with a likelihood of this kind."""
+        return Competence.IDEAL if network_kind(var) == cls.kind else Competence.INCOMPATIBLE
+
+
+class NLGBNStep(_NetworkStep):
+    """Graph, hidden units and parameters of one `NLGBN`, jointly.
+
+    ``pm.sample`` picks it by itself. A sweep holds edges with the weights integrated out, births and deaths of hidden
+    units of three kinds, splits and merges of edges, exchanges of neighbours in the order, conjugate draws of weights,
+    biases and precisions, stratified resampling and random walks of hidden units, exchanges of whole hidden vectors
+    with a shared pool, and Gibbs draws of the reputations. It is exact whatever the settings.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+    sweeps : int
+        For each draw.
+    start : {"auto", "warm_up", "process"}
+        "warm_up" looks for a start by gradient ascent on a pooled likelihood: it is no part of the sampler, costs
+        seconds, and leaves an over-complete graph that sampling thins slowly. "process" starts from the graph's own
+        start. "auto" warms up where at least 100 rows and all observed reputations at 0 allow it.
+    hidden_layers : (int, int), optional
+        Units of the lower layer and roots of a warm-up's graph; (10, 3), or what `max_nodes` allows.
+    race : sequence of (int, int, int), optional
+        Stages of the warm-up: how many starts it keeps, steps of each, size of the pool; (8, 120, 700), (3, 300, 1000),
+        (1, 1000, 2000).
+    strata, pool : int
+        Candidates of each activation; hidden vectors of each pool.
+    births : int
+        Births or deaths of each kind, splits or merges, births or deaths of twins, exchanges of neighbours: of each.
+    tempered : float
+        Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
+        Nothing is tempered afterwards.
+
+    References
+    ----------
+    Dallaire et al. (2020), The Indian chefs process, section 5; Frey (1997) for the networks.
+    """
+
+    name = "nlgbn"
+    kind = "nonlinear gaussian"
+    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "swap", "heat")
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        sweeps=1,
+        start="auto",
+        hidden_layers=None,
+        race=None,
+        strata=16,
+        pool=1000,
+        births=2,
+        tempered=0.0,
+    ):
+        for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{argument} must be an integer of at least {least}; got {value!r}")
+        if start not in ("auto", "warm_up", "process"):
+            raise ValueError(f'start must be "auto", "warm_up" or "process"; got {start!r}')
+        if not 0.0 <= tempered <= 1.0:
+            raise ValueError(f"tempered must be a share between 0 and 1; got {tempered!r}")
+        for stage in race or ():
+            if len(stage) != 3 or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
+                raise ValueError(f"race must hold triples of positive integers (starts, steps, pool); got {stage!r}")
+        self.race = race
+        self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
+        self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
+
+    def _choose_start(self, start, layers):
+        graph = self.access.schema
+        theta, d = graph.fixed_reputations, len(graph.observed_nodes)
+        room = graph.max_nodes - d
+        if layers is None:
+            roots = min(3, max(1, room // 4))
+            layers = (min(10, room - roots), roots)
+        elif len(layers) != 2 or min(layers) < 1 or sum(layers) > room:
+            raise ValueError(f"hidden_layers must be two positive numbers of at most {room} in all; got {layers!r}")
+        possible = bool((theta == 0.0).all()) and graph.base[0] == 1.0 and room >= 2
+        if start == "warm_up" and not possible:
+            raise ValueError(
+                'start="warm_up" needs all observed nodes at reputation 0, a uniform base measure and room for two '
+                'hidden nodes; use start="process"'
+            )
+        if start == "auto":
+            start = "warm_up" if possible and len(self.data) >= 100 and self.tempered == 0.0 else "process"
+        return start, tuple(int(h) for h in layers)
+
+    def _start(self, prior):
+        from pymc_spn.indian_chefs.network_chain import NetworkChain
+        from pymc_spn.indian_chefs.network_sweep import SweepPlan
+        from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
+
+        b = self.births
+        chain = NetworkChain(
+            np.log(self.data) - np.log1p(-self.data),
+            np.nan_to_num(self.access.schema.fixed_reputations),
+            ~np.isnan(self.access.schema.fixed_reputations),
+            self.access.schema.max_nodes,
+            self.prior,
+            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b),
+            self.strata,
+            self.pool,
+        )
+        if self.start_kind == "warm_up":
+            stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
+            start = race(self.rng, chain.data, *self.hidden_layers, prior=self.prior, stages=stages)
+            chain.start_from(self.rng, start)
+        else:
+            chain.start_at(self.rng, self.access.start(self.rng, prior))
+        return chain
+
+    def _before_sweeps(self):
+        n = self.tempered * self.n_tune
+        power = 1.0 if not self.tune or self.n_steps >= n else 0.02 ** (1.0 - self.n_steps / n)
+        self.chain.set_heat(power)
+
+    def stop_tuning(self):
+        """From here on nothing is tempered."""
+        self.tune = False
+
+
+class LinearGaussianStep(_NetworkStep):
+    """Graph, hidden nodes and parameters of one `LinearGaussianNetwork`, jointly.
+
+    ``pm.sample`` picks it by itself. Edges with the weights integrated out, births and deaths with the new values
+    integrated out, conjugate parameters, exact joint draws of all hidden values.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+    sweeps : int
+        For each draw.
+    births : int
+        Births or deaths of each kind in a sweep.
+    """
+
+    name = "linear_gaussian_network"
+    kind = "linear gaussian"
+    rates = ("births",)
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        sweeps=1,
+        births=2,
+    ):
+        self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        if isinstance(births, bool) or not isinstance(births, int | np.integer) or births < 1:
+            raise ValueError(f"births must be an integer of at least 1; got {births!r}")
+        self.births = int(births)
+
+    def _start(self, prior):
+        from pymc_spn.indian_chefs.exact_chains import LinearChain
+
+        return LinearChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
+
+    def stop_tuning(self):
+        """Tuning changes nothing."""
+        self.tune = False
+
+
+class SigmoidNetworkStep(LinearGaussianStep):
+    """Graph, hidden nodes and parameters of one `SigmoidBeliefNetwork`, jointly.
+
+    ``pm.sample`` picks it by itself. Hidden values by their two-point conditionals, births and deaths with the new
+    node's values summed out, edges by their weights' prior, weights of a node by elliptical slices. Parameters are
+    those of `LinearGaussianStep`.
+    """
+
+    name = "sigmoid_network"
+    kind = "sigmoid"
+
+    def _start(self, prior):
+        from pymc_spn.indian_chefs.exact_chains import SigmoidChain
+
+        return SigmoidChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
+
+
+for _step in (NLGBNStep, LinearGaussianStep, SigmoidNetworkStep):
+    if _step not in STEP_METHODS:
+        STEP_METHODS.insert(0, _step)

@@ -1,0 +1,330 @@
+"""One sweep over graph, parameters and hidden activations of a nonlinear Gaussian belief network."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_spn.indian_chefs.activation_kernels import (
+    ActivationWork,
+    activation_work,
+    fill_residuals,
+    redraw_unit,
+    walk_unit,
+)
+from pymc_spn.indian_chefs.collapsed_moves import (
+    GraphMoveWork,
+    collapsed_birth_or_death,
+    collapsed_split_or_merge,
+    collapsed_swap,
+    draw_collapsed_edges,
+)
+from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
+from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
+from pymc_spn.indian_chefs.network_births import (
+    describe_unit,
+    draw_newborn,
+    draw_prior_activations,
+    empty_newborn,
+    guided_birth,
+    guided_death,
+    insert_unit,
+    keep_children,
+    log_likelihood_change,
+    remove_unit,
+)
+from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
+from pymc_spn.indian_chefs.pool_kernels import Pool, empty_pool, exchange, fill_pool, observed_have_children
+from pymc_spn.indian_chefs.regression_kernels import (
+    LOG_2PI,
+    draw_node_parameters,
+    empty_gram,
+    fill_gram,
+    regression_work,
+)
+from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
+from pymc_spn.numerics.kernel_options import kernel
+
+# rows of a tally: how often tried, how often accepted
+GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS = range(12)
+TALLY_NAMES = (
+    "guided",
+    "prior",
+    "collapsed",
+    "split",
+    "swap",
+    "edges",
+    "redrawn",
+    "walked",
+    "exchanged",
+    "growth",  # births and splits alone
+    "refused",  # births and splits for which there was no room
+    "twins",
+)
+
+
+class SweepPlan(NamedTuple):
+    """How often each move is made in a sweep.
+
+    Parameters
+    ----------
+    guided, prior, collapsed, splits, swaps, twins : int
+        Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order, births or deaths of
+        units with the parents and children of another.
+    walks : int
+        Random-walk passes over the hidden units.
+    exchange_every : int
+        Sweeps from one exchange with the pool to the next; 0 for none.
+    frozen_graph : int
+        1 to leave graph and reputations as they are (for starts only).
+    """
+
+    guided: int = 2
+    prior: int = 1
+    collapsed: int = 2
+    splits: int = 2
+    swaps: int = 2
+    twins: int = 2
+    walks: int = 1
+    exchange_every: int = 2
+    frozen_graph: int = 0
+
+
+class SweepWork(NamedTuple):
+    """Scratch space of a sweep."""
+
+    graph: GraphMoveWork
+    activation: ActivationWork
+    pool: Pool
+    datum: np.ndarray
+    order: np.ndarray
+    heat: np.ndarray
+
+
+def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n_pool: int = 1000) -> SweepWork:
+    """Buffers; all powers of likelihoods are 1."""
+    k = n_slots
+    moves = GraphMoveWork(empty_gram(k), regression_work(k), empty_newborn(k, n_data), np.zeros(k, np.uint8))
+    return SweepWork(
+        moves,
+        activation_work(n_data, n_strata),
+        empty_pool(k, n_observed, n_pool),
+        np.zeros(n_observed),
+        np.zeros(k, np.int64),
+        np.ones(k),
+    )
+
+
+def new_tally() -> np.ndarray:
+    """(12, 2) int64: tried, accepted."""
+    return np.zeros((len(TALLY_NAMES), 2), np.int64)
+
+
+@kernel
+def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
+    """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
+    n = state.count[0]
+    newborn = work.graph.newborn
+    if is_growth:
+        theta, log_ratio = propose_orphan(rng, state, graph_prior, newborn.children)
+        if log_ratio == -np.inf:
+            return 0
+        draw_newborn(rng, n, prior, newborn)
+        if is_guided:
+            log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
+        else:
+            keep_children(n, network, newborn)
+            draw_prior_activations(rng, newborn)
+            log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
+        if log_ratio > -rng.standard_exponential():
+            insert_node(state, theta, newborn.children)
+            insert_unit(n, network, newborn)
+            return 1
+        return 0
+    unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
+    if unit < 0:
+        return 0
+    describe_unit(n, network, unit, newborn)
+    if is_guided:
+        log_ratio += guided_death(rng, n, network, prior, work.heat, newborn, work.activation)
+    else:
+        log_ratio += log_likelihood_change(n, network, work.heat, newborn, -1.0)
+    if log_ratio > -rng.standard_exponential():
+        delete_node(state, unit)
+        remove_unit(n, network, unit, newborn)
+        return -1
+    return 0
+
+
+@kernel
+def count_move(tally, row, is_growth, is_full, step):
+    """Add one birth, death, split or merge to the tally."""
+    tally[row, 0] += 1
+    tally[row, 1] += abs(step)
+    if is_growth:
+        tally[GROWTH, 0] += 1
+        tally[GROWTH, 1] += abs(step)
+        tally[REFUSED, 0] += is_full
+
+
+@kernel
+def draw_parameters(rng, state, network, prior, work):
+    """Weights, biases and precisions of all nodes given activations and graph; the Gram matrix is current."""
+    n = state.count[0]
+    for i in range(n):
+        draw_node_parameters(
+            rng,
+            work.graph.gram,
+            n,
+            i,
+            network.parents,
+            network.weights,
+            network.biases,
+            network.precisions,
+            work.heat,
+            prior,
+            work.graph.regression,
+        )
+
+
+@kernel
+def descending(state, order):
+    """Slots by descending reputation: parents before children."""
+    n = state.count[0]
+    for j in range(n):
+        order[j] = state.order[n - 1 - j]
+
+
+@kernel
+def pass_of_exchanges(rng, state, network, pool, work):
+    """One exchange pass with a fresh pool, if no observed node is a parent; number of data that moved, or -1."""
+    n, n_observed = state.count[0], state.fixed.size
+    if n == n_observed or observed_have_children(n_observed, n, network.parents):
+        return -1
+    descending(state, work.order)
+    fill_pool(
+        rng,
+        n_observed,
+        n,
+        work.order,
+        network.parents,
+        network.weights,
+        network.biases,
+        network.precisions,
+        pool,
+    )
+    moved = exchange(rng, n_observed, n, network, work.heat, pool, work.datum)
+    fill_residuals(
+        n,
+        network.parents,
+        network.weights,
+        network.biases,
+        network.activations,
+        network.outputs,
+        network.residuals,
+    )
+    return moved
+
+
+@kernel
+def refresh_network(state, network):
+    """Residuals of all nodes from scratch."""
+    fill_residuals(
+        state.count[0],
+        network.parents,
+        network.weights,
+        network.biases,
+        network.activations,
+        network.outputs,
+        network.residuals,
+    )
+
+
+@kernel
+def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
+    """One sweep; exact for the joint posterior of graph, parameters and activations while all heats are 1.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : GraphState
+        In and out; `network.parents` is its array.
+    graph_prior : GraphPrior
+    network : Network
+        In and out; residuals current.
+    prior : NetworkPrior
+    plan : SweepPlan
+    number : int
+        Of the sweep, for `SweepPlan.exchange_every`.
+    work : SweepWork
+    tally : (12, 2) int64
+    """
+    n_observed = state.fixed.size
+    moves = work.graph
+    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
+        moved = pass_of_exchanges(rng, state, network, work.pool, work)
+        if moved >= 0:
+            tally[EXCHANGED, 0] += network.activations.shape[1]
+            tally[EXCHANGED, 1] += moved
+    fill_gram(moves.gram, state.count[0], network.activations, network.outputs, work.heat)
+    if plan.frozen_graph == 0:
+        tally[EDGES, 0] += 1
+        tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
+        for _ in range(plan.collapsed):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = collapsed_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, COLLAPSED, up, full, step)
+        for _ in range(plan.splits):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, SPLITS, up, full, step)
+        for _ in range(plan.twins):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = twin_birth_or_death(
+                rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean
+            )
+            count_move(tally, TWINS, up, full, step)
+        for _ in range(plan.swaps):
+            tally[SWAPS, 0] += 1
+            tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
+    draw_parameters(rng, state, network, prior, work)
+    refresh_network(state, network)
+    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
+        unit = n_observed + place
+        tally[REDRAWN, 0] += network.activations.shape[1]
+        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+        for _ in range(plan.walks):
+            tally[WALKED, 0] += network.activations.shape[1]
+            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+    if plan.frozen_graph == 0:
+        for kind in (GUIDED, PRIOR):
+            for _ in range(plan.guided if kind == GUIDED else plan.prior):
+                up = rng.random() < 0.5
+                full = state.count[0] == state.order.size
+                step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
+                count_move(tally, kind, up, full, step)
+        draw_reputations(rng, state, graph_prior)
+
+
+@kernel
+def network_log_joint(state, network, prior):
+    """Log density of parameters, hidden activations and data given the graph, in nats (of activations)."""
+    n = state.count[0]
+    out = 0.0
+    for i in range(n):
+        rho = network.precisions[i]
+        out += 0.5 * (math.log(prior.bias_precision) - LOG_2PI - prior.bias_precision * network.biases[i] ** 2)
+        shape, rate = prior.precision_shape, prior.precision_rate
+        out += shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(rho) - rate * rho
+        for k in range(n):
+            if network.parents[k, i]:
+                w = network.weights[k, i]
+                out += 0.5 * (math.log(prior.weight_precision) - LOG_2PI - prior.weight_precision * w * w)
+        square = 0.0
+        for j in range(network.residuals.shape[1]):
+            square += network.residuals[i, j] ** 2
+        out += 0.5 * (network.residuals.shape[1] * (math.log(rho) - LOG_2PI) - rho * square)
+    return out

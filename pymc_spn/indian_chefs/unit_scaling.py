@@ -1,0 +1,117 @@
+"""Data between 0 and 1: the explicit map that a nonlinear Gaussian belief network needs, kept with its draws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class UnitScaling:
+    """A linear map of each column that takes its training range to ``[low, high]`` inside (0, 1).
+
+    Parameters
+    ----------
+    columns : tuple of str
+    minimum, maximum : tuple of float
+        Of the training data, in their units.
+    low, high : float
+        Where the minimum and the maximum go.
+    """
+
+    columns: tuple[str, ...]
+    minimum: tuple[float, ...]
+    maximum: tuple[float, ...]
+    low: float = 0.1
+    high: float = 0.9
+
+    @classmethod
+    def from_data(cls, data: Any, low: float = 0.1, high: float = 0.9) -> "UnitScaling":
+        """The scaling of a training table.
+
+        Parameters
+        ----------
+        data : DataFrame or (N, D) array
+        low, high : float
+            With ``0 < low < high < 1``; what lies beyond the training range needs the rest.
+
+        Raises
+        ------
+        ValueError
+            If there are gaps, or a column is constant.
+        """
+        if not 0.0 < low < high < 1.0:
+            raise ValueError(f"low and high must satisfy 0 < low < high < 1; got {low!r} and {high!r}")
+        names, values = table_of(data, "data")
+        minimum, maximum = values.min(0), values.max(0)
+        for name, a, b in zip(names, minimum, maximum, strict=True):
+            if a == b:
+                raise ValueError(f"data must vary in every column; {name!r} is {a} throughout")
+        return cls(names, tuple(map(float, minimum)), tuple(map(float, maximum)), float(low), float(high))
+
+    def __repr__(self) -> str:
+        parts = [f"{c}: [{a:g}, {b:g}]" for c, a, b in zip(self.columns, self.minimum, self.maximum, strict=True)]
+        return f"UnitScaling({'; '.join(parts)} -> [{self.low:g}, {self.high:g}])"
+
+    @property
+    def slope(self) -> np.ndarray:
+        """(D,) derivative of the map."""
+        return (self.high - self.low) / (np.array(self.maximum) - np.array(self.minimum))
+
+    def transform(self, data: Any) -> pd.DataFrame:
+        """Data on the unit scale, as a frame. Values outside (0, 1) are not clipped; `NLGBN` refuses them."""
+        names, values = table_of(data, "data", self.columns)
+        index = data.index if isinstance(data, pd.DataFrame) else None
+        return pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
+
+    def inverse(self, unit: Any) -> pd.DataFrame:
+        """Data in their own units from the unit scale."""
+        names, values = table_of(unit, "unit", self.columns)
+        index = unit.index if isinstance(unit, pd.DataFrame) else None
+        return pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
+
+
+def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and a finite (N, D) float64 array of a table.
+
+    Parameters
+    ----------
+    data : DataFrame or array
+    argument : str
+        Its name in messages.
+    columns : sequence of str, optional
+        Those that are wanted, in this order; an array must have as many.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is no table of numbers, has gaps, or lacks columns; the message names the place.
+    """
+    if isinstance(data, pd.DataFrame):
+        found = [str(c) for c in data.columns]
+        if columns is not None:
+            lacking = [c for c in columns if c not in found]
+            if lacking:
+                raise ValueError(f"{argument} must have the columns {list(columns)}; {lacking[0]!r} is missing")
+            data = data.set_axis(found, axis=1)[list(columns)]
+        names = tuple(str(c) for c in data.columns)
+        try:
+            values = data.to_numpy(np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise TypeError(f"{argument} must hold numbers; its dtypes are {dict(data.dtypes.astype(str))}") from None
+    else:
+        values = np.asarray(data, np.float64)
+        if values.ndim != 2:
+            raise ValueError(f"{argument} must be a table of rows and columns; got shape {values.shape}")
+        names = tuple(columns) if columns is not None else tuple(f"x{i + 1}" for i in range(values.shape[1]))
+    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != len(names):
+        raise ValueError(f"{argument} must have {len(names)} columns and at least one row; got shape {values.shape}")
+    if not np.isfinite(values).all():
+        r, c = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"{argument} must be complete and finite: row {r}, column {names[c]!r} is {values[r, c]}; a belief network "
+            "here has no law for missing cells, drop or impute the row"
+        )
+    return names, np.ascontiguousarray(values)

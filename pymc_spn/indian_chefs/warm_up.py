@@ -1,0 +1,177 @@
+"""Over-complete two-layer starts for a nonlinear Gaussian belief network, and a race between them.
+
+Nothing here samples: it looks for a start by gradient ascent on the pooled likelihood. Exact sampling begins after it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_spn.indian_chefs import warm_up_kernels as kernels
+from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
+
+
+@dataclass(frozen=True)
+class RaceStage:
+    """One stage of a race: the best `keep` starts take `steps` steps with pools of `pool` draws."""
+
+    keep: int
+    steps: int
+    pool: int
+
+
+DEFAULT_RACE = (RaceStage(8, 120, 700), RaceStage(3, 300, 1000), RaceStage(1, 1000, 2000))
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredStart:
+    """Parameters of a two-layer network.
+
+    Parameters
+    ----------
+    parents : (n, n) uint8
+        Observed nodes, lower layer, roots.
+    reputations : (n,) float64
+        0 for observed nodes, rank / (H + 1) for hidden ones in slot order.
+    weights : (n, n) float64
+    biases, precisions : (n,) float64
+    score : float
+        Pooled log likelihood a datum at the end of the race, in nats (of activations).
+    """
+
+    parents: np.ndarray
+    reputations: np.ndarray
+    weights: np.ndarray
+    biases: np.ndarray
+    precisions: np.ndarray
+    score: float
+
+
+def layered_parents(n_observed: int, n_lower: int, n_roots: int) -> np.ndarray:
+    """(n, n) uint8: roots above all others, the lower layer above observed nodes, no edges inside a layer."""
+    n = n_observed + n_lower + n_roots
+    parents = np.zeros((n, n), np.uint8)
+    parents[n_observed:, :n_observed] = 1
+    parents[n_observed + n_lower :, n_observed : n_observed + n_lower] = 1
+    return parents
+
+
+def random_start(rng: np.random.Generator, data: np.ndarray, n_lower: int, n_roots: int) -> np.ndarray:
+    """Weights, biases, log precisions (n + 2, n) at the noise scales where good networks are found.
+
+    Roots are wide (rho = 0.1), the lower layer sharp (rho = 20) and fed by large weights with thresholds inside the
+    range of the roots' outputs; observed nodes begin with half the variance of the data.
+    """
+    d = data.shape[1]
+    n = d + n_lower + n_roots
+    parents = layered_parents(d, n_lower, n_roots).astype(bool)
+    weights = np.where(parents, rng.standard_normal((n, n)), 0.0)
+    lower, roots = slice(d, d + n_lower), slice(d + n_lower, n)
+    weights[roots, lower] *= 6.0
+    biases, rho = np.zeros(n), np.empty(n)
+    inside = rng.uniform(0.1, 0.9, (n_roots, n_lower))
+    biases[lower] = -(weights[roots, lower] * inside).sum(0)
+    biases[:d] = data.mean(0) - 0.5 * weights[:, :d].sum(0)
+    rho[:d] = 2.0 / data.var(0)
+    rho[lower], rho[roots] = 20.0, 0.1
+    return np.vstack([weights, biases, np.log(rho)])
+
+
+class PooledAscent:
+    """Ascent on the pooled log posterior of one network whose graph is fixed.
+
+    Parameters
+    ----------
+    data : (N, D) float64
+        Activations of the observed nodes.
+    parents : (n, n) uint8
+    order : (n,) int64
+        Parents before children; no observed node is a parent.
+    prior : NetworkPrior
+    """
+
+    def __init__(self, data: np.ndarray, parents: np.ndarray, order: np.ndarray, prior: NetworkPrior):
+        self.data = np.ascontiguousarray(data, np.float32)
+        self.parents, self.order, self.prior = parents, np.asarray(order, np.int64), prior
+        self.d, self.n = data.shape[1], len(parents)
+
+    def climb(self, rng, parameters, adam, taken, rates, n_pool, batch=500):
+        """Take ``len(rates)`` steps; `parameters` (n + 2, n) and `adam` change in place."""
+        work = kernels.warm_up_work(self.n, self.d, n_pool)
+        kernels.warm_up_steps(
+            rng,
+            self.data,
+            self.d,
+            self.n,
+            self.order,
+            self.parents,
+            parameters,
+            adam,
+            taken,
+            np.asarray(rates, np.float64),
+            min(batch, len(self.data)),
+            self.prior,
+            work,
+            np.zeros_like(parameters),
+        )
+
+    def score(self, rng, parameters, n_pool=6000, rows=None):
+        """Pooled log likelihood a datum, in nats."""
+        work = kernels.warm_up_work(self.n, self.d, n_pool)
+        rows = np.arange(len(self.data)) if rows is None else rows
+        kernels.draw_noise(rng, self.d, self.n, work)
+        weights, biases, log_precisions = parameters[: self.n], parameters[self.n], parameters[self.n + 1]
+        kernels.forward(self.d, self.n, self.order, self.parents, weights, biases, log_precisions, work)
+        return kernels.responsibilities(self.data, rows, log_precisions, work, False) / len(rows)
+
+
+def race(
+    rng: np.random.Generator,
+    data: np.ndarray,
+    n_lower: int,
+    n_roots: int,
+    prior: NetworkPrior | None = None,
+    stages: tuple[RaceStage, ...] = DEFAULT_RACE,
+    rate: float = 0.05,
+) -> LayeredStart:
+    """The best of several random starts after ascent, by successive halving on the pooled log likelihood.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : (N, D) float64
+        Activations of the observed nodes.
+    n_lower, n_roots : int
+        Hidden units of the two layers.
+    prior : NetworkPrior, optional
+    stages : tuple of RaceStage
+    rate : float
+        Of Adam; constant up to the middle of the last stage, then falling to a hundredth.
+
+    Returns
+    -------
+    LayeredStart
+    """
+    prior = prior or NetworkPrior()
+    d = data.shape[1]
+    n = d + n_lower + n_roots
+    parents = layered_parents(d, n_lower, n_roots)
+    order = np.arange(n)[::-1].copy()
+    ascent = PooledAscent(data, parents, order, prior)
+    field = [(random_start(rng, data, n_lower, n_roots), kernels.new_adam(n)) for _ in range(stages[0].keep)]
+    taken, score = 0, -np.inf
+    for place, stage in enumerate(stages):
+        rates = np.full(stage.steps, rate)
+        if place == len(stages) - 1:
+            half = stage.steps // 2
+            rates[half:] = np.linspace(rate, 0.01 * rate, stage.steps - half)
+        for parameters, adam in field:
+            ascent.climb(rng, parameters, adam, taken, rates, stage.pool)
+        taken += stage.steps
+        scores = [ascent.score(rng, parameters) for parameters, _ in field]
+        score = max(scores)
+        keep = stages[place + 1].keep if place + 1 < len(stages) else 1
+        field = [field[i] for i in np.argsort(scores)[::-1][:keep]]
+    best = field[0][0]
+    ranks = np.r_[np.zeros(d), np.arange(1, n_lower + n_roots + 1) / (n_lower + n_roots + 1)]
+    return LayeredStart(parents, ranks, best[:n], best[n], np.exp(best[n + 1]), float(score))

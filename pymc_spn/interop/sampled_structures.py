@@ -1,0 +1,76 @@
+"""What ``pm.sample`` recorded of networks, graphs and trees: which a tree of data holds, and as labelled arrays."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pymc_spn.circuits.queries.record import network_names, unpack_network
+from pymc_spn.dags.mcmc_posterior import unpack_graphs
+from pymc_spn.dags.schema import graph_names
+from pymc_spn.trees.record import tree_names, unpack_trees
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Family(NamedTuple):
+    """How one family's draws are found, unpacked and read."""
+
+    names: Any
+    unpack: Any
+    posterior: str  # module and class
+
+
+FAMILIES = (
+    Family(network_names, unpack_network, "pymc_spn.circuits.queries.posterior:SPNPosterior"),
+    Family(graph_names, unpack_graphs, "pymc_spn.dags.mcmc_posterior:DagDraws"),
+    Family(tree_names, unpack_trees, "pymc_spn.trees.posterior:TreePosterior"),
+)
+NOTHING = (
+    "holds no sum-product network, graph or decision tree that pm.sample drew: no variable <name>_schema or "
+    "<name>_tree_schema in constant_data with the draws that belong to it in sample_stats"
+)
+
+
+def sampled_structures(idata: "xr.DataTree") -> dict[str, Family]:
+    """The family of each structure whose draws a tree of data holds, by the structure's name."""
+    return {name: family for family in FAMILIES for name in family.names(idata)}
+
+
+def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    """A tree of data in which the recorded structures stand as labelled arrays.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of ``pm.sample``; not changed.
+    name : str, optional
+        Name of one variable of the model; all by default.
+
+    Returns
+    -------
+    DataTree
+        With a group ``<name>`` for each structure, in place of its raw record in ``sample_stats``:
+
+        * `SPN`: ``digits`` (chain, record, row, region), the number of the child that each row takes in each region, -1
+          where all its cells are missing; ``draw`` says at which draw the record was made. The digit of a single column
+          modulo its number of palette entries is the palette entry.
+        * `DagOrder`, `DagPartition`: ``graphs`` (chain, draw, parent, child) bool, and ``order`` or ``partition``
+          (chain, draw, variable).
+        * `DecisionTree`: ``n_nodes`` (chain, draw), ``decisions`` (chain, draw, node, term) and ``child`` (chain, draw,
+          node, side), nodes in breadth-first order; ``feature`` is -1 for a leaf and -2 beyond the last node, cuts
+          lie between the training values of ranks ``low`` and ``high``.
+
+        The ``from_idata`` of each family's class reads it as it reads the original.
+
+    Raises
+    ------
+    ValueError
+        If there is no such structure, or no complete record of it.
+    """
+    found = sampled_structures(idata)
+    if not found:
+        raise ValueError(f"the tree {NOTHING}")
+    if name is not None and name not in found:
+        raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+    for chosen in found if name is None else [name]:
+        idata = found[chosen].unpack(idata, chosen)
+    return idata

@@ -1,0 +1,363 @@
+"""Log density of the same circuit with the same parameters: ours against SPFlow, deeprob-kit and cirkit.
+
+    python -m tests.benchmarks.circuits_engine_peers --peer-python PEER/bin/python --deeprob-python OTHER/bin/python
+
+The peers live in environments of their own (deeprob-kit is archived; give it one of its own); the script
+starts itself there, one library at a time, between two rounds of ours. Circuits are exported node by node, with what a
+peer has for speed: sums over the leaves of one column become channels of one leaf module, nodes with all pairs of two
+regions below them become an outer product and one dense sum. Sixteen Gaussian columns, a tenth of the cells missing,
+64-bit floats, one thread; medians of CPU seconds. The last table asks each for the most probable value of
+0.6 N(0, sd 5) + 0.4 N(10, sd 0.1).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+SUM, PRODUCT, LEAF = 0, 1, 2
+PEERS = {"spflow": "spflow", "cirkit": "libcirkit", "deeprob": "deeprob-kit"}  # and their distributions
+
+
+class Exported:
+    """A circuit with Gaussian leaves, and what its nodes have in common.
+
+    Parameters
+    ----------
+    arrays : dict of arrays
+        kind, child_ptr, children, column, log_weights (for each edge below a sum), parameters (mean and standard
+        deviation of each leaf, in node order), values.
+    """
+
+    def __init__(self, arrays):
+        self.kind, self.column, self.values = arrays["kind"], arrays["column"], arrays["values"]
+        self.below = [
+            tuple(c.tolist()) for c in np.split(arrays["children"], arrays["child_ptr"][1:-1].astype(np.int64))
+        ]
+        self.leaf = dict(zip(np.flatnonzero(self.kind == LEAF).tolist(), arrays["parameters"].tolist(), strict=True))
+        sums = np.flatnonzero(self.kind == SUM)
+        ends = np.cumsum([len(self.below[v]) for v in sums])
+        weights = np.exp(arrays["log_weights"])
+        self.weight = dict(zip(sums.tolist(), np.split(weights, ends[:-1]), strict=True))
+        self.alike = {}  # sums with the same children, by those children
+        for v in sums.tolist():
+            self.alike.setdefault(self.below[v], []).append(v)
+
+    def matrix(self, group):
+        """Weights (children, sums) of sums with the same children."""
+        return np.stack([self.weight[v] for v in group], axis=1)
+
+    def factors(self, children):
+        """The two groups of nodes whose pairs, in order, the products are; None if they are no such product."""
+        pairs = [self.below[c] for c in children]
+        if len(pairs) == 1 or any(len(p) != 2 for p in pairs):
+            return None
+        first, second = (tuple(dict.fromkeys(p[i] for p in pairs)) for i in (0, 1))
+        return (first, second) if pairs == list(product(first, second)) else None
+
+    def build(self, leaves, mixture, pair, single):
+        """Walk up from the leaves to the root's layer.
+
+        Parameters
+        ----------
+        leaves : callable (column, means, sds) -> layer
+        mixture : callable (list of layers, weights (children, sums)) -> layer
+        pair : callable (layer, layer) -> layer with all products of two nodes
+        single : callable (list of layers) -> layer with one product
+        """
+        made = {}
+
+        def layer(nodes):
+            if nodes in made:
+                return made[nodes]
+            if self.kind[nodes[0]] == LEAF:
+                theta = np.array([self.leaf[v] for v in nodes])
+                made[nodes] = leaves(int(self.column[nodes[0]]), theta[:, 0], theta[:, 1])
+                return made[nodes]
+            children = self.below[nodes[0]]
+            if self.kind[children[0]] == LEAF:
+                inputs = [layer(children)]
+            else:
+                factors = self.factors(children)
+                if factors is not None:
+                    inputs = [pair(*map(layer, factors))]
+                else:
+                    inputs = [single([layer((q,)) for q in self.below[c]]) for c in children]
+            made[nodes] = mixture(inputs, self.matrix(nodes))
+            return made[nodes]
+
+        return layer((0,))
+
+
+def timed(run, rounds):
+    """Median of CPU seconds, and what came out."""
+    run()
+    seconds = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        out = run()
+        seconds.append(time.process_time() - begin)
+    return float(np.median(seconds)), np.asarray(out, np.float64).ravel()
+
+
+def ours(problem, rounds):
+    """`Circuit.log_density` as a user calls it, checks included."""
+    import pymc_spn as ps
+
+    names = [f"x{d}" for d in range(problem.values.shape[1])]
+    kind, below = problem.kind, problem.below
+    circuit = ps.Circuit(
+        kind, np.cumsum([0, *map(len, below)]), np.array([c for b in below for c in b]), problem.column,
+        np.where(kind == LEAF, 0, -1), ("gaussian",), names,
+    )  # fmt: skip
+    logs = np.log(np.concatenate(list(problem.weight.values())))
+    parameters = {"gaussian": np.array(list(problem.leaf.values()))}
+    return timed(lambda: circuit.log_density(problem.values, logs, parameters), rounds)
+
+
+def spflow(problem, rounds):
+    """Modules of torch; missing cells are NaN."""
+    import torch
+    from spflow.modules.leaves import Normal
+    from spflow.modules.products import OuterProduct, Product
+    from spflow.modules.sums import Sum
+
+    start_torch(torch)
+
+    def leaves(column, mean, sd):
+        as_channels = (torch.tensor(a).reshape(1, -1, 1) for a in (mean, sd))
+        return Normal(column, out_channels=mean.size, **dict(zip(("loc", "scale"), as_channels, strict=True)))
+
+    root = problem.build(
+        leaves,
+        lambda inputs, w: Sum(inputs, weights=torch.tensor(w)[None, :, :, None]),
+        lambda a, b: OuterProduct([a, b]),
+        Product,
+    )
+    values = torch.tensor(problem.values)
+    with torch.no_grad():
+        return timed(lambda: root.log_likelihood(values), rounds)
+
+
+def cirkit(problem, rounds):
+    """A symbolic circuit of layers, folded and optimised by the compiler; missing cells by its integration query."""
+    import torch
+    from cirkit.backend.torch.queries import IntegrateQuery
+    from cirkit.pipeline import PipelineContext
+    from cirkit.symbolic.circuit import Circuit
+    from cirkit.symbolic.layers import GaussianLayer, HadamardLayer, KroneckerLayer, SumLayer
+    from cirkit.symbolic.parameters import ConstantParameter, Parameter
+    from cirkit.utils.scope import Scope
+
+    start_torch(torch)
+    layers, inputs_of = [], {}
+
+    def constant(a):
+        return Parameter.from_input(ConstantParameter(*a.shape, value=np.ascontiguousarray(a)))
+
+    def put(new, *inputs):
+        layers.append(new)
+        if inputs:
+            inputs_of[new] = list(inputs)
+        return new
+
+    def mixture(inputs, w):
+        n_in, n_out = w.shape
+        return put(SumLayer(n_in // len(inputs), n_out, len(inputs), weight=constant(w.T)), *inputs)
+
+    root = problem.build(
+        lambda column, mean, sd: put(
+            GaussianLayer(Scope([column]), mean.size, mean=constant(mean), stddev=constant(sd))
+        ),
+        mixture,
+        lambda a, b: put(KroneckerLayer(a.num_output_units), a, b),
+        lambda inputs: put(HadamardLayer(1, len(inputs)), *inputs),
+    )
+    context = PipelineContext(backend="torch", semiring="lse-sum", fold=True, optimize=True)
+    query = IntegrateQuery(context.compile(Circuit(layers, inputs_of, [root])))
+    missing = torch.tensor(np.isnan(problem.values))
+    values = torch.tensor(np.nan_to_num(problem.values))
+    with torch.no_grad():
+        return timed(lambda: query(values, integrate_vars=missing), rounds)
+
+
+def deeprob(problem, rounds):
+    """Node objects over NumPy arrays; missing cells are NaN."""
+    from deeprob.spn.algorithms.inference import log_likelihood
+    from deeprob.spn.structure.leaf import Gaussian
+    from deeprob.spn.structure.node import Product, Sum, assign_ids
+
+    nodes = {}
+    for v in range(len(problem.kind) - 1, -1, -1):
+        below = [nodes[c] for c in problem.below[v]]
+        if problem.kind[v] == LEAF:
+            nodes[v] = Gaussian(int(problem.column[v]), *problem.leaf[v])
+        elif problem.kind[v] == SUM:
+            nodes[v] = Sum(children=below, weights=problem.weight[v].astype(np.float64))
+        else:
+            nodes[v] = Product(children=below)
+    root = assign_ids(nodes[0])
+    return timed(lambda: log_likelihood(root, problem.values), rounds)
+
+
+def start_torch(torch):
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+
+
+ENGINES = {"ours": ours, "spflow": spflow, "cirkit": cirkit, "deeprob": deeprob}
+
+
+def ours_mode():
+    import pymc_spn as ps
+
+    kind, ptr, children = np.array([SUM, LEAF, LEAF]), np.array([0, 2, 2, 2]), np.array([1, 2])
+    circuit = ps.Circuit(kind, ptr, children, np.array([-1, 0, 0]), np.array([-1, 0, 0]), ("gaussian",), ["x"])
+    theta = {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])}
+    return circuit.mpe(np.array([[np.nan]]), np.log([0.6, 0.4]), theta).values[0, 0]
+
+
+def spflow_mode():
+    import torch
+    from spflow.modules.leaves import Normal
+    from spflow.modules.sums import Sum
+
+    start_torch(torch)
+    loc, scale = (torch.tensor(a).reshape(1, 2, 1) for a in ([0.0, 10.0], [5.0, 0.1]))
+    root = Sum(Normal(0, out_channels=2, loc=loc, scale=scale), weights=torch.tensor([0.6, 0.4])[None, :, None, None])
+    return root.mpe(data=torch.tensor([[np.nan]])).detach().numpy()[0, 0]
+
+
+def deeprob_mode():
+    from deeprob.spn.algorithms.inference import mpe
+    from deeprob.spn.structure.leaf import Gaussian
+    from deeprob.spn.structure.node import Sum, assign_ids
+
+    root = assign_ids(Sum(children=[Gaussian(0, 0.0, 5.0), Gaussian(0, 10.0, 0.1)], weights=np.array([0.6, 0.4])))
+    return mpe(root, np.array([[np.nan]]))[0, 0]
+
+
+def cirkit_mode():
+    raise NotImplementedError("no query for it")
+
+
+MODES = {"ours": ours_mode, "spflow": spflow_mode, "cirkit": cirkit_mode, "deeprob": deeprob_mode}
+
+
+def answer(engine, path, rounds):
+    """What a started process prints: seconds, log densities and versions, or the mode, or the error."""
+    try:
+        packages = [PEERS[engine], "torch", "numpy"] if engine in PEERS else ["numpy", "numba"]
+        out = {"versions": ", ".join(f"{p} {version(p)}" for p in packages), "python": sys.version.split()[0]}
+        if path == "mode":
+            return out | {"mode": float(MODES[engine]())}
+        with np.load(path) as arrays:
+            problem = Exported(dict(arrays))
+        seconds, logs = ENGINES[engine](problem, rounds)
+        return out | {"seconds": seconds, "logs": logs.tolist()}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def started(engine, python, path, given):
+    """Run an engine in its environment, in one thread."""
+    command = [python, __file__, "--engine", engine, str(path), "--rounds", str(given.rounds)]
+    threads = {k: "1" for k in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=os.environ | threads, timeout=given.limit
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {given.limit} s"}
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def problems(few, chosen):
+    """(name, nodes, arrays) of the chosen circuits of `circuits_engine`, with at most so many rows."""
+    from tests.benchmarks.circuits_engine import circuits
+    from tests.circuits.shared_circuits import random_parameters
+
+    for i, (name, circuit, n_rows) in enumerate(circuits()):
+        if i not in chosen:
+            continue
+        rng = np.random.default_rng(0)
+        log_weights, parameters = random_parameters(circuit, rng)
+        values = rng.normal(size=(min(n_rows, few), 16))
+        values[rng.random(values.shape) < 0.1] = np.nan
+        yield name, circuit.n_nodes, {
+            "kind": circuit.kind, "child_ptr": circuit.child_ptr, "children": circuit.children,
+            "column": circuit.leaf_column, "log_weights": log_weights, "parameters": parameters["gaussian"],
+            "values": values,
+        }  # fmt: skip
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--peer-python", help="interpreter that has spflow and libcirkit")
+    arguments.add_argument("--deeprob-python", help="interpreter that has deeprob-kit; by default the same")
+    arguments.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
+    arguments.add_argument("--circuits", nargs="+", type=int, default=[0, 1, 2], help="of the list in circuits_engine")
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--rows", type=int, default=10_000, help="at most so many rows")
+    arguments.add_argument("--limit", type=float, default=120.0, help="seconds for one engine on one circuit")
+    arguments.add_argument("--engine", help="(internal) ENGINE and problem FILE", nargs=2)
+    given = arguments.parse_args()
+    if given.engine:
+        print(json.dumps(answer(*given.engine, given.rounds)))
+        return
+    from tests.benchmarks.report import machine, markdown_table
+
+    python = {"spflow": given.peer_python, "cirkit": given.peer_python}
+    python["deeprob"] = given.deeprob_python or given.peer_python
+    print(machine() + "\n\n### Log density\n", flush=True)
+    rows, versions = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, n_nodes, arrays in problems(given.rows, given.circuits):
+            path = Path(folder) / "problem.npz"
+            np.savez(path, **arrays)
+            found = {"ours": answer("ours", path, given.rounds)}
+            found |= {e: started(e, python[e], path, given) for e in given.peers}
+            found["ours again"] = answer("ours", path, given.rounds)
+            if "error" in found["ours"]:
+                raise RuntimeError(found["ours"]["error"])
+            n_rows = len(arrays["values"])
+            mine = np.mean([found[e]["seconds"] for e in ("ours", "ours again")])
+            for engine, result in found.items():
+                if "error" in result:
+                    rows.append([name, engine, n_rows, None, None, None, None, result["error"][:200]])
+                    continue
+                versions[engine] = f"{result['versions']} on Python {result['python']}"
+                seconds = result["seconds"]
+                difference = np.abs(np.array(result["logs"]) - np.array(found["ours"]["logs"])).max()
+                rows.append(
+                    [name, engine, n_rows, 1e6 * seconds / n_rows, 1e-6 * n_nodes * n_rows / seconds, seconds / mine,
+                     float(difference), ""]
+                )  # fmt: skip
+    print(markdown_table(
+        ["circuit", "engine", "rows", "us a row", "M node-rows/s", "ours / engine, node-rows/s", "largest difference",
+         "error"], rows,
+    ))  # fmt: skip
+    print("### The most probable value of 0.6 N(0, sd 5) + 0.4 N(10, sd 0.1)\n")
+    modes = []
+    for engine in ["ours", *given.peers]:
+        result = started(engine, python[engine], "mode", given) if engine in PEERS else answer(engine, "mode", 1)
+        x = result.get("mode", np.nan)
+        density = 0.6 / 5.0 * np.exp(-0.5 * (x / 5.0) ** 2) + 0.4 / 0.1 * np.exp(-0.5 * ((x - 10.0) / 0.1) ** 2)
+        log_density = float(np.log(density) - 0.5 * np.log(2.0 * np.pi))
+        modes.append([engine, x, log_density, result.get("error", "")[:200]])
+    print(markdown_table(["engine", "answer", "its log density", "error"], modes))
+    print("; ".join(f"{engine}: {text}" for engine, text in versions.items() if engine != "ours again"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Kernels over all subsets against loops over sets, at sizes that use every path: small, one block, several blocks."""
+
+import numpy as np
+import pytest
+
+import pymc_spn as ps
+from pymc_spn.dags import passes as passes_module
+from pymc_spn.dags import subset_kernels, zeta_kernels
+from pymc_spn.dags.answers import most_probable_first
+from pymc_spn.dags.passes import FullPasses
+
+EXACT = 1e-13  # relative; all terms are positive, a sum rounds at most once a bit
+
+
+def by_bits(table, upward):
+    out = table.copy()
+    for bit in range(table.size.bit_length() - 1):
+        halves = out.reshape(-1, 2, 1 << bit)
+        halves[:, 1 - upward] += halves[:, upward]
+    return out
+
+
+@pytest.mark.parametrize("k", [*range(14), 16, 17])  # 2^15 entries are one block of the second-level cache
+def test_sums_over_subsets_and_supersets(k):
+    table = np.random.default_rng(k).random(1 << k)
+    for kernel, upward in ((zeta_kernels.subset_sums, 0), (zeta_kernels.superset_sums, 1)):
+        out = table.copy()
+        kernel(out)
+        np.testing.assert_allclose(out, by_bits(table, upward), rtol=EXACT)
+
+
+@pytest.mark.parametrize("k", [0, 3, 6, 11, 16])
+def test_sums_of_exponentials(k):
+    rng = np.random.default_rng(k)
+    logs = 50 * rng.normal(size=1 << k)
+    logs[rng.random(logs.size) < 0.2] = -np.inf
+    logs[-1] = 7.0
+    out = np.empty(logs.size)
+    top = logs.max()
+    sound = zeta_kernels.linear_subset_sums(logs, top, out)
+    expected = by_bits(np.exp(logs - top), 0)
+    np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-300)
+    assert sound or np.isneginf(logs[0])
+    if k:
+        logs[0] = logs[1:].max() - 700.0  # alone in its sum, and too small
+        assert not zeta_kernels.linear_subset_sums(logs, logs.max(), out)
+    assert zeta_kernels.linear_subset_sums(np.full(1 << k, -np.inf), -np.inf, out) and not out.any()
+
+
+def prefix_sums(weights, factors, backward):
+    d = factors.size
+    out = np.zeros(1 << d)
+    full = out.size - 1
+    out[full if backward else 0] = 1.0
+    for step in range(1, out.size):
+        s = full - step if backward else step
+        for i in range(d):
+            if s >> i & 1 == (not backward):
+                index = (s & ((1 << i) - 1)) | (s >> (i + 1) << i)
+                out[s] += factors[i] * weights[i, index] * out[s ^ 1 << i]
+    return out
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 5, 6, 8, 9, 10, 11])  # from 5 in vectors, from 10 in several blocks
+def test_sums_to_and_from_every_prefix(d):
+    rng = np.random.default_rng(d)
+    weights, factors = rng.random((d, 1 << d - 1)), 0.5 + rng.random(d)
+    weights[rng.random(weights.shape) < 0.2] = 0.0
+    out = np.full(1 << d, np.nan)
+    for kernel, backward in ((subset_kernels.forward, False), (subset_kernels.backward, True)):
+        kernel(weights, factors, out)
+        np.testing.assert_allclose(out, prefix_sums(weights, factors, backward), rtol=EXACT)
+
+
+@pytest.mark.parametrize("d", [1, 3, 6, 7, 10, 13])
+def test_posterior_of_parent_sets_and_its_margins(d):
+    rng = np.random.default_rng(d)
+    prefixes, completions = rng.random(1 << d), rng.random(1 << d)
+    logs = rng.normal(size=1 << d - 1)
+    index = np.arange(logs.size)
+    out, margins = np.empty(logs.size), np.empty(d - 1)
+    for i in range(d):
+        without = np.array([s for s in range(1 << d) if not s >> i & 1])
+        expected = by_bits(prefixes[without] * completions[without | 1 << i], 1) * np.exp(logs - 0.3)
+        subset_kernels.parent_set_posterior(i, prefixes, completions, logs, 0.3, out)
+        np.testing.assert_allclose(out, expected, rtol=EXACT)
+        subset_kernels.inclusion(out, margins)
+        np.testing.assert_allclose(margins, [expected[index >> k & 1 == 1].sum() for k in range(d - 1)], rtol=EXACT)
+
+
+def random_scores(d, seed):
+    rng = np.random.default_rng(seed)
+    names = tuple(f"v{i}" for i in range(d))
+    candidates = np.array([[j for j in range(d) if j != i] for i in range(d)])
+    scores = 6 * rng.normal(size=d << d - 1)
+    return ps.LocalScores(names, candidates, np.full(d, d - 1), scores, np.zeros(d, np.int64))
+
+
+def test_eleven_variables_in_vectors_equal_logs_over_the_explicit_lattice(monkeypatch):
+    scores = random_scores(11, 0)
+    fast = ps.OrderSPN.exact(scores)
+    assert isinstance(fast._passes, FullPasses) and fast._passes.unrestricted
+    monkeypatch.setattr(passes_module.lattice_kernels, "nothing_lost", lambda *_: False)
+    slow = ps.OrderSPN.exact(scores)
+    assert not slow._passes.linear
+    given = {"present": [("v3", "v7"), ("v10", "v0")], "absent": [("v1", "v2")]}
+    for a, b in ((fast, slow), (fast.condition(**given), slow.condition(**given))):
+        assert float(a.log_mass) == pytest.approx(float(b.log_mass), abs=1e-10)
+        np.testing.assert_allclose(a.edge_probabilities(), b.edge_probabilities(), atol=1e-11)
+        for i in (0, 5, 10):
+            np.testing.assert_allclose(a._passes.parent_sets(i), b._passes.parent_sets(i), atol=1e-11)
+
+
+def test_two_threads_and_tables_that_are_not_kept_answer_alike(monkeypatch):
+    from pymc_spn.dags import leaf_tables
+
+    scores = random_scores(10, 1)
+    monkeypatch.setattr(passes_module, "_KEPT", (1, 1 << 24))
+    one = ps.OrderSPN.exact(scores)
+    edges = one.edge_probabilities()
+    assert one._passes._kept is not None
+    monkeypatch.setattr(leaf_tables, "TWO_THREADS_FROM", 1)
+    monkeypatch.setattr(passes_module, "_KEPT", (1, 1))
+    two = ps.OrderSPN.exact(scores)
+    np.testing.assert_array_equal(two.edge_probabilities(), edges)
+    assert two._passes._kept is None
+    np.testing.assert_array_equal(two._passes.parent_sets(4), one._passes.parent_sets(4))
+
+
+def test_the_most_probable_first_and_of_ties_the_first():
+    rng = np.random.default_rng(0)
+    for size in (1, 7, 60):
+        table = rng.integers(0, 5, size) / 4
+        expected = np.argsort(-table, kind="stable")
+        for shown in (1, -(-size // 2), size):
+            np.testing.assert_array_equal(most_probable_first(table, shown), expected[:shown])

@@ -1,0 +1,126 @@
+"""Joint chains over graph, network and data: forward draws, and sweeps that alternate with new data (Geweke 2004)."""
+
+import math
+
+import arviz as az
+import numpy as np
+from numba import njit
+
+from pymc_spn.indian_chefs.activation_kernels import fill_residuals
+from pymc_spn.indian_chefs.forward_draws import draw_graph
+from pymc_spn.indian_chefs.network_sweep import descending, sweep
+
+STATISTICS = (
+    "n_nodes",
+    "n_edges",
+    "orphans",
+    "max_children",
+    "sum_theta",
+    "bias_0",
+    "bias_0_squared",
+    "log_precision_0",
+    "weights_squared",
+    "hidden_output",
+    "hidden_output_squared",
+    "log_hidden_precision",
+    "data_residual",
+)
+
+
+@njit(cache=True)
+def draw_network(rng, state, graph_prior, network, prior, children, order, gammas):
+    """Graph, parameters, activations and data from the prior; False if the graph has no room."""
+    if not draw_graph(rng, state, graph_prior, children):
+        return False
+    n = state.count[0]
+    for i in range(n):
+        network.biases[i] = rng.standard_normal() / math.sqrt(prior.bias_precision)
+        network.precisions[i] = gammas[int(rng.random() * gammas.size)]
+        for k in range(n):
+            network.weights[k, i] = 0.0
+            if state.parents[k, i]:
+                network.weights[k, i] = rng.standard_normal() / math.sqrt(prior.weight_precision)
+    draw_activations(rng, state, network, order, 0)
+    return True
+
+
+@njit(cache=True)
+def draw_activations(rng, state, network, order, only_observed):
+    """Activations of all nodes given graph and parameters, or of observed nodes alone (which then have no children)."""
+    n, n_observed = state.count[0], state.fixed.size
+    descending(state, order)
+    for place in range(n):
+        i = order[place]
+        if only_observed and i >= n_observed:
+            continue
+        for j in range(network.activations.shape[1]):
+            mean = network.biases[i]
+            for k in range(n):
+                if state.parents[k, i]:
+                    mean += network.weights[k, i] * network.outputs[k, j]
+            a = mean + rng.standard_normal() / math.sqrt(network.precisions[i])
+            network.activations[i, j] = a
+            network.outputs[i, j] = 1.0 / (1.0 + math.exp(-min(max(a, -700.0), 700.0)))
+    fill_residuals(
+        n,
+        network.parents,
+        network.weights,
+        network.biases,
+        network.activations,
+        network.outputs,
+        network.residuals,
+    )
+
+
+@njit(cache=True)
+def measure(state, network, out):
+    n, n_observed = state.count[0], state.fixed.size
+    edges = orphans = top = 0
+    theta = squares = u = uu = rho = 0.0
+    for k in range(n):
+        edges += state.n_children[k]
+        top = max(top, state.n_children[k])
+        if k >= n_observed:
+            orphans += state.n_parents[k] == 0
+            theta += state.reputations[k]
+            u += network.outputs[k, 0]
+            uu += network.outputs[k, 0] * network.outputs[k, 1]
+            rho += math.tanh(0.3 * math.log(network.precisions[k]))
+        for i in range(n):
+            if state.parents[k, i]:
+                squares += network.weights[k, i] ** 2 - 1.0
+    out[0], out[1], out[2], out[3], out[4] = n, edges, orphans, top, theta
+    out[5] = network.biases[0]
+    out[6] = network.biases[0] ** 2
+    out[7] = math.tanh(0.3 * math.log(network.precisions[0]))
+    out[8] = squares
+    out[9], out[10], out[11] = u, uu, rho
+    out[12] = math.tanh(network.activations[0, 0]) * math.tanh(network.activations[1, 0])
+
+
+@njit(cache=True)
+def forward_chain(rng, state, graph_prior, network, prior, children, order, gammas, out):
+    """Independent draws; graphs without room are drawn again."""
+    for t in range(out.shape[0]):
+        while not draw_network(rng, state, graph_prior, network, prior, children, order, gammas):
+            pass
+        measure(state, network, out[t])
+
+
+@njit(cache=True)
+def joint_chain(rng, state, graph_prior, network, prior, plan, work, tally, children, order, gammas, only_data, out):
+    """Sweeps that alternate with new data (and new hidden activations unless `only_data`)."""
+    draw_network(rng, state, graph_prior, network, prior, children, order, gammas)
+    for t in range(out.shape[0]):
+        sweep(rng, state, graph_prior, network, prior, plan, t, work, tally)
+        measure(state, network, out[t])
+        draw_activations(rng, state, network, order, only_data)
+
+
+def z_scores(forward, chain, n_chains=4):
+    """Differences of means in standard errors, and the effective sizes of the chain's statistics."""
+    each = chain.reshape(n_chains, -1, chain.shape[-1])
+    data = az.from_dict({"posterior": {name: each[..., s] for s, name in enumerate(STATISTICS)}})
+    ess = np.array([float(az.ess(data, method="mean")[name]) for name in STATISTICS])
+    variance = forward.var(0) / len(forward) + chain.reshape(-1, chain.shape[-1]).var(0) / ess
+    return (chain.reshape(-1, chain.shape[-1]).mean(0) - forward.mean(0)) / np.sqrt(variance), ess

@@ -1,0 +1,301 @@
+"""Belief networks inside `pm.sample`: steps, records, posterior objects in a new process, refusals."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy.special import expit
+from scipy.stats import multivariate_normal, norm
+
+import pymc_spn as ps
+from pymc_spn.indian_chefs.network_schema import pack_parameters, unpack_parameters
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def ring(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, 2 * np.pi, n)
+    return pd.DataFrame(np.column_stack([np.cos(t), np.sin(t)]) + 0.1 * rng.normal(size=(n, 2)), columns=["x", "y"])
+
+
+def graph(nodes=("x", "y"), gamma=1.0, **arguments):
+    settings = {"alpha": 1.0, "gamma": gamma, "phi": 1.0, "max_nodes": 10} | arguments
+    return ps.IndianChefsProcess("g", observed_nodes=list(nodes), **settings)
+
+
+def nonlinear():
+    X = ring()
+    with pm.Model() as model:
+        gamma = pm.Gamma("gamma", 2, 2)
+        ps.NLGBN("data", graph(gamma=gamma), observed=X, scaling=ps.UnitScaling.from_data(X))
+    return model
+
+
+def linear():
+    with pm.Model() as model:
+        ps.LinearGaussianNetwork("data", graph(), observed=ring())
+    return model
+
+
+def sigmoid():
+    with pm.Model() as model:
+        ps.SigmoidBeliefNetwork("data", graph(), observed=(ring() > 0).astype(int))
+    return model
+
+
+def draw(model, draws=12, tune=6, chains=2, cores=1, random_seed=1, **arguments):
+    with model:
+        return pm.sample(draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, **(QUIET | arguments))
+
+
+def recorded(idata):
+    return {
+        f"{group}/{name}": v.values
+        for group in ("posterior", "sample_stats")
+        for name, v in idata[group].data_vars.items()
+        if not any(t in name for t in ("seconds", "perf_counter", "process_time"))
+    }
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return {make.__name__: draw(make()) for make in (nonlinear, linear, sigmoid)}
+
+
+def test_the_log_joint_is_that_of_the_recorded_network(drawn):
+    """Prior of the graph plus log density of the network; hidden units are not recorded, so only bounds hold for it."""
+    for kind, idata in drawn.items():
+        stats = idata["sample_stats"].dataset
+        joint = idata["posterior"]["g_log_joint"]
+        total = stats["g_log_prior"] + stats["g_log_likelihood"]
+        np.testing.assert_allclose(joint, total, rtol=1e-10, err_msg=kind)
+        assert np.isfinite(joint).all() and np.ptp(joint.values) > 0
+
+
+def test_same_seed_same_draws_and_other_seed_others():
+    one, again, other = (recorded(draw(nonlinear(), random_seed=s)) for s in (3, 3, 4))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, again[name], err_msg=name)
+    assert not np.array_equal(one["posterior/g_log_joint"], other["posterior/g_log_joint"])
+    assert not np.array_equal(one["posterior/g_log_joint"][0], one["posterior/g_log_joint"][1])
+
+
+def test_one_and_two_processes_agree():
+    one, two = recorded(draw(nonlinear())), recorded(draw(nonlinear(), cores=2))
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+def test_steps_are_chosen_and_nuts_has_the_rest():
+    with nonlinear() as model:
+        steps = pm.sampling.mcmc.instantiate_steppers(model, *pm.sampling.mcmc.assign_step_methods(model))
+    names = {type(s).__name__ for s in (steps if isinstance(steps, list) else steps.methods)}
+    assert names == {"NLGBNStep", "NUTS"}
+
+
+def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
+    model = nonlinear()
+    with model:
+        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)))
+    idata = draw(model, draws=2, tune=0, chains=1, step=[step])
+    assert int(idata["sample_stats"]["g_n_nodes"][0, 0]) >= 7
+    with model:
+        step = ps.NLGBNStep(tempered=0.5)
+    assert step.start_kind == "process"
+    heats = draw(model, draws=3, tune=8, chains=1, step=[step], discard_tuned_samples=False)
+    assert (heats["sample_stats"]["data_heat"] == 1.0).all()
+    warm = heats["warmup_sample_stats"]["data_heat"].values[0]
+    assert warm[0] == pytest.approx(0.02) and np.all(np.diff(warm[:5]) > 0) and np.all(warm[4:] == 1.0)
+
+
+def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
+    post = ps.NLGBNPosterior.from_idata(drawn["nonlinear"])
+    post.save(tmp_path / "post.nc")
+    drawn["nonlinear"].to_netcdf(tmp_path / "idata.nc", engine="h5netcdf")
+    rows = ring(5, seed=7) * 0.8
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    code = (
+        "import numpy as np, pandas as pd, pymc_spn as ps, sys\n"
+        "X = pd.read_csv(sys.argv[1] + '/rows.csv')\n"
+        "for post in (ps.NLGBNPosterior.load(sys.argv[1] + '/post.nc'), ps.load(sys.argv[1] + '/post.nc'),\n"
+        "             ps.NLGBNPosterior.from_idata(sys.argv[1] + '/idata.nc')):\n"
+        "    a = post.sample(20, random_seed=5).to_numpy()\n"
+        "    b = post.log_density(X, n_pool=300, random_seed=6)\n"
+        "    print(a.sum().hex(), float(b.sum()).hex(), b.attrs['exactness'])\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    sample = post.sample(20, random_seed=5).to_numpy().sum()
+    density = post.log_density(pd.read_csv(tmp_path / "rows.csv"), n_pool=300, random_seed=6)
+    want = f"{sample.hex()} {float(density.sum()).hex()} monte-carlo"
+    assert out.stdout.split("\n")[:3] == [want] * 3
+
+
+def test_density_integrates_to_one_and_carries_its_error(drawn):
+    """A grid over the support; the error is that of the grid and of the pools, whose spread is reported."""
+    post = ps.NLGBNPosterior.from_idata(drawn["nonlinear"])
+    unit = (np.arange(80) + 0.5) / 80
+    grid = np.stack(np.meshgrid(unit, unit), -1).reshape(-1, 2)
+    cells = post.schema.scaling.inverse(grid)
+    log_density = post.log_density(cells, n_pool=2000, max_draws=4, random_seed=1)
+    area = (1 / 80) ** 2 / post.schema.scaling.slope.prod()
+    assert np.exp(log_density).sum().item() * area == pytest.approx(1.0, abs=0.05)
+    assert 0 < log_density.attrs["mcse"] and "mcse_chain" in log_density.attrs
+    each = post.log_density(cells[:3], max_draws=4, per_draw=True, random_seed=1)
+    assert each.dims == ("chain", "draw", "row")
+
+
+def handmade(weights, biases, precisions, kind, max_nodes=5):
+    """A posterior object of one network."""
+    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+    from pymc_spn.indian_chefs.network_schema import NetworkSchema
+
+    schema = NetworkSchema("data", "g", kind, ("x", "y"), {}, None, max_nodes)
+    record = pack_parameters(np.array(weights), np.array(biases), np.array(precisions), max_nodes)[None, None]
+
+    class Labels:
+        chains, draws = np.array([0]), np.array([0])
+
+    return BeliefNetworkPosterior(schema, record, Labels(), None)
+
+
+def test_linear_density_is_the_normal_one_also_where_observed_nodes_have_children():
+    weights = np.zeros((3, 3))
+    weights[0, 1], weights[2, 0] = 0.5, -1.0
+    post = handmade(weights, [0.1, 0.2, 0.3], [1.0, 2.0, 0.5], "linear gaussian")
+    x = np.array([[0.3, -0.4], [1.0, 2.0]])
+    var_x = 1.0 + 1.0 / 0.5
+    mean = np.array([0.1 - 0.3, 0.2 + 0.5 * (0.1 - 0.3)])
+    cov = np.array([[var_x, 0.5 * var_x], [0.5 * var_x, 0.25 * var_x + 0.5]])
+    np.testing.assert_allclose(post.log_density(x), multivariate_normal.logpdf(x, mean, cov), rtol=1e-6)
+
+
+def test_nonlinear_density_with_observed_parents_is_clamped():
+    """x -> y without hidden nodes: the density is a product of two normals of logits."""
+    weights = np.zeros((2, 2))
+    weights[0, 1] = 2.0
+    post = handmade(weights, [0.3, -1.0], [1.5, 4.0], "nonlinear gaussian")
+    x = np.array([[0.2, 0.4], [0.7, 0.3]])
+    a = np.log(x / (1 - x))
+    want = norm.logpdf(a[:, 0], 0.3, 1.5**-0.5) + norm.logpdf(a[:, 1], -1.0 + 2.0 * x[:, 0], 0.5)
+    np.testing.assert_allclose(post.log_density(x, n_pool=5), want - np.log(x * (1 - x)).sum(1), rtol=1e-6)
+
+
+def test_sigmoid_probabilities_against_enumeration():
+    weights = np.zeros((3, 3))
+    weights[2, :2] = 1.5, -2.0
+    post = handmade(weights, [0.1, 0.2, 0.3], [1.0, 1.0, 1.0], "sigmoid")
+    rows = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
+    want = np.zeros(4)
+    for h, p in ((0, 1 - expit(0.3)), (1, expit(0.3))):
+        one = expit(np.array([0.1 + 1.5 * h, 0.2 - 2.0 * h]))
+        want += p * np.where(rows == 1, one, 1 - one).prod(1)
+    found = post.log_density(rows, n_pool=40_000, random_seed=1)
+    assert np.abs(np.exp(found.values) - want).max() < 5 * found.attrs["mcse"]
+
+
+def test_fantasy_data_have_the_law_of_the_network():
+    weights = np.zeros((3, 3))
+    weights[2, 0] = 4.0
+    post = handmade(weights, [-2.0, 0.5, 0.0], [4.0, 1.0, 0.1], "nonlinear gaussian")
+    frame = post.sample(20_000, random_seed=1)
+    a = np.log(frame / (1 - frame))
+    assert list(frame) == ["x", "y"]
+    assert abs(a["y"].mean() - 0.5) < 5 / np.sqrt(20_000)
+    assert a["x"].var() == pytest.approx(
+        0.25 + 16 * np.var(expit(np.random.default_rng(0).normal(0, 10**0.5, 10**5))), rel=0.03
+    )
+
+
+def test_parameters_survive_packing():
+    rng = np.random.default_rng(0)
+    weights, biases, precisions = rng.normal(size=(3, 3)), rng.normal(size=3), rng.gamma(1.0, size=3)
+    for a, b in zip(
+        unpack_parameters(pack_parameters(weights, biases, precisions, 6), 6),
+        (weights, biases, precisions),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_prior_predictive_draws():
+    with nonlinear():
+        prior = pm.sample_prior_predictive(7, random_seed=1)
+    values = prior["prior_predictive"]["data"].values
+    assert values.shape[-3:] == (7, 40, 2) and ((values >= 0) & (values <= 1)).all()
+
+
+def test_scaling_maps_the_training_range_and_comes_back():
+    X = ring()
+    scaling = ps.UnitScaling.from_data(X)
+    unit = scaling.transform(X)
+    np.testing.assert_allclose([unit.min(), unit.max()], [[0.1, 0.1], [0.9, 0.9]])
+    np.testing.assert_allclose(scaling.inverse(unit), X)
+    assert "x: [" in repr(scaling) and "-> [0.1, 0.9]" in repr(scaling)
+
+
+def refused(make, error, match):
+    with pm.Model(), pytest.raises(error, match=match):
+        make()
+
+
+def test_refusals():
+    X, wide = ring(), ring() * 3
+    gap = X.copy()
+    gap.loc[3, "y"] = np.nan
+    unit = ps.UnitScaling.from_data(X).transform(X)
+    refused(lambda: ps.NLGBN("d", graph(), observed=X), ValueError, r"strictly between 0 and 1: row \d+, column 'x'")
+    refused(lambda: ps.NLGBN("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan")
+    refused(
+        lambda: ps.NLGBN("d", graph(), observed=wide, scaling=ps.UnitScaling.from_data(X)),
+        ValueError,
+        "between 0 and 1",
+    )
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit[["x"]]), ValueError, "'y' is missing")
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit.to_numpy()[:, :1]), ValueError, "each of the graph's 2 nodes")
+    refused(lambda: ps.NLGBN("d", "g", observed=unit), TypeError, "graph must come from")
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit, weight_sd=0.0), ValueError, "weight_sd must be positive")
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit, precision=2.0), TypeError, "precision must be a pair")
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit, scaling=2.0), TypeError, "scaling must be a ps.UnitScaling")
+    refused(lambda: ps.SigmoidBeliefNetwork("d", graph(), observed=X), ValueError, "observed must be 0 or 1: row 0")
+    with pm.Model(), pytest.raises(ValueError, match="one graph has one likelihood"):
+        g = graph()
+        ps.NLGBN("d", g, observed=unit)
+        ps.NLGBN("e", g, observed=unit)
+    with pytest.raises(ValueError, match="vary in every column; 'y'"):
+        ps.UnitScaling.from_data(X.assign(y=1.0))
+    with pytest.raises(ValueError, match="low and high"):
+        ps.UnitScaling.from_data(X, low=0.0)
+    with nonlinear() as model:
+        for arguments, match in (
+            ({"start": "random"}, "start must be"),
+            ({"strata": 1}, "strata must be"),
+            ({"tempered": 2.0}, "tempered must be"),
+            ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
+            ({"race": ((1, 2),)}, "race must hold"),
+            ({"sweeps": 0}, "sweeps must be"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                ps.NLGBNStep(**arguments)
+        with pytest.raises(ValueError, match="vars must be variables"):
+            ps.NLGBNStep([model["gamma"]])
+    with pm.Model():
+        g = graph()
+        ps.NLGBN("d", g, observed=unit)
+        pm.Potential("fewer", -g.n_nodes.astype("float64"))
+        with pytest.raises(ValueError, match="'fewer' depends on the graph"):
+            ps.NLGBNStep()
+
+
+def test_a_network_of_another_kind_is_named(drawn):
+    with pytest.raises(ValueError, match=r"linear gaussian network; read it by ps\.BeliefNetworkPosterior"):
+        ps.NLGBNPosterior.from_idata(drawn["linear"])
+    for kind in ("linear", "sigmoid"):
+        post = ps.BeliefNetworkPosterior.from_idata(drawn[kind])
+        assert post.sample(6, random_seed=1).shape == (6, 2)
+        assert np.isfinite(post.log_density((ring(4) > 0).astype(float), random_seed=1)).all()
+    with pytest.raises(ValueError, match="holds no belief network"):
+        ps.NLGBNPosterior.from_idata(drawn["linear"].filter(lambda node: False))
