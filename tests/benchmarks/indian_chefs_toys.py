@@ -1,12 +1,11 @@
 """Fantasy data of nonlinear Gaussian belief networks against held-out data: Hellinger distances on three toy sets.
 
-    PYTHONPATH=. python tests/benchmarks/indian_chefs_toys.py DATA --out RESULTS.jsonl [--starts 6] [--seconds 30]
+    python -m tests.benchmarks.indian_chefs_toys DATA --out RESULTS.jsonl [--starts 6] [--seconds 30]
 
 For each start: a race of over-complete two-layer networks by gradient ascent on a pooled likelihood (a warm-up, no
 sampling), then exact sweeps over graph, parameters and hidden units for the rest of the CPU seconds. Fantasy data come
 from the sweeps after the first tenth. The distance is that of two Gaussian kernel estimates (Scott's rule, columns
-For each start: a race of over-complete two-layer networks by ascent on a pooled likelihood (a warm-up, no
-to the distance of the first 2,000 rows, on which the networks are fitted, from the last.
+standardised, a grid of 60 x 60), as a ratio to the distance of the first 2,000 rows, on which the networks are fitted, from the last.
 
 A line of RESULTS is one start; starts that it holds already are not run again. The starts are reported all; the median
 is over all, and "selected" is the start with the best pooled score on its training rows. R-hat is over starts.
@@ -19,7 +18,6 @@ from pathlib import Path
 
 import arviz as az
 import numpy as np
-from report import finish, markdown_table
 from scipy.stats import gaussian_kde
 
 from pymc_spn.indian_chefs.network_chain import NetworkChain
@@ -28,6 +26,7 @@ from pymc_spn.indian_chefs.network_sweep import COLLAPSED, GUIDED, PRIOR, SPLITS
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
+from tests.benchmarks.report import finish, markdown_table
 
 LAYERS = {"ring": (10, 3), "two_moons": (10, 3), "pinwheel": (16, 4)}
 TARGETS = {"ring": (2.4, 1.7), "two_moons": (5.5, 3.3), "pinwheel": (2.3, 1.25)}
