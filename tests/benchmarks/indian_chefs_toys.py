@@ -5,7 +5,8 @@
 For each start: a race of over-complete two-layer networks by gradient ascent on a pooled likelihood (a warm-up, no
 sampling), then exact sweeps over graph, parameters and hidden units for the rest of the CPU seconds. Fantasy data come
 from the sweeps after the first tenth. The distance is that of two Gaussian kernel estimates (Scott's rule, columns
-standardised, a grid of 60 x 60), as a ratio to the distance of the first 2,000 rows, on which the networks are fitted, from the last.
+standardised, a grid of 60 x 60), as a ratio to the distance of the first 2,000 rows, on which the networks are
+fitted, from the last.
 
 A line of RESULTS is one start; starts that it holds already are not run again. The starts are reported all; the median
 is over all, and "selected" is the start with the best pooled score on its training rows. R-hat is over starts.
