@@ -9,12 +9,13 @@ import time
 import numpy as np
 import pymc as pm
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.indian_chefs.step_methods import group_by_graph
+from pymc_spn.circuits.owned_variables import OwnerStep
+from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 
 _log = logging.getLogger("pymc")
 
@@ -31,25 +32,18 @@ class NetworkStepState(StepMethodState):
     tune: bool
 
 
-class _NetworkStep(BlockedStep):
+class _NetworkStep(OwnerStep):
     """What the steps of all kinds of network share."""
 
+    _shown = SHOWN
     _state_class = NetworkStepState
     kind = ""
 
-    def __new__(cls, vars=None, *, model=None, **kwargs):
-        model = pm.modelcontext(model)
-        kwargs.pop("blocked", None)
+    @classmethod
+    def _grouped(cls, vars, model):
         if vars is None:
             vars = [v for v, rv in model.values_to_rvs.items() if network_kind(rv) == cls.kind]
-        groups = group_by_graph(vars, model)
-        steps = []
-        for group in groups.values():
-            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
-            if len(groups) > 1:
-                step.__init__(group, model=model, **kwargs)
-            steps.append(step)
-        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+        return group_by_graph(vars, model)
 
     def _set_up(self, vars, model, compile_kwargs, rng, sweeps):
         from pymc_spn.indian_chefs.graph_access import GraphAccess
@@ -151,25 +145,6 @@ class _NetworkStep(BlockedStep):
 
     def _before_sweeps(self):
         pass
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        columns = [
-            TextColumn("{task.fields[nodes]}", table_column=Column("Nodes", ratio=1)),
-            TextColumn("{task.fields[edges]}", table_column=Column("Edges", ratio=1)),
-        ]
-        return columns, {"nodes": [0] * n_chains, "edges": [0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update(stats):
-            found = {key: next(v for k, v in stats.items() if k.endswith(key)) for key in ("_n_nodes", "_n_edges")}
-            return {"nodes": found["_n_nodes"], "edges": found["_n_edges"]}
-
-        return (update,)
 
     @classmethod
     def competence(cls, var, has_grad):

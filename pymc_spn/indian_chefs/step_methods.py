@@ -9,12 +9,15 @@ import time
 import numpy as np
 import pymc as pm
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
+
 _log = logging.getLogger("pymc")
+SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
 
 
 def graph_of(rv):
@@ -35,17 +38,7 @@ def group_by_graph(vars, model):
     ValueError
         If there is no graph, a variable belongs to none, or the graph's own variable is missing.
     """
-    mine = {v: graph_of(rv) for rv, v in model.rvs_to_values.items() if graph_of(rv) is not None}
-    chosen = list(mine) if vars is None else list(vars) if isinstance(vars, list | tuple) else [vars]
-    chosen = [model.rvs_to_values.get(v, v) for v in chosen]
-    foreign = [v.name for v in chosen if v not in mine]
-    if foreign or not chosen:
-        raise ValueError(
-            f"vars must be variables of ps.IndianChefsProcess; got {foreign or 'none, and the model has no graph'}"
-        )
-    groups = {}
-    for v in chosen:
-        groups.setdefault(mine[v], []).append(v)
+    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess", "no graph")
     for name, group in groups.items():
         if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
             raise ValueError(f"vars must hold '{name}_log_joint' beside other variables of {name!r}")
@@ -61,7 +54,7 @@ class GraphStepState(StepMethodState):
     graph: np.ndarray
 
 
-class IndianChefsStep(BlockedStep):
+class IndianChefsStep(OwnerStep):
     """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
 
     ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
@@ -88,19 +81,12 @@ class IndianChefsStep(BlockedStep):
     """
 
     name = "indian_chefs"
+    _shown = SHOWN
     _state_class = GraphStepState
 
-    def __new__(cls, vars=None, *, model=None, **kwargs):
-        model = pm.modelcontext(model)
-        kwargs.pop("blocked", None)
-        groups = group_by_graph(vars, model)
-        steps = []
-        for group in groups.values():
-            step = super().__new__(cls, group, model=model, blocked=True, **kwargs)
-            if len(groups) > 1:
-                step.__init__(group, model=model, **kwargs)
-            steps.append(step)
-        return steps[0] if len(steps) == 1 else CompoundStep(steps)
+    @classmethod
+    def _grouped(cls, vars, model):
+        return group_by_graph(vars, model)
 
     def __init__(
         self,
@@ -220,25 +206,6 @@ class IndianChefsStep(BlockedStep):
         """The free variables of a graph, unless a likelihood moves it."""
         mine = graph_of(var) is not None and not is_claimed(var)
         return Competence.IDEAL if mine else Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains=1):
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        columns = [
-            TextColumn("{task.fields[nodes]}", table_column=Column("Nodes", ratio=1)),
-            TextColumn("{task.fields[edges]}", table_column=Column("Edges", ratio=1)),
-        ]
-        return columns, {"nodes": [0] * n_chains, "edges": [0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions():
-        def update(stats):
-            found = {key: next(v for k, v in stats.items() if k.endswith(key)) for key in ("_n_nodes", "_n_edges")}
-            return {"nodes": found["_n_nodes"], "edges": found["_n_edges"]}
-
-        return (update,)
 
 
 if IndianChefsStep not in STEP_METHODS:
