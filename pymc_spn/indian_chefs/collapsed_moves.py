@@ -170,25 +170,40 @@ def _sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
 @kernel
 def collapsed_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """A unit without parents is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise."""
-    n = state.count[0]
-    children = work.children
     if is_growth:
-        theta, log_ratio = propose_orphan(rng, state, graph_prior, children)
-        if log_ratio == -np.inf:
-            return 0
-        _draw_unit(rng, n, -1, network, prior)
-        add_to_gram(n, network, heat, work.gram)
-        log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
-        slot = insert_node(state, theta, children)
-        children[slot] = 0
-        log_ratio += _sum_of_evidences(n + 1, children, network, heat, prior, work)
-        if log_ratio > -rng.standard_exponential():
-            return 1
-        delete_node(state, slot)
-        return 0
+        theta, log_ratio = propose_orphan(rng, state, graph_prior, work.children)
+        return collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work)
     unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
+    return collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work)
+
+
+@kernel
+def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
+    """A proposed unit without parents, its children in ``work.children``, is born (1) or not (0).
+
+    ``log_ratio`` is that of the graph's densities and proposals, -inf where nothing was proposed.
+    """
+    if log_ratio == -np.inf:
+        return 0
+    n, children = state.count[0], work.children
+    _draw_unit(rng, n, -1, network, prior)
+    add_to_gram(n, network, heat, work.gram)
+    log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
+    slot = insert_node(state, theta, children)
+    children[slot] = 0
+    log_ratio += _sum_of_evidences(n + 1, children, network, heat, prior, work)
+    if log_ratio > -rng.standard_exponential():
+        return 1
+    delete_node(state, slot)
+    return 0
+
+
+@kernel
+def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
+    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `collapsed_birth`."""
     if unit < 0:
         return 0
+    n, children = state.count[0], work.children
     for i in range(n):
         children[i] = state.parents[unit, i]
     log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)

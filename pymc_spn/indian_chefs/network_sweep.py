@@ -123,27 +123,42 @@ def new_tally() -> np.ndarray:
 @kernel
 def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
     """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
-    n = state.count[0]
-    newborn = work.graph.newborn
     if is_growth:
-        theta, log_ratio = propose_orphan(rng, state, graph_prior, newborn.children)
-        if log_ratio == -np.inf:
-            return 0
-        draw_newborn(rng, n, prior, newborn)
-        if is_guided:
-            log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
-        else:
-            keep_children(n, network, newborn)
-            draw_prior_activations(rng, newborn)
-            log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
-        if log_ratio > -rng.standard_exponential():
-            insert_node(state, theta, newborn.children)
-            insert_unit(n, network, newborn)
-            return 1
-        return 0
+        theta, log_ratio = propose_orphan(rng, state, graph_prior, work.graph.newborn.children)
+        return unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work)
     unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
+    return unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work)
+
+
+@kernel
+def unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work):
+    """A proposed unit without parents, its children in ``work.graph.newborn``, is born (1) or not (0).
+
+    ``log_ratio`` is that of the graph's densities and proposals, -inf where nothing was proposed.
+    """
+    if log_ratio == -np.inf:
+        return 0
+    n, newborn = state.count[0], work.graph.newborn
+    draw_newborn(rng, n, prior, newborn)
+    if is_guided:
+        log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
+    else:
+        keep_children(n, network, newborn)
+        draw_prior_activations(rng, newborn)
+        log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
+    if log_ratio > -rng.standard_exponential():
+        insert_node(state, theta, newborn.children)
+        insert_unit(n, network, newborn)
+        return 1
+    return 0
+
+
+@kernel
+def unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work):
+    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `unit_birth`."""
     if unit < 0:
         return 0
+    n, newborn = state.count[0], work.graph.newborn
     describe_unit(n, network, unit, newborn)
     if is_guided:
         log_ratio += guided_death(rng, n, network, prior, work.heat, newborn, work.activation)
@@ -241,6 +256,32 @@ def refresh_network(state, network):
 
 
 @kernel
+def exchange_and_sum(rng, state, network, plan, number, work, tally):
+    """The first part of a sweep: hidden vectors exchanged with a pool, where it is its turn, and a current Gram matrix."""
+    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
+        moved = pass_of_exchanges(rng, state, network, work.pool, work)
+        if moved >= 0:
+            tally[EXCHANGED, 0] += network.activations.shape[1]
+            tally[EXCHANGED, 1] += moved
+    fill_gram(work.graph.gram, state.count[0], network.activations, network.outputs, work.heat)
+
+
+@kernel
+def redraw_parameters_and_units(rng, state, network, prior, plan, work, tally):
+    """Weights, biases and precisions from their conditionals, then resampling and walks of all hidden units."""
+    n_observed = state.fixed.size
+    draw_parameters(rng, state, network, prior, work)
+    refresh_network(state, network)
+    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
+        unit = n_observed + place
+        tally[REDRAWN, 0] += network.activations.shape[1]
+        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+        for _ in range(plan.walks):
+            tally[WALKED, 0] += network.activations.shape[1]
+            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+
+
+@kernel
 def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     """One sweep; exact for the joint posterior of graph, parameters and activations while all heats are 1.
 
@@ -259,14 +300,8 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     work : SweepWork
     tally : (12, 2) int64
     """
-    n_observed = state.fixed.size
     moves = work.graph
-    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
-        moved = pass_of_exchanges(rng, state, network, work.pool, work)
-        if moved >= 0:
-            tally[EXCHANGED, 0] += network.activations.shape[1]
-            tally[EXCHANGED, 1] += moved
-    fill_gram(moves.gram, state.count[0], network.activations, network.outputs, work.heat)
+    exchange_and_sum(rng, state, network, plan, number, work, tally)
     if plan.frozen_graph == 0:
         tally[EDGES, 0] += 1
         tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
@@ -290,15 +325,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
         for _ in range(plan.swaps):
             tally[SWAPS, 0] += 1
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
-    draw_parameters(rng, state, network, prior, work)
-    refresh_network(state, network)
-    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
-        unit = n_observed + place
-        tally[REDRAWN, 0] += network.activations.shape[1]
-        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
-        for _ in range(plan.walks):
-            tally[WALKED, 0] += network.activations.shape[1]
-            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+    redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
     if plan.frozen_graph == 0:
         for kind in (GUIDED, PRIOR):
             for _ in range(plan.guided if kind == GUIDED else plan.prior):
