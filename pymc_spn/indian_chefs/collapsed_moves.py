@@ -11,14 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, set_edge
-from pymc_spn.indian_chefs.network_births import Newborn
+from pymc_spn.indian_chefs.network_births import Newborn, empty_newborn
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
 from pymc_spn.indian_chefs.prior_density import edge_log_odds
 from pymc_spn.indian_chefs.regression_kernels import (
     Gram,
     RegressionWork,
     draw_precision,
+    empty_gram,
     log_evidence,
+    regression_work,
     regressors,
 )
 from pymc_spn.indian_chefs.split_moves import apply_merge, apply_split, apply_swap, propose_merge, propose_split
@@ -36,13 +38,20 @@ class GraphMoveWork(NamedTuple):
     gram : Gram
     regression : RegressionWork
     newborn : Newborn
-    children : (K,) uint8
+    children, parents : (K,) uint8
     """
 
     gram: Gram
     regression: RegressionWork
     newborn: Newborn
     children: np.ndarray
+    parents: np.ndarray
+
+
+def graph_move_work(n_slots: int, n_data: int) -> GraphMoveWork:
+    """Buffers."""
+    marks = np.zeros((2, n_slots), np.uint8)
+    return GraphMoveWork(empty_gram(n_slots), regression_work(n_slots), empty_newborn(n_slots, n_data), *marks)
 
 
 @kernel
@@ -159,7 +168,8 @@ def _draw_unit(rng, slot, parent, network, prior):
 
 
 @kernel
-def _sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
+def sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
+    """Log evidences of all marked nodes."""
     out = 0.0
     for i in range(n_nodes):
         if nodes[i]:
@@ -188,10 +198,10 @@ def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
     n, children = state.count[0], work.children
     _draw_unit(rng, n, -1, network, prior)
     add_to_gram(n, network, heat, work.gram)
-    log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
+    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
     slot = insert_node(state, theta, children)
     children[slot] = 0
-    log_ratio += _sum_of_evidences(n + 1, children, network, heat, prior, work)
+    log_ratio += sum_of_evidences(n + 1, children, network, heat, prior, work)
     if log_ratio > -rng.standard_exponential():
         return 1
     delete_node(state, slot)
@@ -206,10 +216,10 @@ def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
     n, children = state.count[0], work.children
     for i in range(n):
         children[i] = state.parents[unit, i]
-    log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
+    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
     for i in range(n):
         network.parents[unit, i] = 0  # for the evidences alone
-    log_ratio += _sum_of_evidences(n, children, network, heat, prior, work)
+    log_ratio += sum_of_evidences(n, children, network, heat, prior, work)
     for i in range(n):
         network.parents[unit, i] = children[i]
     if log_ratio > -rng.standard_exponential():

@@ -160,7 +160,7 @@ class NetworkChain:
         share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
         births = np.zeros((5, 3), np.int64)
         births[0] = *tally[GROWTH], tally[REFUSED, 0]
-        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins")}
+        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
         heat = float(self.work.heat[0])
         return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
 

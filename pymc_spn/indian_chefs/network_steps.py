@@ -177,7 +177,8 @@ class NLGBNStep(_NetworkStep):
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
-        Births or deaths of each kind, splits or merges, births or deaths of twins, exchanges of neighbours: of each.
+        Births or deaths of each kind, splits or merges, births or deaths of twins and of units with any parents,
+        exchanges of neighbours: of each.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -189,7 +190,7 @@ class NLGBNStep(_NetworkStep):
 
     name = "nlgbn"
     kind = "nonlinear gaussian"
-    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "swap", "heat")
+    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "rooted", "swap", "heat")
 
     def __init__(
         self,
@@ -255,7 +256,7 @@ class NLGBNStep(_NetworkStep):
             ~np.isnan(self.access.schema.fixed_reputations),
             self.access.schema.max_nodes,
             self.prior,
-            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b),
+            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b, rooted=b),
             self.strata,
             self.pool,
         )

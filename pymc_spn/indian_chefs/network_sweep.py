@@ -18,6 +18,7 @@ from pymc_spn.indian_chefs.collapsed_moves import (
     collapsed_split_or_merge,
     collapsed_swap,
     draw_collapsed_edges,
+    graph_move_work,
 )
 from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
@@ -25,7 +26,6 @@ from pymc_spn.indian_chefs.network_births import (
     describe_unit,
     draw_newborn,
     draw_prior_activations,
-    empty_newborn,
     guided_birth,
     guided_death,
     insert_unit,
@@ -38,15 +38,14 @@ from pymc_spn.indian_chefs.pool_kernels import Pool, empty_pool, exchange, fill_
 from pymc_spn.indian_chefs.regression_kernels import (
     LOG_2PI,
     draw_node_parameters,
-    empty_gram,
     fill_gram,
-    regression_work,
 )
+from pymc_spn.indian_chefs.rooted_moves import rooted_birth_or_death
 from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
 from pymc_spn.numerics.kernel_options import kernel
 
 # rows of a tally: how often tried, how often accepted
-GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS = range(12)
+GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS, ROOTED = range(13)
 TALLY_NAMES = (
     "guided",
     "prior",
@@ -60,6 +59,7 @@ TALLY_NAMES = (
     "growth",  # births and splits alone
     "refused",  # births and splits for which there was no room
     "twins",
+    "rooted",
 )
 
 
@@ -68,9 +68,9 @@ class SweepPlan(NamedTuple):
 
     Parameters
     ----------
-    guided, prior, collapsed, splits, swaps, twins : int
+    guided, prior, collapsed, splits, swaps, twins, rooted : int
         Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order, births or deaths of
-        units with the parents and children of another.
+        units with the parents and children of another, and of units with any parents.
     walks : int
         Random-walk passes over the hidden units.
     exchange_every : int
@@ -85,6 +85,7 @@ class SweepPlan(NamedTuple):
     splits: int = 2
     swaps: int = 2
     twins: int = 2
+    rooted: int = 2
     walks: int = 1
     exchange_every: int = 2
     frozen_graph: int = 0
@@ -104,9 +105,8 @@ class SweepWork(NamedTuple):
 def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n_pool: int = 1000) -> SweepWork:
     """Buffers; all powers of likelihoods are 1."""
     k = n_slots
-    moves = GraphMoveWork(empty_gram(k), regression_work(k), empty_newborn(k, n_data), np.zeros(k, np.uint8))
     return SweepWork(
-        moves,
+        graph_move_work(k, n_data),
         activation_work(n_data, n_strata),
         empty_pool(k, n_observed, n_pool),
         np.zeros(n_observed),
@@ -116,7 +116,7 @@ def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n
 
 
 def new_tally() -> np.ndarray:
-    """(12, 2) int64: tried, accepted."""
+    """(13, 2) int64: tried, accepted."""
     return np.zeros((len(TALLY_NAMES), 2), np.int64)
 
 
@@ -257,7 +257,7 @@ def refresh_network(state, network):
 
 @kernel
 def exchange_and_sum(rng, state, network, plan, number, work, tally):
-    """The first part of a sweep: hidden vectors exchanged with a pool, where it is its turn, and a current Gram matrix."""
+    """The first part of a sweep: where it is its turn, hidden vectors exchanged with a pool; a current Gram matrix."""
     if plan.exchange_every > 0 and number % plan.exchange_every == 0:
         moved = pass_of_exchanges(rng, state, network, work.pool, work)
         if moved >= 0:
@@ -298,7 +298,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (12, 2) int64
+    tally : (13, 2) int64
     """
     moves = work.graph
     exchange_and_sum(rng, state, network, plan, number, work, tally)
@@ -322,6 +322,11 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
                 rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean
             )
             count_move(tally, TWINS, up, full, step)
+        for _ in range(plan.rooted):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = rooted_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, ROOTED, up, full, step)
         for _ in range(plan.swaps):
             tally[SWAPS, 0] += 1
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)

@@ -96,9 +96,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
             nets.append(chain.parameters())
             joint.append(chain.log_joint(ICP))
     nets = nets[len(nets) // 10 :]
-    rows = np.concatenate(
-        [draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(0, len(nets), FANTASY // 40)]
-    )
+    rows = np.concatenate([draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(0, len(nets), FANTASY // 40)])
     found = chain.parameters()
     ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)
     packed = np.vstack([found["weights"], found["biases"], np.log(found["precisions"])])
@@ -146,6 +144,6 @@ def ess(traces):
 
 
 def size_moves(run):
-    """Accepted and tried births, deaths, splits, merges and twins of one start."""
-    kinds = ("guided", "prior", "collapsed", "split", "twins")
+    """Accepted and tried births, deaths, splits, merges and twins of one start: the moves that change K+."""
+    kinds = run["tally"].keys() & {"guided", "prior", "collapsed", "split", "twins", "rooted"}
     return tuple(sum(run["tally"][k][column] for k in kinds) for column in (1, 0))

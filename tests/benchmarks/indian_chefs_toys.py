@@ -19,7 +19,15 @@ from pathlib import Path
 import numpy as np
 
 from pymc_spn.indian_chefs.warm_up import RaceStage
-from tests.benchmarks.indian_chefs_fantasy import compile_kernels, distance_to, keep, one_start, resume, rhat, size_moves
+from tests.benchmarks.indian_chefs_fantasy import (
+    compile_kernels,
+    distance_to,
+    keep,
+    one_start,
+    resume,
+    rhat,
+    size_moves,
+)
 from tests.benchmarks.report import finish, markdown_table
 
 LAYERS = {"ring": (10, 3), "two_moons": (10, 3), "pinwheel": (16, 4)}

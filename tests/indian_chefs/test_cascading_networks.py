@@ -13,7 +13,7 @@ from pymc_spn.indian_chefs.warm_up import layered_parents
 from tests.indian_chefs.joint_chains import STATISTICS, draw_activations, measure, z_scores
 
 ROOM = 24
-PLAN = SweepPlan(guided=1, prior=1, collapsed=1, splits=0, swaps=0, twins=0, exchange_every=1)
+PLAN = SweepPlan(guided=1, prior=1, collapsed=1, splits=0, swaps=0, twins=0, rooted=0, exchange_every=1)
 FAMILIES = {"cascading": ps.CascadingIBP, "extended": ps.ExtendedCascadingIBP}
 
 
