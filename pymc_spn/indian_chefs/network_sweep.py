@@ -80,12 +80,12 @@ class SweepPlan(NamedTuple):
     """
 
     guided: int = 2
-    prior: int = 1
-    collapsed: int = 2
-    splits: int = 2
-    swaps: int = 2
+    prior: int = 2
+    collapsed: int = 10
+    splits: int = 10
+    swaps: int = 4
     twins: int = 2
-    rooted: int = 2
+    rooted: int = 10
     walks: int = 1
     exchange_every: int = 2
     frozen_graph: int = 0

@@ -58,6 +58,13 @@ def distance_to(held_out):
     return lambda sample: float(np.sqrt(max(0.0, 1.0 - np.sqrt(masses(sample) * reference).sum())))
 
 
+def logits(train):
+    """Scaling of the training rows, and their activations (N, D)."""
+    scaling = UnitScaling.from_data(train)
+    unit = scaling.transform(train).to_numpy()
+    return scaling, np.log(unit) - np.log1p(-unit)
+
+
 def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     """Warm-up, sampling for the rest of the CPU seconds, and what came of them.
 
@@ -77,9 +84,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     dict
         Distances under their names, ``fantasy`` (the first 1,000 rows), and what the tables show.
     """
-    scaling = UnitScaling.from_data(train)
-    unit = scaling.transform(train).to_numpy()
-    data = np.log(unit) - np.log1p(-unit)
+    scaling, data = logits(train)
     d = data.shape[1]
     begin = time.process_time()
     start = race(rng, data, *layers, stages=stages)
@@ -95,8 +100,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
         if chain.sweeps % 5 == 0:
             nets.append(chain.parameters())
             joint.append(chain.log_joint(ICP))
-    nets = nets[len(nets) // 10 :]
-    rows = np.concatenate([draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(0, len(nets), FANTASY // 40)])
+    rows = fantasy_rows(rng, nets, scaling)
     found = chain.parameters()
     ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)
     packed = np.vstack([found["weights"], found["biases"], np.log(found["precisions"])])
@@ -121,6 +125,12 @@ def draw_rows(rng, net, scaling, n):
     arrays = net["weights"], net["biases"], net["precisions"]
     nodes = draw_nodes(rng, "nonlinear gaussian", ancestral_order(net["weights"]), *arrays, n)
     return scaling.inverse(nodes[: len(scaling.columns)].T).to_numpy()
+
+
+def fantasy_rows(rng, nets, scaling):
+    """Fantasy rows of networks after the first tenth, forty of each that is drawn."""
+    first = len(nets) // 10
+    return np.concatenate([draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(first, len(nets), FANTASY // 40)])
 
 
 def rhat(traces):
