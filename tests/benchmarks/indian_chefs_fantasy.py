@@ -8,6 +8,7 @@ import arviz as az
 import numpy as np
 from scipy.stats import gaussian_kde
 
+from pymc_spn.indian_chefs.cascading_kernels import CascadePrior
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
 from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES
@@ -15,7 +16,7 @@ from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
 
-GRID, FANTASY = 60, 2000
+GRID, FANTASY, FEWEST_SWEEPS = 60, 2000, 50
 ICP = make_prior(1.0, 1.0, 1.0)
 
 
@@ -31,16 +32,18 @@ def keep(path, result):
         file.write(json.dumps(result, default=float) + "\n")
 
 
-def compile_kernels(n_observed=2):
+def compile_kernels(priors=(ICP,)):
     """Before any clock runs."""
+    n_observed = 2
     rng = np.random.default_rng(0)
     data = rng.normal(size=(50, n_observed))
-    start = race(rng, data, 2, 1, stages=(RaceStage(2, 2, 50), RaceStage(1, 2, 50)))
-    chain = NetworkChain(data, np.zeros(n_observed), np.ones(n_observed, bool), n_observed + 6)
-    chain.start_from(rng, start, 50)
-    for _ in range(3):
-        chain.sweep(rng, ICP)
-        chain.log_joint(ICP)
+    start = race(rng, data, 2, 1, stages=(RaceStage(2, 2, 50), RaceStage(1, 2, 50)), passes_layers=False)
+    for prior in priors:
+        chain = NetworkChain(data, np.zeros(n_observed), np.ones(n_observed, bool), n_observed + 6)
+        chain.start_from(rng, start, 50)
+        for _ in range(3):
+            chain.sweep(rng, prior)
+            chain.log_joint(prior)
 
 
 def distance_to(held_out):
@@ -65,7 +68,7 @@ def logits(train):
     return scaling, np.log(unit) - np.log1p(-unit)
 
 
-def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
+def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=ICP):
     """Warm-up, sampling for the rest of the CPU seconds, and what came of them.
 
     Parameters
@@ -78,6 +81,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     stages : tuple of RaceStage
     seconds : float
     max_nodes : int
+    prior : GraphPrior or CascadePrior
 
     Returns
     -------
@@ -87,19 +91,20 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     scaling, data = logits(train)
     d = data.shape[1]
     begin = time.process_time()
-    start = race(rng, data, *layers, stages=stages)
+    passes_layers = not isinstance(prior, CascadePrior) or bool(prior.passes_layers)
+    start = race(rng, data, *layers, stages=stages, passes_layers=passes_layers)
     chain = NetworkChain(data, np.zeros(d), np.ones(d, bool), max_nodes)
     chain.start_from(rng, start)
     warm_up = time.process_time() - begin
     first = draw_rows(rng, chain.parameters(), scaling, FANTASY)
     nets, nodes, joint = [], [], []
     before = chain.counts()
-    while time.process_time() - begin < seconds:
-        chain.sweep(rng, ICP)
+    while time.process_time() - begin < seconds or len(nodes) < FEWEST_SWEEPS:
+        chain.sweep(rng, prior)
         nodes.append(chain.n_nodes)
         if chain.sweeps % 5 == 0:
             nets.append(chain.parameters())
-            joint.append(chain.log_joint(ICP))
+            joint.append(chain.log_joint(prior))
     rows = fantasy_rows(rng, nets, scaling)
     found = chain.parameters()
     ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)
