@@ -11,7 +11,7 @@ from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.tempered_chains import TemperedChains
 from tests.indian_chefs.joint_chains import STATISTICS, measure
 
-DATA = np.array([[2.0, -1.0], [2.2, -1.3], [-2.0, 1.1], [-2.1, 1.2]])
+DATA = np.tile([[2.0, -1.0], [2.2, -1.3], [-2.0, 1.1], [-2.1, 1.2]], (2, 1))
 ICP = make_prior(1.0, 1.0, 1.0)
 PLAN = SweepPlan(guided=1, prior=1, collapsed=2, splits=2, swaps=1, twins=1, rooted=2, exchange_every=1)
 FIXED = [s for s, name in enumerate(STATISTICS) if name != "data_residual"]  # the data do not move
@@ -33,7 +33,7 @@ def trace(powers, n_sweeps, seed, is_blind=False):
         for t in range(n_sweeps):
             chains.sweep(rng, ICP)
             measure(chains.cold.state, chains.cold.network, draws[s, t])
-        assert len(powers) == 1 or 0.05 * n_sweeps < chains.accepted.sum() <= chains.tried.sum()
+        assert len(powers) == 1 or 0.02 * n_sweeps < chains.accepted.sum() < 0.98 * n_sweeps
     return draws[..., FIXED]
 
 
@@ -53,15 +53,13 @@ def compare(n_sweeps, powers, seed, is_blind=False):
 
 def test_cold_chain_has_the_law_of_a_plain_one():
     """Power: the planted mistake below, at the same length."""
-    z, ess = compare(1_000, (1.0, 0.5), seed=1)
-    print(z.round(1), ess)
+    z, ess = compare(1_000, (1.0, 0.75), seed=1)
     assert ess > 300
     assert np.abs(z).max() < 4
 
 
 def test_exchanges_that_do_not_look_at_the_likelihood_are_seen():
     z, _ = compare(1_000, (1.0, 0.1), seed=1, is_blind=True)
-    print(z.round(1))
     assert np.abs(z).max() > 6
 
 
