@@ -146,6 +146,10 @@ def draw(options, figures):
             axis.set_title(f"{name.replace('_', ' ')}: {label}", fontsize=9)
             axis.tick_params(labelsize=7)
             axis.set_aspect("equal")
+        mixed = ", ".join(
+            f"{k} {rhat([r[n] for r in runs]):.2f}" for k, n in (("K+", "n_nodes"), ("log joint", "log_joint"))
+        )
+        axes[1, column].set_xlabel(f"R-hat over {len(runs)} starts: {mixed}", fontsize=7)
         limits = [
             [min(getattr(a, f"get_{z}lim")()[0] for a in axes[:, column]) for z in "xy"],
             [max(getattr(a, f"get_{z}lim")()[1] for a in axes[:, column]) for z in "xy"],
