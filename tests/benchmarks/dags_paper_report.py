@@ -27,7 +27,8 @@ def table(rows, columns):
             error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
             digits = 0 if column == "mll" else 3 if "auroc" in column or "cond" in column else 2
             digits = 4 if column in ("mse_ce", "r_hat") else digits
-            line.append("–" if not values.size else f"{values.mean():,.{digits}f} ± {error:.{max(digits, 1)}f}")
+            scatter = f" ± {error:.{max(digits, 1)}f}" if values.size > 1 else ""
+            line.append(f"{values.mean():,.{digits}f}{scatter}" if values.size else "–")
         lines.append([*line, str(sum(r["method"] == name for r in rows))])
     return markdown_table(["", *columns, "data sets"], lines)
 
