@@ -113,8 +113,9 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
 
 
 def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
-    model = nonlinear()
-    with model:
+    X = ring()
+    with pm.Model() as model:
+        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
         step = ps.NLGBNStep(start="process", powers=(1.0, 0.8))
     idata = draw(model, draws=20, chains=1, step=[step])
     stats = idata["sample_stats"]
