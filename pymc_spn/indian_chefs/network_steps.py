@@ -184,8 +184,9 @@ class NLGBNStep(_NetworkStep):
         Nothing is tempered afterwards.
     powers : sequence of float, optional
         Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
-        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain. It helps
-        with few rows: with thousands, neighbours must be so close that a ladder is too long.
+        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain, and with
+        thousands of rows neighbours must be so close that a ladder is too long. The share of accepted exchanges is
+        recorded as ``powers_exchanged``.
 
     References
     ----------
