@@ -184,9 +184,9 @@ class NLGBNStep(_NetworkStep):
         Nothing is tempered afterwards.
     powers : sequence of float, optional
         Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
-        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain, and with
-        thousands of rows neighbours must be so close that a ladder is too long. The share of accepted exchanges is
-        recorded as ``powers_exchanged``.
+        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
+        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long):
+        the share of exchanges that are accepted is recorded as ``powers_exchanged``, over all pairs.
 
     References
     ----------
