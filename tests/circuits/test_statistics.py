@@ -6,7 +6,7 @@ from numba import njit
 from scipy.special import gammaln
 
 from pymc_spn.circuits.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.statistics import log_joint
@@ -283,7 +283,8 @@ def recount_leaves(net, d, begin, top, n_prior, used, node, own, y, n_nodes):
         if family == DISCRETE:
             continue
         x = x if family == GAUSSIAN else x + net.offset[d]
-        s2 = {GAUSSIAN: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
+        x = np.log(x) if family == LOG_NORMAL else x
+        s2 = {GAUSSIAN: (x**2).sum(), LOG_NORMAL: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
         np.testing.assert_allclose([net.s1[begin + slot], net.s2[begin + slot]], [x.sum(), s2], rtol=1e-12, atol=1e-12)
         kept = predictive(net, begin + slot)
         refresh_leaf(net, d, begin + slot, net.edge_count[begin + slot])

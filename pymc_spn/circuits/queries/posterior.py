@@ -99,7 +99,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
     # ---- densities and probabilities
 
-    def log_density(self, df: Any, per_draw: bool = False) -> "xr.DataArray":
+    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
         """Log density of the posterior predictive at new rows, missing cells summed out.
 
         Parameters
@@ -108,6 +108,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
         per_draw : bool
             Whether each draw's own density is wanted instead of the log of their mean.
+        cells : bool
+            Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
+            log(mass / width), as it does in learning; otherwise by the density of the exact value.
 
         Returns
         -------
@@ -119,14 +122,14 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         base = self._log_evidence()
         rows = {"row": table.index}
         if per_draw:
-            logs = self._states.log_densities(values, spread_of(self._evidence)) - base[:, None]
+            logs = self._states.log_densities(values, spread_of(self._evidence), cells) - base[:, None]
             return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True)
         log_norm = log_average(self._log_weights, base)
         answer, errors = np.full(len(values), -np.inf), []
         block = max(1, BLOCK_VALUES // self._states.n_draws)
         for start in range(0, len(values), block):
             part = slice(start, start + block)
-            logs = self._states.log_densities(values[part], spread_of(self._evidence))
+            logs = self._states.log_densities(values[part], spread_of(self._evidence), cells)
             answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
             weight = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
