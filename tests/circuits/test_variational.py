@@ -23,6 +23,7 @@ from tests.reference import log_evidence, state_from_digits, tiny_problems
 from tests.reference_variational import Variational, divergence_of_leaf, edges_of_state, trees_of_row
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
+PROBLEMS += ["skewed", "infinite_skewed"]
 NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
 PRIORS = np.ones((4, 3))
 
