@@ -52,7 +52,8 @@ def numpy_log_predictive(table, hyper, d, e, rows, x):
     """Log predictive in coded units of a leaf that holds the column's values in these rows."""
     family, prior, log_scale = family_and_prior(table, hyper, d, e)
     statistics = family.statistics(table.values[rows, d], len(COLUMNS[d].levels or ()))
-    return family.predictive_log_density(family.posterior(prior, statistics), x) + log_scale
+    found = family.predictive_log_density(family.posterior(prior, statistics), x) + log_scale
+    return np.maximum(found, EMPTY_LEAF)  # the kernels stay finite
 
 
 def probes(table, d):
