@@ -72,7 +72,7 @@ def probes():
     problem = Problem(PAIR, 1, 1.0, 1.0, [[GAUSSIAN], [LOG_NORMAL, EXPONENTIAL]], X)
     schema = rounded_schema(problem)
     sampler = fixed_sampler(problem, schema, RoundedCells(schema, X))
-    ends = [(0.0, 1e-6), (0.4, 1.4), (-3.0, 4.0), (30.0, 31.0), (1e4, 1e5), (-40.0, -8.0), (1e-9, 3e-9), (50.0, 50.1)]
+    ends = [(0.0, 1e-6), (0.4, 1.4), (-3.0, 4.0), (30.0, 31.0), (1e4, 1e5), (-40.0, -8.0), (1e-6, 3e-6), (50.0, 50.1)]
     return schema, sampler, ends
 
 

@@ -15,7 +15,9 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import BetaProbability, NormalGamma
+from pymc_spn.circuits.queries.box_kernels import LOG_STUDENT, derivative_ranges, leaf_log_range
 from pymc_spn.circuits.queries.interval_moments import beta_geometric_about, log_student_about
+from pymc_spn.circuits.queries.tapes import TapeBuilder, rooted
 from pymc_spn.tables import Column
 from tests import reference_queries
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
@@ -65,6 +67,33 @@ def test_the_most_probable_row_is_above_the_spike_at_zero(name):
     inside = post.mpe({"x0": (0.6, 0.9)})
     assert inside.certified and 0.6 <= float(inside.value["x0"].iloc[0]) <= 0.9
     assert float(post.log_density(pd.DataFrame({"x0": [1e-250], "x1": [0]}))[0]) > float(found.log_density)
+
+
+def test_ranges_of_a_log_student_leaf_hold():
+    """Value and two derivatives at points of random intervals, the derivatives by central differences."""
+    rng, out = np.random.default_rng(6), np.empty(4)
+    for _ in range(200):
+        m, s, v = rng.normal(), np.exp(rng.normal(-0.5, 0.8)), np.exp(rng.normal(1.5, 1.0))
+        p = np.array([m, s, v, stats.t.logpdf(0.0, v) - np.log(s)])
+        low, high = np.sort(np.exp(m + 4 * s * rng.normal(size=2)))
+        shift = rng.normal()
+        builder = TapeBuilder()
+        tape = rooted(builder, builder.add(LOG_STUDENT, (), (), 0, tuple(p)))
+        least, most = leaf_log_range(tape, 0, low, high)
+        derivative_ranges(LOG_STUDENT, p, low, high, shift, out)
+        x = np.exp(np.linspace(np.log(low), np.log(high), 60))[1:-1]
+        h = 1e-4 * x
+
+        def density(x, m=m, s=s, v=v, shift=shift):
+            return np.exp(stats.t.logpdf(np.log(x), v, m, s) - np.log(x) - shift)
+
+        logs = np.log(density(x)) + shift
+        assert least - 1e-9 <= logs.min() and logs.max() <= most + 1e-9
+        first = (density(x + h) - density(x - h)) / (2 * h)
+        second = (density(x + h) - 2 * density(x) + density(x - h)) / h**2
+        room = 1e-4 * max(np.abs(out).max(), 1e-12)
+        assert out[0] - room <= first.min() and first.max() <= out[1] + room
+        assert out[2] - room <= second.min() and second.max() <= out[3] + room
 
 
 def test_dependence_and_entropy():

@@ -23,11 +23,16 @@ HALVINGS = 60
 
 
 @bare_kernel
+def log_slope(z, power):
+    """How fast the log of (1 + z^2)^-power changes near z: by its derivative, and by curvature where that is small."""
+    return math.sqrt(2.0 * power / (1.0 + z * z)) + 2.0 * power * z / (1.0 + z * z)
+
+
+@bare_kernel
 def tail_integral(a, b, power):
     """Integral from a >= 0 to b of (1 + z^2)^-power, over the integrand at a."""
     base = fast_log1p(a * a)
-    core = math.sqrt(2.0 * power)
-    steepness = core + 2.0 * power * a / (1.0 + a * a)
+    steepness = log_slope(a, power)
     total = 0.0
     if (b - a) * steepness < FLAT:
         for k in range(4):
@@ -36,8 +41,7 @@ def tail_integral(a, b, power):
         return total * (b - a)
     z = a
     while z < b:
-        steepness = core + 2.0 * power * z / (1.0 + z * z)
-        h = min(1.5 / steepness, b - z)
+        h = min(1.5 / log_slope(z, power), b - z)
         part = 0.0
         for k in range(8):
             x = z + h * NODES[k]

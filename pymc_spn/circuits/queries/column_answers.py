@@ -254,9 +254,9 @@ class ColumnAnswers(ConditionedDraws):
             coords["family"] = ("entry", [e.family for e in entries])
             coords["relative_scale"] = ("entry", [e.relative_scale for e in entries])
             share = rows / rows.sum(axis=1, keepdims=True)
-            return self._labelled("leaf_types", share, {"entry": coords.pop("entry")}, True, column=column).assign_coords(
-                coords
-            )
+            return self._labelled(
+                "leaf_types", share, {"entry": coords.pop("entry")}, True, column=column
+            ).assign_coords(coords)
         code = np.array([families.index(e.family) for e in entries])
         share = np.stack([rows[:, code == f].sum(axis=1) for f in range(len(families))], axis=1)
         share = share / share.sum(axis=1, keepdims=True)
