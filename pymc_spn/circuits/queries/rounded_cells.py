@@ -111,34 +111,29 @@ def rounded_sweep(rng, net, y, seen, slots, first, columns, low, high, event, ev
 
 
 @bare_kernel
-def log_density_of_cells(net, seen, columns, low, high, given, given_log, event, event_log, out):
+def log_density_of_cells(net, y, seen, columns, low, high, given, given_log, slots, options, event, event_log, out):
     """Log predictive (M,) of coded rows (M, P) whose rounded columns are cells (M, K); see `evaluate_row`.
 
-    ``given`` and ``given_log`` are the events that hold for all rows; cells come before them.
+    ``given`` and ``given_log`` are the events that hold for all rows; cells come before them. Where the rows are those
+    of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put back, as in
+    `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then.
     """
     for n in range(seen.shape[0]):
+        if slots.shape[0] > 0:
+            for r in range(slots.shape[1]):
+                net.old[r] = slots[n, r]
+            detach(net, y[n], slots[n])
         event[:] = given
         event_log[:] = given_log
         weigh_cells(net, columns, low[n], high[n], event, event_log)
         out[n] = evaluate_row(net, seen[n], event, event_log)[0]
-
-
-@bare_kernel
-def leave_cells_out(net, y, seen, columns, low, high, slots, options, event, event_log, out):
-    """`predictive_kernels.leave_one_out` where rounded columns are cells; ``y`` holds their exact values."""
-    for n in range(y.shape[0]):
-        row = slots[n]
-        for r in range(row.size):
-            net.old[r] = row[r]
-        detach(net, y[n], row)
-        event[:] = False
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        out[n] = evaluate_row(net, seen[n], event, event_log)[0]
-        for r in range(row.size):
-            if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
-                node = row[net.parent[r]] if r > 0 else 0
-                row[r] = new_edge(net, r, node, options[n, r])
-        attach(net, y[n], row)
+        if slots.shape[0] > 0:
+            row = slots[n]
+            for r in range(row.size):
+                if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
+                    node = row[net.parent[r]] if r > 0 else 0
+                    row[r] = new_edge(net, r, node, options[n, r])
+            attach(net, y[n], row)
 
 
 class RoundedCells:
@@ -202,16 +197,18 @@ class RoundedCells:
 
     def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
-        out = np.empty(len(self.seen))
-        scratch = np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
-        log_density_of_cells(net, self.seen, self.columns, self.low, self.high, *given, *scratch, out)
-        return out + self.log_jacobian
+        nothing = np.zeros((0, 0), np.int32)
+        return self._evaluate(net, self.seen, *given, nothing, nothing)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
-        out = np.empty(len(self.seen))
         net = sampler.net
+        nothing = np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
+        return self._evaluate(net, sampler.coded, *nothing, sampler.slots, sampler.options)
+
+    def _evaluate(self, net, y, given, given_log, slots, options):
+        out = np.empty(len(self.seen))
         scratch = np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
         cells = (self.columns, self.low, self.high)
-        leave_cells_out(net, sampler.coded, self.seen, *cells, sampler.slots, sampler.options, *scratch, out)
+        log_density_of_cells(net, y, self.seen, *cells, given, given_log, slots, options, *scratch, out)
         return out + self.log_jacobian
