@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
@@ -289,7 +290,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
         column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
-        with their centre, and the column is named in ``attrs["principal_value"]``.
+        with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal leaves
+        have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
         """
         known, numbers, attrs = self._moment_query(given)
         means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
@@ -299,7 +301,11 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             return self._labelled("mean", means, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
         answer = np.average(means, axis=0, weights=weight)
-        error = chain_error(weight[:, None] * (means - answer), self._n_chains)
+        infinite = np.isinf(answer)
+        if infinite.any():
+            attrs["infinite_mean"] = [c for c, off in zip(columns["column"], infinite, strict=True) if off]
+        finite = np.where(infinite, 0.0, means)
+        error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
         return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
@@ -307,7 +313,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
         such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
-        ``given={"a": (0, 10)}``, makes it finite.
+        ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
+        covariances do not exist and are NaN.
         """
         known, numbers, attrs = self._moment_query(given)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
@@ -317,7 +324,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if per_draw:
             return self._labelled("cov", covariances, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
-        centred = means - np.average(means, axis=0, weights=weight)
+        with np.errstate(invalid="ignore"):
+            centred = means - np.average(means, axis=0, weights=weight)
         second = covariances + centred[:, :, None] * centred[:, None, :]
         answer = np.average(second, axis=0, weights=weight)
         infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
@@ -337,7 +345,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
         shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
-        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known]
+        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self._schema.palette]
+        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known and not skewed[d]]
         tails = [d for d in gaussian if shape[d] <= 0.5]
         if tails:
             attrs["principal_value"] = [self._schema.columns[d].name for d in tails]
