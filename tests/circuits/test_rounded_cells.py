@@ -1,7 +1,7 @@
 """``rounded=True``: masses of cells, draws within them, the sampler against enumeration and quadrature, `pm.sample`.
 
 Enumeration sums over all assignments and integrates the exact values of all rows over their cells by a product of
-Gauss rules, leaf by leaf. Power: chains that take the recorded values for exact ones score 5 and more where right ones
+Gauss rules, leaf by leaf. Power: chains that take the recorded values for exact ones score 6 where right ones
 score 1.
 """
 
@@ -46,12 +46,13 @@ from tests.reference_queries import network_value
 nan = np.nan
 PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)
+TIGHT = ("gaussian", {"mu0": 0.5, "rho0": 0.2, "a0": 2.0, "b0": 0.1})  # a quarter of a cell wide
 X = np.array([[0.0, 0.5], [1.0, 1.5], [1.0, 0.5]])
 PROBLEMS = {
-    "finite": Problem(PAIR, 2, 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL, EXPONENTIAL]], X),
+    "finite": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL, EXPONENTIAL]], X),
     "infinite": Problem(PAIR, "infinite", 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL]], np.where(X == 1.5, nan, X)),
 }
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def rounded_schema(problem):
@@ -183,7 +184,8 @@ def variation(name, draws, chains, exact=True, thin=4):
     rng = np.random.default_rng(0)
     independent = np.mean([independent_total_variation(posterior, draws, rng) for _ in range(200)])
     values = np.concatenate([v for _, v in found])
-    return score / independent, (values.mean() - mean) / (values.std() / np.sqrt(values.size / 4.0))
+    error = values.std() / np.sqrt(values.size / 4.0)
+    return score / independent, (values.mean() - mean) / error if error > 0.0 else np.inf
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -200,7 +202,7 @@ def test_reaches_enumeration_in_160_000_draws(name):
 
 
 def test_recorded_values_taken_for_exact_are_noticed():
-    assert variation("finite", 2500, 2, exact=False)[0] > 2.0
+    assert variation("finite", 2500, 2, exact=False)[0] > 3.0
 
 
 # ---- answers of one state, by brute force
