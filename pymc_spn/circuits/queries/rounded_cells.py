@@ -4,7 +4,7 @@ A recorded value of a rounded column stands for the cell of width d round it. Th
 the state. In a sweep each row is taken out of the network, its tree is drawn with its exact values integrated out (a
 leaf is worth the mass of the cell), and then its exact values from the predictives of the leaves that it got, within
 their cells: a draw from the joint conditional of both. Exact values are kept on a lattice of 65,536 points a cell, so
-that the record of a draw, two bytes a value, gives the state back bit by bit.
+that the record of a draw, two bytes a value, gives the state back.
 """
 
 from typing import Any
@@ -123,8 +123,10 @@ def log_density_of_cells(net, y, seen, columns, low, high, given, given_log, slo
             for r in range(slots.shape[1]):
                 net.old[r] = slots[n, r]
             detach(net, y[n], slots[n])
-        event[:] = given
-        event_log[:] = given_log
+        for d in range(event.size):
+            event[d] = given[d]
+        for i in range(event_log.size):
+            event_log[i] = given_log[i]
         weigh_cells(net, columns, low[n], high[n], event, event_log)
         out[n] = evaluate_row(net, seen[n], event, event_log)[0]
         if slots.shape[0] > 0:
