@@ -226,7 +226,7 @@ def test_densities_of_cells_and_leave_one_out_of_a_state():
             family, prior = problem.palettes[column][entry]
             h = GRID[column] / 2
             x = row[column] + h * NODES
-            logs = [log_marginal(family, prior, [*held[list(rows), column], v]) for v in x]
+            logs = np.array([log_marginal(family, prior, [*held[list(rows), column], v]) for v in x])
             return np.atleast_1d(WEIGHTS @ np.exp(logs - log_marginal(family, prior, held[list(rows), column])) / 2)
 
         return np.log(network_value(replace(problem, X=held), state, leaf_value))[0]
