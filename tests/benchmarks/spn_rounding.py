@@ -2,9 +2,10 @@
 
 python -m tests.benchmarks.spn_rounding DATA
 
-The values of airfoil stand on coarse grids: its thickness takes a hundred values in 1,503 rows. No proper model of the
-cells exceeds the ceiling, minus the sum of the logs of the grids; a density that takes recorded values for exact ones
-does, and grows as the prior lets the leaves shrink.
+The values of airfoil stand on coarse grids: six chord lengths, four velocities. No proper model of the cells exceeds
+the ceiling, minus the sum of the logs of the grids; a density that takes recorded values for exact ones does, and grows
+as the prior lets the leaves shrink. The thickness of the boundary layer is left out: it is computed, repeats, and is
+printed to so many digits that its cells say nothing.
 """
 
 import time
@@ -22,17 +23,17 @@ from tests.benchmarks.spn_problem import read_table
 def main():
     arguments = parser(__doc__.splitlines()[0])
     arguments.add_argument("--table", default="airfoil_self_noise")
+    arguments.add_argument("--drop", nargs="*", default=["displacement_thickness"])
     arguments.add_argument("--rows", type=int, default=600, help="training rows; 200 others are scored")
     arguments.add_argument("--draws", type=int, default=15)
     arguments.add_argument("--tune", type=int, default=45)
-    arguments.add_argument("--scales", type=float, nargs="+", default=[0.1, 0.01, 1e-3, 1e-4, 1e-5])
+    arguments.add_argument("--scales", type=float, nargs="+", default=[0.1, 0.01, 1e-3, 1e-4, 1e-6, 1e-8])
     options = arguments.parse_args()
     warnings.filterwarnings("ignore", "equal values are far more frequent")  # that is the subject
     table = read_table(options.data, options.table)
+    frame = table.to_frame().drop(columns=options.drop)
     order = np.random.default_rng(0).permutation(len(table.values))
-    train, test = (
-        table.to_frame().iloc[order[a:b]] for a, b in ((0, options.rows), (options.rows, options.rows + 200))
-    )
+    train, test = (frame.iloc[order[a:b]] for a, b in ((0, options.rows), (options.rows, options.rows + 200)))
     grids = {name: resolution(train[name]) for name in train}
     ceiling = -sum(np.log(d) for d in grids.values())
     rows = []
