@@ -48,7 +48,7 @@ def striped_images(n, seed, side=8):
 
 def convolution_by_loops(tensor, filters, stride):
     """Of (channels, s, s) with (out, channels, m, m), zeros outside, centred as far as the stride allows."""
-    channels, side, _ = tensor.shape
+    side = tensor.shape[1]
     m = filters.shape[-1]
     pad = (m - stride + 1) // 2
     padded = np.pad(tensor, ((0, 0), (pad, m), (pad, m)))
@@ -141,10 +141,14 @@ def test_statistics_are_those_of_networkx():
     assert nothing.statistics() == {"nodes": 2, "edges": 0, "degree": 0, "depth": 0, "width": 0}
 
 
+def small_evidence():
+    images, labels = striped_images(40, seed=6)
+    return ArchitectureEvidence(images, labels, n_bins=N_BINS, n_extra=N_EXTRA, steps=20, batch_size=10, rate=0.05)
+
+
 @pytest.fixture(scope="module")
 def evidence():
-    images, labels = striped_images(30, seed=6)
-    return ArchitectureEvidence(images, labels, n_bins=N_BINS, n_extra=N_EXTRA, steps=6, batch_size=10, rate=0.03)
+    return small_evidence()
 
 
 def test_evidence_is_a_function_of_the_graph_alone(evidence):
@@ -153,9 +157,7 @@ def test_evidence_is_a_function_of_the_graph_alone(evidence):
     graphs = [g for g in prior_graphs(20, seed=8, gamma=2.0) if architecture_of(*g, 0, 1, N_BINS).parents.any()][:8]
     first = [evidence.log_evidence(*g) for g in graphs]
     assert len({round(x, 9) for x in first}) > 4
-    again = ArchitectureEvidence(
-        evidence.images, evidence.labels, n_bins=N_BINS, n_extra=N_EXTRA, steps=6, batch_size=10, rate=0.03
-    )
+    again = small_evidence()
     for (theta, z), value in reversed(list(zip(graphs, first, strict=True))):
         order = rng.permutation(len(theta))
         place = np.argsort(order)
@@ -175,7 +177,7 @@ def test_nodes_without_input_do_not_matter_and_no_path_is_a_guess(evidence):
     direct = evidence.log_evidence(theta[:2], z[:2, :2])
     z[2, 1] = 1
     assert evidence.log_evidence(theta, z) == direct
-    assert evidence.log_evidence(theta, 0 * z) == pytest.approx(30 * math.log(0.5), rel=1e-12)
+    assert evidence.log_evidence(theta, 0 * z) == pytest.approx(40 * math.log(0.5), rel=1e-12)
 
 
 def test_training_learns_and_its_score_is_the_log_likelihood():
@@ -183,7 +185,9 @@ def test_training_learns_and_its_score_is_the_log_likelihood():
     names = np.array(["across", "along"])[labels]
     rows = slice(80)
     learned = ArchitectureEvidence(images[rows], names[rows], steps=150, batch_size=40, rate=0.03)
-    chain = architecture_of(np.array([1.0, 0.0, 0.9, 0.5]), np.eye(4)[[2, 1, 3, 1]] * [[1], [0], [1], [1]], 0, 1, N_BINS)
+    chain = architecture_of(
+        np.array([1.0, 0.0, 0.9, 0.5]), np.eye(4)[[2, 1, 3, 1]] * [[1], [0], [1], [1]], 0, 1, N_BINS
+    )
     assert chain.statistics()["depth"] == 3
     network = learned.train(chain)
     p = learned.predict_proba(network, images)
@@ -223,18 +227,16 @@ def exact_law(evidence, alpha, gamma, phi):
     return list(law), posterior / posterior.sum(), masses / masses.sum()
 
 
-def test_sampled_architectures_follow_the_enumerated_posterior(evidence):
-    """pm.sample against all graphs with one hidden node at most; a chain that forgot the evidence fails, z > 10."""
+def test_sampled_architectures_follow_the_enumerated_posterior(evidence, tmp_path):
+    """The script's chain against all graphs with one hidden node at most; the prior's law is more than 10 se away."""
+    pytest.importorskip("sklearn")
     import arviz as az
 
-    numbers = {"alpha": 1.0, "gamma": 1.0, "phi": 5.0}
-    with pm.Model():
-        g = ps.IndianChefsProcess("g", **numbers, **INPUT_OUTPUT, max_nodes=3)
-        pm.Potential("evidence", architecture_log_evidence(g, evidence, "image", "label"))
-        idata = pm.sample(
-            600, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
-    states, exact, without = exact_law(evidence, **numbers)
+    from tests.benchmarks import indian_chefs_architectures as script
+
+    script.sample(evidence, 0, 1200, 20, 3).assign_attrs(cpu_seconds=1.0, trained=1).to_netcdf(tmp_path / "chain.nc")
+    idata = script.merged([tmp_path / "chain.nc"])
+    states, exact, without = exact_law(evidence, **script.NUMBERS)
     stats = idata.sample_stats
     with pytest.warns(UserWarning, match="births were refused"):
         draws = ps.GraphDraws.from_idata(idata)
@@ -242,19 +244,26 @@ def test_sampled_architectures_follow_the_enumerated_posterior(evidence):
     n = stats.g_n_nodes.values
     bins = np.where(n == 3, np.floor(N_BINS * (1.0 - np.nan_to_num(theta[..., 2]))), -1)
     found = np.stack([z[..., 0, 1], bins, z[..., 0, 2]], -1).astype(int)
-    scores = [evidence.log_evidence(t[:k], g[:k, :k]) for k, t, g in zip(n[0], theta[0], z[0], strict=True)]
-    np.testing.assert_allclose(stats.g_log_likelihood[0], scores, rtol=1e-12)
     furthest = 0.0
     for state, p, p_without in zip(states, exact, without, strict=True):
-        hits = (found == state).all(-1).astype(float)
         if p < 0.02:
             continue
+        hits = (found == state).all(-1).astype(float)
         ess = float(np.asarray(az.ess(hits)))
         assert ess > 100
         error = math.sqrt(p * (1.0 - p) / ess)
         assert abs(hits.mean() - p) < 5.0 * error, (state, hits.mean(), p, ess)
         furthest = max(furthest, abs(p_without - p) / error)
     assert furthest > 10.0
+
+    images, labels = striped_images(50, seed=10)
+    numbers = script.evaluated(theta[:, :80], z[:, :80], evidence, images, labels)
+    np.testing.assert_allclose(stats.g_log_likelihood[:, :80], numbers["log_evidence"], rtol=1e-12)
+    assert set(np.unique(numbers["width"])) <= {0.0, 1.0, 2.0} and numbers["accuracy"].mean() > 0.5
+    np.testing.assert_array_equal(numbers["min"].notnull(), n[:, :80] == 3)
+    assert "| accuracy |" in script.scalars_table(numbers)
+    assert "| posterior |" in script.ensemble_table(numbers, numbers, labels)
+    assert "three other starts" in script.noise_table(draws, evidence, n=4)
 
 
 @pytest.mark.parametrize(
@@ -264,10 +273,10 @@ def test_sampled_architectures_follow_the_enumerated_posterior(evidence):
         ({"n_bins": 0}, "n_bins must be an integer of at least 1; got 0"),
         ({"steps": True}, "steps must be an integer of at least 1; got True"),
         ({"rate": -0.1}, "rate must be positive and finite"),
-        ({"images": np.zeros((30, 8, 4))}, r"images must have shape \(n, s, s\)"),
-        ({"images": np.full((30, 8, 8), np.nan)}, r"images must be finite; it is nan at \(0, 0, 0\)"),
-        ({"labels": np.zeros(30)}, "labels must hold at least two classes; all are 0"),
-        ({"labels": np.arange(29)}, r"labels must have shape \(30,\)"),
+        ({"images": np.zeros((40, 8, 4))}, r"images must have shape \(n, s, s\)"),
+        ({"images": np.full((40, 8, 8), np.nan)}, r"images must be finite; it is nan at \(0, 0, 0\)"),
+        ({"labels": np.zeros(40)}, "labels must hold at least two classes; all are 0"),
+        ({"labels": np.arange(29)}, r"labels must have shape \(40,\)"),
         ({"held_out": (np.zeros((1, 8, 8)), np.array([7]))}, r"held_out\[1\] must hold labels of the training rows; 7"),
         ({"held_out": (np.zeros((1, 4, 4)), np.array([1]))}, "must have 8 pixels a side"),
     ],
