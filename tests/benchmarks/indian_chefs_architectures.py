@@ -53,7 +53,7 @@ def main():
         if not path.exists():
             begin, known = time.process_time(), evidence.n_trained
             idata = sample(evidence, chain, options.draws, options.tune, options.max_nodes)
-            idata = idata.assign_attrs(cpu_seconds=time.process_time() - begin, trained=evidence.n_trained - known)
+            idata.attrs.update(cpu_seconds=time.process_time() - begin, trained=evidence.n_trained - known)
             idata.to_netcdf(path, engine="h5netcdf")
     idata = merged([folder / f"chain_{chain}.nc" for chain in range(options.chains)])
     draws = ps.GraphDraws.from_idata(idata)

@@ -234,7 +234,9 @@ def test_sampled_architectures_follow_the_enumerated_posterior(evidence, tmp_pat
 
     from tests.benchmarks import indian_chefs_architectures as script
 
-    script.sample(evidence, 0, 1200, 20, 3).assign_attrs(cpu_seconds=1.0, trained=1).to_netcdf(tmp_path / "chain.nc")
+    chain = script.sample(evidence, 0, 1200, 20, 3)
+    chain.attrs.update(cpu_seconds=1.0, trained=1)
+    chain.to_netcdf(tmp_path / "chain.nc", engine="h5netcdf")
     idata = script.merged([tmp_path / "chain.nc"])
     states, exact, without = exact_law(evidence, **script.NUMBERS)
     stats = idata.sample_stats

@@ -94,7 +94,7 @@ class ArchitectureEvidence:
             raise ValueError(f"images must have a multiple of 2^(n_bins - 1) = {unit} pixels a side; they have {side}")
         classes, codes = np.unique(_check_labels("labels", self.labels, len(images)), return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"labels must hold at least two classes; all are {classes[0]!r}")
+            raise ValueError(f"labels must hold at least two classes; all are {classes[0].item()!r}")
         object.__setattr__(self, "classes", classes)
         scored, scored_codes = images, codes
         if self.held_out is not None:
@@ -104,7 +104,7 @@ class ArchitectureEvidence:
             others = _check_labels("held_out[1]", self.held_out[1], len(scored))
             unknown = others[~np.isin(others, classes)]
             if len(unknown):
-                raise ValueError(f"held_out[1] must hold labels of the training rows; {unknown[0]!r} is none")
+                raise ValueError(f"held_out[1] must hold labels of the training rows; {unknown[0].item()!r} is none")
             scored_codes = np.searchsorted(classes, others)
         self._columns.update(
             training=_as_columns(images), codes=codes, scored=_as_columns(scored), scored_codes=scored_codes
