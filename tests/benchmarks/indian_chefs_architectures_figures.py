@@ -61,7 +61,7 @@ def draw_numbers(posterior, prior, places):
                 x, y = (data[k].values.ravel() for k in (column, row))
                 # integers would lie on each other
                 x, y = (spread_out(rng, k, v) for k, v in ((column, x), (row, y)))
-                ax.plot(x, y, ".", color=colour, alpha=0.25, markersize=3)
+                ax.plot(x, y, ".", color=colour, alpha=0.35, markersize=4)
                 if i > j:
                     for place, colour in zip(places, ("#dc2626", "#059669", "#7c3aed"), strict=True):
                         at = [float(posterior[k].values[place]) for k in (column, row)]
@@ -73,6 +73,10 @@ def draw_numbers(posterior, prior, places):
                 ax.set_xticklabels([])
                 ax.tick_params(which="both", labelbottom=False)
             if j == 0 and i > 0:
+                ax.set_ylabel(NUMBERS[row])
+            elif j == n - 1 and i < j:
+                ax.yaxis.set_label_position("right")
+                ax.tick_params(which="both", labelleft=False, labelright=True, left=False, right=True)
                 ax.set_ylabel(NUMBERS[row])
             elif j > 0:
                 ax.tick_params(which="both", labelleft=False)
