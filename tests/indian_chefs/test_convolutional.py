@@ -137,7 +137,7 @@ def test_statistics_are_those_of_networkx():
         assert held["depth"] == nx.dag_longest_path_length(graph)
         assert held["width"] == sum(1 for _ in nx.all_simple_paths(graph, 0, n - 1))
         assert held["degree"] == pytest.approx(np.mean([d for _, d in graph.degree]))
-    nothing = architecture_of(np.array([1.0, 0.0, 0.4]), np.eye(3, k=-1), 0, 1, N_BINS)
+    nothing = architecture_of(np.array([1.0, 0.0, 0.4]), np.eye(3)[[2, 2, 1]] * [[0], [0], [1]], 0, 1, N_BINS)
     assert nothing.statistics() == {"nodes": 2, "edges": 0, "degree": 0, "depth": 0, "width": 0}
 
 
@@ -304,3 +304,7 @@ def test_a_graph_that_is_no_architecture_is_refused(evidence):
         evidence.log_evidence(np.array([1.0, 0.0]), np.zeros((3, 3)))
     with pytest.raises(ValueError, match="input_node and output_node must be two of 2 nodes; got 0 and 2"):
         evidence.log_evidence(np.array([1.0, 0.0]), np.zeros((2, 2)), 0, 2)
+    with pytest.raises(ValueError, match=r"parents must stand above their children; node 1 at 0 feeds 0 at 1"):
+        evidence.log_evidence(np.array([1.0, 0.0]), np.eye(2, k=-1))
+    with pytest.raises(ValueError, match=r"reputations must lie in \[0, 1\]; node 1 has nan"):
+        evidence.log_evidence(np.array([1.0, np.nan]), np.zeros((2, 2)))

@@ -70,7 +70,8 @@ def architecture_of(
     Raises
     ------
     ValueError
-        If shapes differ, a place is outside, or the input is the output.
+        If shapes differ, a place is outside, the input is the output, a reputation lies outside [0, 1], or an edge does
+        not lead to a lower one.
     """
     theta, edges = np.asarray(reputations, np.float64), np.asarray(parents).astype(bool)
     n = len(theta)
@@ -78,6 +79,14 @@ def architecture_of(
         raise ValueError(f"parents must have shape ({n}, {n}), that of reputations twice; got {edges.shape}")
     if not (0 <= input_node < n and 0 <= output_node < n and input_node != output_node):
         raise ValueError(f"input_node and output_node must be two of {n} nodes; got {input_node} and {output_node}")
+    inside = (theta >= 0.0) & (theta <= 1.0)
+    if not inside.all():
+        bad = int(np.argmin(inside))
+        raise ValueError(f"reputations must lie in [0, 1]; node {bad} has {theta[bad]:g}")
+    rising = np.argwhere(edges & (theta[:, None] <= theta))
+    if len(rising):
+        k, i = (int(x) for x in rising[0])
+        raise ValueError(f"parents must stand above their children; node {k} at {theta[k]:g} feeds {i} at {theta[i]:g}")
     falling = np.argsort(-theta, kind="stable")
     below, above, depth = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, np.int64)
     below[input_node] = above[output_node] = True
