@@ -1,7 +1,9 @@
 """Convolutional networks over directed acyclic graphs: values, gradients by hand, and training by Adam.
 
 Columns of all matrices are images, which the inner loops run along. A convolution gathers the rows that a pixel's
-filters see by index (im2col without the copy).
+filters see by index (im2col without the copy). Four channels are worked at a time, and in `forward` four rows with
+them, since with one product for each load the loops would wait for memory; rows are indexed and not sliced, because a
+slice is counted.
 """
 
 import math
@@ -33,27 +35,54 @@ def forward(weights, layout, values, means, logits):
     m = values.shape[1]
     for i in range(1, layout.channels.size - 1):
         n_patch, pixels = layout.n_patch[i], layout.pixels[i]
+        rows, channels = layout.patch_rows, layout.channels[i]
         for p in range(pixels):
-            seen = layout.patch_start[i] + p * n_patch
-            for c in range(layout.channels[i]):
-                out = values[layout.first_row[i] + c * pixels + p]
-                w = layout.weight_start[i] + c * n_patch
-                out[:] = 0.0
+            seen, at, w, c = layout.patch_start[i] + p * n_patch, layout.first_row[i] + p, layout.weight_start[i], 0
+            while c + 4 <= channels:
+                o0, o1, o2, o3 = at, at + pixels, at + 2 * pixels, at + 3 * pixels
+                for b in range(m):
+                    values[o0, b] = values[o1, b] = values[o2, b] = values[o3, b] = 0.0
                 r = 0
                 while r + 4 <= n_patch:
-                    x0, x1 = values[layout.patch_rows[seen + r]], values[layout.patch_rows[seen + r + 1]]
-                    x2, x3 = values[layout.patch_rows[seen + r + 2]], values[layout.patch_rows[seen + r + 3]]
-                    w0, w1, w2, w3 = weights[w + r], weights[w + r + 1], weights[w + r + 2], weights[w + r + 3]
+                    x0, x1, x2, x3 = rows[seen + r], rows[seen + r + 1], rows[seen + r + 2], rows[seen + r + 3]
+                    k = w + r
+                    a0, a1, a2, a3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                    k += n_patch
+                    b0, b1, b2, b3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                    k += n_patch
+                    c0, c1, c2, c3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                    k += n_patch
+                    d0, d1, d2, d3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
                     for b in range(m):
-                        out[b] += w0 * x0[b] + w1 * x1[b] + w2 * x2[b] + w3 * x3[b]
+                        y0, y1, y2, y3 = values[x0, b], values[x1, b], values[x2, b], values[x3, b]
+                        values[o0, b] += a0 * y0 + a1 * y1 + a2 * y2 + a3 * y3
+                        values[o1, b] += b0 * y0 + b1 * y1 + b2 * y2 + b3 * y3
+                        values[o2, b] += c0 * y0 + c1 * y1 + c2 * y2 + c3 * y3
+                        values[o3, b] += d0 * y0 + d1 * y1 + d2 * y2 + d3 * y3
                     r += 4
                 while r < n_patch:
-                    x0, w0 = values[layout.patch_rows[seen + r]], weights[w + r]
+                    x0, k = rows[seen + r], w + r
+                    a0, b0 = weights[k], weights[k + n_patch]
+                    c0, d0 = weights[k + 2 * n_patch], weights[k + 3 * n_patch]
                     for b in range(m):
-                        out[b] += w0 * x0[b]
+                        y0 = values[x0, b]
+                        values[o0, b] += a0 * y0
+                        values[o1, b] += b0 * y0
+                        values[o2, b] += c0 * y0
+                        values[o3, b] += d0 * y0
                     r += 1
+                at, w, c = at + 4 * pixels, w + 4 * n_patch, c + 4
+            while c < channels:
                 for b in range(m):
-                    out[b] = max(out[b], 0.0)
+                    values[at, b] = 0.0
+                for r in range(n_patch):
+                    x0, a0 = rows[seen + r], weights[w + r]
+                    for b in range(m):
+                        values[at, b] += a0 * values[x0, b]
+                at, w, c = at + pixels, w + n_patch, c + 1
+        for row in range(layout.first_row[i], layout.first_row[i + 1]):
+            for b in range(m):
+                values[row, b] = max(values[row, b], 0.0)
     w = layout.weight_start[-1]
     logits[:] = 0.0
     for q in range(layout.pooled.size):
@@ -139,14 +168,30 @@ def backward(weights, layout, values, means, errors, slopes, gradient):
                 if row == layout.first_row[-1]:
                     continue
                 x, into = values[row], slopes[row]
-                for c in range(channels):
-                    slope = slopes[layout.first_row[i] + c * pixels + p]
-                    w = layout.weight_start[i] + c * n_patch + r
-                    total, w0 = 0.0, weights[w]
+                at, w, c = layout.first_row[i] + p, layout.weight_start[i] + r, 0
+                while c + 4 <= channels:
+                    s0, s1, s2, s3 = slopes[at], slopes[at + pixels], slopes[at + 2 * pixels], slopes[at + 3 * pixels]
+                    v0, v1, v2, v3 = w, w + n_patch, w + 2 * n_patch, w + 3 * n_patch
+                    w0, w1, w2, w3 = weights[v0], weights[v1], weights[v2], weights[v3]
+                    t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+                    for b in range(m):
+                        t0 += s0[b] * x[b]
+                        t1 += s1[b] * x[b]
+                        t2 += s2[b] * x[b]
+                        t3 += s3[b] * x[b]
+                        into[b] += w0 * s0[b] + w1 * s1[b] + w2 * s2[b] + w3 * s3[b]
+                    gradient[v0] += t0
+                    gradient[v1] += t1
+                    gradient[v2] += t2
+                    gradient[v3] += t3
+                    at, w, c = at + 4 * pixels, w + 4 * n_patch, c + 4
+                while c < channels:
+                    slope, total, w0 = slopes[at], 0.0, weights[w]
                     for b in range(m):
                         total += slope[b] * x[b]
                         into[b] += w0 * slope[b]
                     gradient[w] += total
+                    at, w, c = at + pixels, w + n_patch, c + 1
 
 
 @network_kernel
