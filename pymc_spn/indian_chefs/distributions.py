@@ -15,9 +15,10 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
-from pymc_spn.indian_chefs.ops import STALE, GraphLogDensity, GraphParts, current_graph, flat_graph_ticket
+from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length
 from pymc_spn.indian_chefs.prior_density import log_density, make_prior
 from pymc_spn.indian_chefs.process import (
@@ -35,38 +36,8 @@ from pymc_spn.indian_chefs.process import (
 MOST_TRIES = 10_000
 
 
-class GraphTicketRV(RandomVariable):
-    """Carries the log joint of the step's last draw; 0 until the first."""
-
-    name, signature, dtype = "graph_log_joint", "()->()", "float64"
-    _print_name = ("GraphLogJoint", "\\operatorname{GraphLogJoint}")
-
-    @classmethod
-    def rng_fn(cls, rng, zero, size):
-        return np.zeros(() if size is None else size)
-
-
-@numba_core_rv_funcify.register(GraphTicketRV)
-def _(op, node):
-    @numba_njit
-    def ticket(rng, zero):
-        return 0.0
-
-    return ticket, 1
-
-
-class _Ticket(Distribution):
-    rv_op = GraphTicketRV()
-
-    @classmethod
-    def dist(cls, **kwargs):
-        return super().dist([pt.constant(0.0)], **kwargs)
-
-    def support_point(rv, size, zero):
-        return pt.zeros(())
-
-    def logp(value, zero):
-        return flat_graph_ticket(value)
+class _Ticket(Ticket):
+    rv_op = LogJointTicket("graph_log_joint", NO_GRADIENT)
 
 
 class IndianChefsRV(RandomVariable):

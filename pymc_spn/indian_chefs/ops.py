@@ -160,33 +160,3 @@ def _(op, node, **kwargs):
         return np.asarray(np.int64(n)), theta, parents
 
     return graph_parts, source_version()
-
-
-class FlatGraphTicket(Op):
-    """Zero, but connected: PyMC refuses a continuous variable that the log density does not use."""
-
-    __props__ = ()
-
-    def make_node(self, value):
-        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(0.0)
-
-    def pullback(self, inputs, outputs, cotangents):
-        raise NotImplementedError(NO_GRADIENT)
-
-
-flat_graph_ticket = FlatGraphTicket()
-
-
-@register_funcify_default_op_cache_key(FlatGraphTicket)
-def _(op, node, **kwargs):
-    @numba_njit
-    def flat_graph_ticket_numba(value):
-        return np.asarray(0.0)
-
-    return flat_graph_ticket_numba, 1

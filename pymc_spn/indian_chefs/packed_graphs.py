@@ -139,3 +139,24 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
         log_density_gradient(state, prior, gradient)
         out -= log_ties(state, prior)
     return out
+
+
+def unpack_arrays(packed: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Many packed vectors at once, unchecked.
+
+    Parameters
+    ----------
+    packed : (..., 1 + K + K W) float64
+
+    Returns
+    -------
+    counts : (...) int64
+    reputations : (..., K) float64
+        NaN where there is no node.
+    parents : (..., K, K) bool
+    """
+    counts = packed[..., 0].astype(np.int64)
+    theta = np.where(np.arange(room) < counts[..., None], packed[..., 1 : 1 + room], np.nan)
+    words = packed[..., 1 + room :].reshape(*counts.shape, room, -1).astype(np.int64)  # child, word
+    slots = np.arange(room)
+    return counts, theta, np.moveaxis(words[..., slots // BITS] >> slots % BITS & 1, -1, -2).astype(bool)

@@ -113,12 +113,28 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
     assert (popular.notnull() == theta.notnull()).all() and float(popular.max()) <= 1.0
 
 
-def test_a_saved_result_answers_in_the_same_bits(hyperparameter_run, tmp_path):
+def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tmp_path):
     _, idata = hyperparameter_run
-    idata.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    first, again = ps.GraphDraws.from_idata(idata), ps.GraphDraws.from_idata(tmp_path / "run.nc")
-    xr.testing.assert_identical(first.graphs(), again.graphs())
-    xr.testing.assert_identical(first.popularities(random_seed=2), again.popularities(random_seed=2))
+    first, before = ps.GraphDraws.from_idata(idata), idata.copy(deep=True)
+    unpacked = ps.unpack(idata)
+    xr.testing.assert_identical(idata, before)
+    xr.testing.assert_identical(ps.unpack(unpacked, "g"), unpacked)
+    assert "g_graph" not in unpacked["sample_stats"] and "g_graph_dim_0" not in unpacked["sample_stats"].dims
+    xr.testing.assert_identical(unpacked["g"].to_dataset(), first.to_group())
+    for c, d in ((0, 3), (1, 700)):  # the raw record, read one vector at a time
+        n, theta, parents = unpack_parts(idata["sample_stats"]["g_graph"].values[c, d], 48)
+        held = unpacked["g"].to_dataset().isel(chain=c, draw=d)
+        np.testing.assert_array_equal(held["graphs"], parents)
+        np.testing.assert_array_equal(held["reputations"].values, np.where(np.arange(48) < n, theta, np.nan))
+    idata.to_netcdf(tmp_path / "raw.nc", engine="h5netcdf")
+    unpacked.to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
+    first.save(tmp_path / "draws.nc")
+    for file in ("raw.nc", "unpacked.nc", "draws.nc"):
+        again = ps.load(tmp_path / file)
+        assert type(again) is ps.GraphDraws
+        xr.testing.assert_identical(first.graphs(), again.graphs())
+        xr.testing.assert_identical(first.popularities(random_seed=2), again.popularities(random_seed=2))
+        xr.testing.assert_equal(first.scalars, again.scalars)
 
 
 def test_stored_draws_are_not_evaluated(hyperparameter_run):
@@ -189,6 +205,20 @@ def test_draws_do_not_depend_on_how_chains_run():
     np.testing.assert_array_equal(one.posterior.g_log_joint, fork.posterior.g_log_joint)
     assert not np.array_equal(one.sample_stats.g_graph, other.sample_stats.g_graph)
     assert not np.array_equal(one.sample_stats.g_graph[0], one.sample_stats.g_graph[1])
+
+
+@pytest.mark.full
+def test_spawned_processes_draw_the_same():
+    """With gamma by NUTS, alpha by slices and a term that depends on the graph."""
+    with pm.Model():
+        gamma = pm.Gamma("gamma", 3, 3)
+        g = ps.IndianChefsProcess("g", alpha=pm.Gamma.dist(3, 2), gamma=gamma, phi=1.0, observed_nodes=2, max_nodes=20)
+        pm.Normal("y", pt.cast(g.n_nodes, "float64"), 1.0, observed=4.0)
+        one = pm.sample(40, tune=20, chains=2, cores=1, random_seed=3, **QUIET)
+        spawned = pm.sample(40, tune=20, chains=2, cores=2, mp_ctx="spawn", random_seed=3, **QUIET)
+    for name in ("g_graph", "g_log_prior", "g_log_likelihood"):
+        np.testing.assert_array_equal(one.sample_stats[name], spawned.sample_stats[name], err_msg=name)
+    np.testing.assert_array_equal(one.posterior.gamma, spawned.posterior.gamma)
 
 
 def test_refused_births_are_counted_and_warned_of(caplog):
