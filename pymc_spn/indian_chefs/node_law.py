@@ -2,9 +2,9 @@
 
 With N nodes at or below t, a hidden node appears at rate lambda_N = alpha gamma (digamma(alpha + N) - digamma(alpha)),
 so the number of nodes is a birth process whose transition probabilities are exponentials of a bidiagonal matrix.
-Observed nodes at fixed reputations shift N; free ones follow the base measure, and integrating over their places is one
-more exponential, of a matrix with a block for each number of free nodes passed. At an atom of mass m of the base measure
-Poisson(m lambda_N) hidden nodes appear together, N being the nodes strictly below.
+Observed nodes at fixed reputations shift N; free ones follow the base measure, and integrating over their places is
+one more exponential, of a matrix with a block for each number of free nodes passed. At an atom of mass m of the base
+measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes strictly below.
 """
 
 import math
@@ -80,9 +80,9 @@ def expected_graph(
     Returns
     -------
     Dataset
-        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of the
-        expected nodes below t over the base measure) and ``observed_edges`` (out of observed nodes); NaN where reputations are free. ``attrs["tolerance"]`` bounds the
-        probability that was left out.
+        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of the expected nodes below t
+        over the base measure) and ``observed_edges`` (out of observed nodes); NaN where reputations are free.
+        ``attrs["tolerance"]`` bounds the probability that was left out.
 
     Raises
     ------
@@ -113,6 +113,58 @@ def expected_graph(
         "observed_edges": np.nan if free else phi / (alpha + phi) * joined,
     }
     return xr.Dataset(values, attrs={"exactness": "numerical", "tolerance": 1e-10})
+
+
+def gamma_for_nodes(
+    expected_nodes: float, alpha: float, n_observed: int, reputations: Any = 0.0, base: Any = None
+) -> float:
+    """The gamma at which the expected number of nodes, hidden and observed, is a given one.
+
+    Parameters
+    ----------
+    expected_nodes : float
+        Above `n_observed`.
+    alpha : float
+    n_observed : int
+    reputations, base
+        As in `expected_graph`.
+
+    Returns
+    -------
+    float
+        To a relative accuracy of 1e-10.
+
+    Raises
+    ------
+    ValueError
+        Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+    """
+    from scipy.optimize import brentq
+
+    names = check_nodes(n_observed)
+    measure = check_base(base)
+    theta = check_reputations(reputations, names, measure)
+    alpha, target = check_positive("alpha", alpha), check_positive("expected_nodes", expected_nodes)
+    if target <= len(names):
+        raise ValueError(f"expected_nodes must be above the number of observed nodes, {len(names)}; got {target:g}")
+
+    def surplus(gamma: float, room: int) -> float:
+        """Mean of the number of nodes, of which those beyond the room count as one more than that; it grows."""
+        law = _evolve(theta, _rates(alpha, gamma, room), room, measure)[0]
+        return float(np.arange(room + 1) @ law) + (room + 1) * (1.0 - law.sum()) - target
+
+    room = 64 + 4 * math.ceil(target)
+    while room <= MOST_NODES:
+        high = 0.25
+        while surplus(high, room) < 0.0:
+            high *= 2.0
+        gamma = float(brentq(surplus, 0.0, high, args=(room,), xtol=1e-300, rtol=1e-12))
+        if 1.0 - _evolve(theta, _rates(alpha, gamma, room), room, measure)[0].sum() < 1e-10:
+            return gamma
+        room *= 2
+    raise ValueError(
+        f"expected_nodes = {target:g} with alpha = {alpha:g} leaves a probability above 1e-10 beyond {MOST_NODES} nodes"
+    )
 
 
 def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:

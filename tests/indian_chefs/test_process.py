@@ -86,6 +86,14 @@ def test_the_law_has_its_hand_values():
         assert float(ps.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
 
 
+def test_gamma_is_found_by_the_expected_number_of_nodes():
+    for settings in ({"reputations": 0.0}, {"reputations": None}, {"base": {0.5: 0.4, 1.0: 0.6}}):
+        gamma = ps.gamma_for_nodes(5.0, 1.3, 2, **settings)
+        assert float(ps.expected_graph(1.3, gamma, 1.0, 2, **settings).nodes) == pytest.approx(5.0, abs=1e-7)
+    with pytest.raises(ValueError, match="above the number of observed nodes, 2; got 2"):
+        ps.gamma_for_nodes(2, 1.0, 2)
+
+
 @pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [0.8, 0.3, 0.3]])
 def test_expected_edges(reputations):
     for setting in SETTINGS[:2]:
