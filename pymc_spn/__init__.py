@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.node_law import node_count_pmf as node_count_pmf
     from pymc_spn.indian_chefs.simulation import sample_indian_chefs as sample_indian_chefs
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
+    from pymc_spn.indian_chefs.stored_graphs import load_graphs as load_graphs
     from pymc_spn.indian_chefs.unit_scaling import UnitScaling as UnitScaling
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
@@ -180,6 +181,7 @@ _PUBLIC = {
     "gamma_for_nodes": "indian_chefs.node_law",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
+    "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "node_count_pmf": "indian_chefs.node_law",

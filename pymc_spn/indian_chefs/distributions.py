@@ -18,7 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
-from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
+from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph, row_of_ticket
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length
 from pymc_spn.indian_chefs.prior_density import log_density, make_prior
 from pymc_spn.indian_chefs.process import (
@@ -41,10 +41,10 @@ class _Ticket(Ticket):
 
 
 class IndianChefsRV(RandomVariable):
-    """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state of the running chain."""
+    """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state as in `CurrentGraph`."""
 
     name, dtype = "indian_chefs", "float64"
-    signature = "(),(),(),(),(d),(),(l),(l),(p),(s)->(p)"
+    signature = "(),(),(),(),(d),(),(l),(l),(p),(r,s)->(p)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "room")
     _print_name = ("IndianChefs", "\\operatorname{IndianChefs}")
 
@@ -53,9 +53,12 @@ class IndianChefsRV(RandomVariable):
         super().__init__(**kwargs)
 
     def rng_fn(self, rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state, size):
-        if ticket != 0.0:
-            raise NotImplementedError(STALE)
         shape = () if size is None else tuple(size)
+        if ticket != 0.0:
+            row = row_of_ticket(float(ticket), state)
+            if row < 0:
+                raise NotImplementedError(STALE)
+            return np.broadcast_to(state[row, 1:], (*shape, state.shape[1] - 1)).copy()
         prior = make_prior(alpha, gamma, phi, (uniform, levels, masses))
         out = np.empty((*shape, packed_length(self.room)))
         fixed = ~np.isnan(reputations)
@@ -222,7 +225,7 @@ class IndianChefsProcess:
         )
         ticket = _Ticket(f"{name}{TICKET}")
         ticket.tag.graph_owner = full
-        state = pytensor.shared(np.append(0.0, packed), name=f"{full}_state", shape=(len(packed) + 1,))
+        state = pytensor.shared(np.append(0.0, packed)[None], name=f"{full}_state", shape=(None, len(packed) + 1))
         rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
         rv = model.register_rv(rv, name, observed=pt.constant(packed))
         rv.tag.graph_start = "given" if isinstance(start, tuple) else start
@@ -254,7 +257,7 @@ class IndianChefsProcess:
                 values.append(value)
             else:
                 values.append(pt.constant(check_positive(argument, value), dtype="float64"))
-        state = pt.constant(np.append(0.0, packed))
+        state = pt.constant(np.append(0.0, packed)[None])
         return _packed_graph(pt.constant(0.0), values, theta, measure, packed, state, max_nodes)
 
 

@@ -160,3 +160,16 @@ def unpack_arrays(packed: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray
     words = packed[..., 1 + room :].reshape(*counts.shape, room, -1).astype(np.int64)  # child, word
     slots = np.arange(room)
     return counts, theta, np.moveaxis(words[..., slots // BITS] >> slots % BITS & 1, -1, -2).astype(bool)
+
+
+def pack_arrays(counts: np.ndarray, reputations: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """(..., 1 + K + K W) packed vectors: the inverse of `unpack_arrays`."""
+    room = reputations.shape[-1]
+    n_words = -(-room // BITS)
+    slots = np.arange(room)
+    words = np.zeros((*counts.shape, room, n_words))
+    for w in range(n_words):
+        here = slots // BITS == w
+        words[..., w] = np.moveaxis(parents[..., here, :], -2, -1) @ 2.0 ** (slots[here] % BITS)
+    flat = words.reshape(*counts.shape, -1)
+    return np.concatenate([counts[..., None].astype(np.float64), np.nan_to_num(reputations), flat], axis=-1)

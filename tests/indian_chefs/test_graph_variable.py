@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from scipy.integrate import quad_vec
 from scipy.stats import gamma as gamma_law
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, room_of, unpack_graph, unpack_parts
@@ -155,17 +155,23 @@ def exact_count_law(y):
     return law / law.sum()
 
 
-def test_terms_that_depend_on_the_graph_make_a_posterior():
-    import arviz as az
-
+@pytest.fixture(scope="module")
+def regression_run():
     y = np.array([3.0, 5.0])
-    with pm.Model():
+    with pm.Model() as model:
         g = ps.IndianChefsProcess(
             "g", alpha=1.0, gamma=pm.Gamma.dist(3, 3), phi=1.0, observed_nodes=2, reputations=None, max_nodes=12
         )
         mu = pm.Normal("mu")
         pm.Normal("y", mu + pt.cast(g.n_nodes, "float64"), 1.0, observed=y)
         idata = pm.sample(1500, tune=100, chains=2, cores=1, random_seed=2, **QUIET)
+    return model, idata, y
+
+
+def test_terms_that_depend_on_the_graph_make_a_posterior(regression_run):
+    import arviz as az
+
+    _, idata, y = regression_run
     law = exact_count_law(y)
     n = idata.sample_stats.g_n_nodes
     for k in (2, 3, 4):
@@ -179,6 +185,32 @@ def test_terms_that_depend_on_the_graph_make_a_posterior():
         else nothing()
     ):
         ps.GraphDraws.from_idata(idata)
+
+
+@pytest.mark.filterwarnings("ignore:g. .* births were refused")
+def test_stored_graphs_are_lent_to_the_model(regression_run):
+    """Predictions and log likelihoods are those given each draw's own graph."""
+    model, idata, y = regression_run
+    some = idata.isel(draw=slice(0, 300))
+    with model:
+        with pytest.raises(Exception, match=r"ps\.load_graphs\(idata\)"):
+            pm.sample_posterior_predictive(some, progressbar=False)
+        ps.load_graphs(ps.unpack(some))
+        predicted = pm.sample_posterior_predictive(some, random_seed=1, progressbar=False).posterior_predictive
+        likelihood = pm.compute_log_likelihood(some, var_names=["y"], extend_inferencedata=False, progressbar=False)
+        np.testing.assert_array_equal(predicted["g"], some.sample_stats["g_graph"])
+        mean = some.posterior["mu"].values + some.sample_stats["g_n_nodes"].values
+        noise = predicted["y"].values - mean[..., None]
+        assert abs(noise.mean()) < 5 / np.sqrt(noise.size) and abs(noise.std() - 1.0) < 5 / np.sqrt(2 * noise.size)
+        np.testing.assert_allclose(likelihood["y"], norm.logpdf(y, mean[..., None]), atol=1e-12)
+        again = pm.sample(5, tune=2, chains=1, cores=1, random_seed=2, **QUIET)  # one row again
+    assert again.sample_stats["g_graph"].sizes["draw"] == 5
+    twin = some.copy(deep=True)
+    twin["posterior"]["g_log_joint"].values[:] = -3.0
+    with model, pytest.raises(ValueError, match="different graphs with the same log joint, -3"):
+        ps.load_graphs(twin)
+    with small_model(), pytest.raises(ValueError, match="'g' of the model must have max_nodes = 12"):
+        ps.load_graphs(some)
 
 
 class nothing:
