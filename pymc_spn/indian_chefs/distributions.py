@@ -18,8 +18,8 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
-from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph, row_of_ticket
-from pymc_spn.indian_chefs.packed_graphs import pack, packed_length
+from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
+from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, row_of_ticket
 from pymc_spn.indian_chefs.prior_density import log_density, make_prior
 from pymc_spn.indian_chefs.process import (
     HYPERPARAMETERS,

@@ -10,8 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.indian_chefs.packed_graphs import packed_log_density, unpack_parts
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
@@ -76,15 +75,6 @@ def _(op, node, **kwargs):
         return np.asarray(value), gradient
 
     return graph_log_density, source_version()
-
-
-@kernel
-def row_of_ticket(ticket, state):
-    """Row of `state` (R, 1 + P) that begins with a ticket, -1 if there is none."""
-    for r in range(state.shape[0]):
-        if state[r, 0] == ticket:
-            return r
-    return -1
 
 
 class CurrentGraph(Op):

@@ -141,6 +141,15 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
     return out
 
 
+@kernel
+def row_of_ticket(ticket, table):
+    """Row of a table (R, 1 + P) of packed graphs that begins with a ticket, -1 if there is none."""
+    for r in range(table.shape[0]):
+        if table[r, 0] == ticket:
+            return r
+    return -1
+
+
 def unpack_arrays(packed: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Many packed vectors at once, unchecked.
 
