@@ -130,7 +130,8 @@ class GraphVariable:
     Notes
     -----
     The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises during sampling, since
-    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs.
+    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs, and `load_graphs` lends them
+    to the model for ``pm.sample_posterior_predictive``.
     """
 
     name: str
