@@ -177,7 +177,8 @@ class NLGBNStep(_NetworkStep):
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
-        Births or deaths of each kind, splits or merges, births or deaths of twins, exchanges of neighbours: of each.
+        Births or deaths of units with and without parents, splits or merges: of each, with weights summed out. Of the
+        other kinds of births, which cost more and are accepted less often, a fifth.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -189,7 +190,7 @@ class NLGBNStep(_NetworkStep):
 
     name = "nlgbn"
     kind = "nonlinear gaussian"
-    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "swap", "heat")
+    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "rooted", "swap", "heat")
 
     def __init__(
         self,
@@ -206,7 +207,7 @@ class NLGBNStep(_NetworkStep):
         race=None,
         strata=16,
         pool=1000,
-        births=2,
+        births=10,
         tempered=0.0,
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
@@ -248,14 +249,14 @@ class NLGBNStep(_NetworkStep):
         from pymc_spn.indian_chefs.network_sweep import SweepPlan
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
-        b = self.births
+        b, few = self.births, -(-self.births // 5)
         chain = NetworkChain(
             np.log(self.data) - np.log1p(-self.data),
             np.nan_to_num(self.access.schema.fixed_reputations),
             ~np.isnan(self.access.schema.fixed_reputations),
             self.access.schema.max_nodes,
             self.prior,
-            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b),
+            SweepPlan(guided=few, prior=few, collapsed=b, splits=b, swaps=2 * few, twins=few, rooted=b),
             self.strata,
             self.pool,
         )

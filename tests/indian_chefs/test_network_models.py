@@ -108,7 +108,7 @@ def test_steps_are_chosen_and_nuts_has_the_rest():
 def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     model = nonlinear()
     with model:
-        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)))
+        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)), births=1)
     idata = draw(model, draws=2, tune=0, chains=1, step=[step])
     assert int(idata["sample_stats"]["g_n_nodes"][0, 0]) >= 7
     with model:
