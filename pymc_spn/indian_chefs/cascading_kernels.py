@@ -13,16 +13,13 @@ has no factorials of equal units. The first sum ends with the empty layer on top
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, is_orphan, refresh
 from pymc_spn.indian_chefs.orphan_moves import draw_child_count
 from pymc_spn.numerics.kernel_options import kernel
-
-if TYPE_CHECKING:
-    from pymc_spn.indian_chefs.cascading import CascadingIBP
 
 
 class CascadePrior(NamedTuple):
@@ -40,8 +37,8 @@ class CascadePrior(NamedTuple):
     passes_layers: int
 
 
-def cascade_prior(prior: "CascadingIBP") -> CascadePrior:
-    """The kernels' form of a prior."""
+def cascade_prior(prior: Any) -> CascadePrior:
+    """The kernels' form of a `CascadingIBP` or `ExtendedCascadingIBP`."""
     room = max(len(prior.mass), len(prior.concentration))
 
     def longest(values):
