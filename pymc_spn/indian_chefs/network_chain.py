@@ -156,13 +156,7 @@ class NetworkChain:
 
     def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
         """Accepted shares of each move since then, and births tried, accepted and refused as row 0 of (5, 3)."""
-        tally = self.tally - before
-        share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
-        births = np.zeros((5, 3), np.int64)
-        births[0] = *tally[GROWTH], tally[REFUSED, 0]
-        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
-        heat = float(self.work.heat[0])
-        return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
+        return rates_of(self.tally - before, float(self.work.heat[0]))
 
     def log_network(self) -> float:
         """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
@@ -215,3 +209,12 @@ class NetworkChain:
         fresh = np.zeros_like(net.residuals)
         fill_residuals(n, net.parents, net.weights, net.biases, net.activations, net.outputs, fresh)
         return float(np.abs(fresh[:n] - net.residuals[:n]).max())
+
+
+def rates_of(tally: np.ndarray, heat: float) -> tuple[dict[str, float], np.ndarray]:
+    """What `NetworkChain.rates_since` returns, of a tally and the power of the observed nodes' likelihood."""
+    share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
+    births = np.zeros((5, 3), np.int64)
+    births[0] = *tally[GROWTH], tally[REFUSED, 0]
+    rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
+    return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births

@@ -120,6 +120,20 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     assert warm[0] == pytest.approx(0.02) and np.all(np.diff(warm[:5]) > 0) and np.all(warm[4:] == 1.0)
 
 
+def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
+    X = ring()
+    with pm.Model() as model:
+        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
+        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8))
+    idata = draw(model, draws=20, chains=1, step=[step])
+    stats = idata["sample_stats"]
+    assert (stats["data_heat"] == 1.0).all()
+    assert set(np.unique(stats["data_powers_exchanged"])) == {0.0, 1.0}
+    assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
+    with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
+        ps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
+
+
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
     post = ps.NLGBNPosterior.from_idata(drawn["nonlinear"])
     post.save(tmp_path / "post.nc")
@@ -321,6 +335,7 @@ def test_refusals():
             ({"tempered": 2.0}, "tempered must be"),
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
+            ({"powers": (1.0, 1.0)}, "powers must descend"),
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):
