@@ -9,14 +9,17 @@ parameters from, much more easily; so the two take turns.
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, POISSON
 
-MOST_TURNS = 3  # bottom-up sweeps to one collapsed sweep
-WORTH_IT = 2.0  # how many times cheaper they must be before "auto" makes them
+TURNS = 3  # bottom-up sweeps to one collapsed sweep
+WORTH_IT = 1.5  # how many times cheaper they must be before "auto" makes them
 BLOCKED_FAMILIES = (GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE)
-# Nanoseconds, measured on wine, abalone and cpu_small: their ratios matter, and carry over better than their size.
+# Nanoseconds a row, fitted to wine, abalone, german and cpu_small; their ratios matter, and carry over better than
+# their size. What a bottom-up sweep costs for each column includes that its state becomes a collapsed one.
 EXACT_COLUMN, EXACT_LEAF, FRONTIER_COLUMN = 110.0, 6.4, 500.0
-BLOCKED_COLUMN, BLOCKED_NODE, PARAMETER = 55.0, 0.22, 60.0
+BLOCKED_COLUMN, BLOCKED_NODE = 95.0, 0.22
+PARAMETER = 60.0  # nanoseconds a node, whatever the number of rows
 
 
 def bottom_up_nodes(structure, compiled):
@@ -26,8 +29,8 @@ def bottom_up_nodes(structure, compiled):
     return float(structure.n_nodes(dict(zip(structure.names, np.diff(compiled.entry_ptr).tolist(), strict=True))))
 
 
-def turns(n_rows, n_columns, n_leaves, n_nodes):
-    """How many times cheaper a bottom-up sweep is than the cheaper collapsed one, as estimated from counts.
+def how_much_cheaper(n_rows, n_columns, n_leaves, n_nodes):
+    """How many times cheaper a bottom-up sweep is than the collapsed one, as estimated from counts.
 
     Parameters
     ----------
@@ -41,21 +44,34 @@ def turns(n_rows, n_columns, n_leaves, n_nodes):
     return collapsed / (n_rows * (BLOCKED_COLUMN * n_columns + BLOCKED_NODE * n_nodes) + PARAMETER * n_nodes)
 
 
-def bottom_up_turn(rng, sampler, blocked):
-    """One sweep of the uncollapsed sampler from a collapsed sampler's state; returns the fraction of rows that moved.
+class Turns:
+    """A bottom-up sampler that moves the state of a collapsed one now and then.
 
-    Weights and leaf parameters are drawn anew and forgotten afterwards. What remains is the partition of the rows at
+    Weights and leaf parameters are drawn anew at each sweep and forgotten. What remains is the partition of the rows at
     each node, and renaming children beforehand changes no probability, so the collapsed posterior is kept.
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-    sampler : Sampler
-        Its state is replaced.
-    blocked : BottomUpSampler
-        Of the same network and table, at the same priors.
+    structure : RegionTree
+        Of finite width.
+    compiled : CompiledPalette
+    coded : (N, D) float64
     """
-    blocked.set_digits(sampler.digits())
-    moved = blocked.sweep(rng)
-    sampler.set_digits(blocked.digits())
-    return moved
+
+    def __init__(self, structure, compiled, coded):
+        self.sampler = BottomUpSampler(structure, compiled, coded)
+        self.priors = None
+        self.is_behind = True  # the collapsed state has been changed since the last sweep
+
+    def sweep(self, rng, collapsed):
+        """One sweep; the state of ``collapsed``, a `Sampler`, is replaced. Returns the fraction of rows that moved."""
+        priors = collapsed.hyperparameters
+        if self.priors is None or not all(map(np.array_equal, priors, self.priors)):
+            self.sampler.set_hyperparameters(*priors)
+            self.priors = [np.array(p) for p in priors]
+        if self.is_behind:
+            self.sampler.set_digits(collapsed.digits())
+        moved = self.sampler.sweep(rng)
+        collapsed.set_digits(self.sampler.digits())
+        self.is_behind = False
+        return moved
