@@ -17,7 +17,7 @@ WORTH_IT = 1.5  # how many times cheaper they must be before "auto" makes them
 BLOCKED_FAMILIES = (GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE)
 # Nanoseconds a row, fitted to wine, abalone, german and cpu_small; their ratios matter, and carry over better than
 # their size. What a bottom-up sweep costs for each column includes that its state becomes a collapsed one.
-EXACT_COLUMN, EXACT_LEAF, FRONTIER_COLUMN = 110.0, 6.4, 500.0
+EXACT_COLUMN, EXACT_LEAF, FRONTIER_COLUMN = 110.0, 6.4, 1000.0
 BLOCKED_COLUMN, BLOCKED_NODE = 95.0, 0.22
 PARAMETER = 60.0  # nanoseconds a node, whatever the number of rows
 

@@ -12,7 +12,7 @@ from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
 
 USUAL_FRONTIER = 5
-LEAVES_PER_COLUMN = 50  # above this many occupied leaves a column, "auto" uses the frontier kernel
+LEAVES_PER_COLUMN = 150  # above this many occupied leaves a column, "auto" uses the frontier kernel
 KERNELS = ("auto", "exact", "frontier", "induced_tree", "alternating", "published", "bottom_up")
 
 
@@ -99,9 +99,8 @@ class Chain:
 
         "auto" makes bottom-up sweeps in turns with collapsed ones where they are much cheaper (`alternation`);
         "alternating" does so everywhere. Of the collapsed kernels both choose as follows: a row costs the exact kernel
-        10 to 20 ns for each occupied leaf and the frontier kernel about 0.5 us for each column (measured on abalone and
-        ailerons), so they cost the same near 40 leaves a column. An exact draw moves further, hence a little more than
-        that.
+        5 to 8 ns for each occupied leaf and the frontier kernel 0.6 to 1 us for each column (measured on abalone and
+        cpu_small), so they cost the same near 150 leaves a column.
         """
         n_rows, n_columns = self.values.shape
         if self.kernel not in ("auto", "alternating"):
