@@ -22,7 +22,7 @@ _log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 200e6
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
-WITHOUT_CELLS = ("published", "bottom_up")  # kernels that hold parameters or states of the table as it was
+WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
 USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
 
 
@@ -49,10 +49,12 @@ class TopDownSPNStep(OwnerStep):
     ----------
     vars : list of variables, optional
         Variables of `SPN`; all of them by default.
-    kernel : {"auto", "exact", "frontier", "induced_tree", "published"}
+    kernel : {"auto", "exact", "frontier", "induced_tree", "alternating", "published"}
         ``exact``: collapsed Gibbs, no rejection. ``frontier``: sums below, proposals and subtree moves above.
-        ``induced_tree``: independence proposals of the induced tree. ``published``: Algorithm 1 of the paper with a
-        state at every sum node. ``auto`` decides between exact and frontier from counts, never from a clock.
+        ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
+        network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
+        paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
+        never from a clock.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
@@ -68,7 +70,7 @@ class TopDownSPNStep(OwnerStep):
     name = "spn"
     _state_class = SPNStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
-    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "published")
+    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "alternating", "published")
 
     @classmethod
     def _grouped(cls, vars, model):
