@@ -108,7 +108,7 @@ def test_steps_are_chosen_and_nuts_has_the_rest():
 def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     model = nonlinear()
     with model:
-        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)))
+        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)), births=1)
     idata = draw(model, draws=2, tune=0, chains=1, step=[step])
     assert int(idata["sample_stats"]["g_n_nodes"][0, 0]) >= 7
     with model:
@@ -118,6 +118,20 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     assert (heats["sample_stats"]["data_heat"] == 1.0).all()
     warm = heats["warmup_sample_stats"]["data_heat"].values[0]
     assert warm[0] == pytest.approx(0.02) and np.all(np.diff(warm[:5]) > 0) and np.all(warm[4:] == 1.0)
+
+
+def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
+    X = ring()
+    with pm.Model() as model:
+        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
+        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8))
+    idata = draw(model, draws=20, chains=1, step=[step])
+    stats = idata["sample_stats"]
+    assert (stats["data_heat"] == 1.0).all()
+    assert set(np.unique(stats["data_powers_exchanged"])) == {0.0, 1.0}
+    assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
+    with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
+        ps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
 
 
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
@@ -319,6 +333,7 @@ def test_refusals():
             ({"tempered": 2.0}, "tempered must be"),
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
+            ({"powers": (1.0, 1.0)}, "powers must descend"),
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):
