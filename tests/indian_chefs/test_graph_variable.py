@@ -126,10 +126,9 @@ def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tm
         held = unpacked["g"].to_dataset().isel(chain=c, draw=d)
         np.testing.assert_array_equal(held["graphs"], parents)
         np.testing.assert_array_equal(held["reputations"].values, np.where(np.arange(48) < n, theta, np.nan))
-    idata.to_netcdf(tmp_path / "raw.nc", engine="h5netcdf")
     unpacked.to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
     first.save(tmp_path / "draws.nc")
-    for file in ("raw.nc", "unpacked.nc", "draws.nc"):
+    for file in ("unpacked.nc", "draws.nc"):
         again = ps.load(tmp_path / file)
         assert type(again) is ps.GraphDraws
         xr.testing.assert_identical(first.graphs(), again.graphs())

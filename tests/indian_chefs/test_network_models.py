@@ -191,8 +191,6 @@ def test_a_file_of_an_unpacked_run_loads_with_the_same_answers(drawn, tmp_path):
     graphs = ps.load(tmp_path / "unpacked.nc", "g")
     assert type(graphs) is ps.GraphDraws
     xr.testing.assert_identical(graphs.reputations(), post.graphs.reputations())
-    with pytest.raises(ValueError, match=r"name must be one of \['data', 'g'\], got 'x'"):
-        ps.load(tmp_path / "unpacked.nc", "x")
 
 
 def test_density_integrates_to_one_and_carries_its_error(drawn):
