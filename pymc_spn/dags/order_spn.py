@@ -161,6 +161,7 @@ class OrderSPN(SampledQueries):
         random_seed: Seed = None,
         data: Any = None,
         dibs: Mapping[str, Any] | None = None,
+        progressbar: bool = True,
     ) -> "OrderSPN":
         """The paper's network: a tree in which every level halves the variables, with closed-form weights.
 
@@ -180,6 +181,8 @@ class OrderSPN(SampledQueries):
             For "dibs": the rows that the scores were made from.
         dibs : mapping, optional
             For "dibs": ``n_particles`` (30) and ``steps`` (3000).
+        progressbar : bool
+            Show one where growing takes longer than a second; each level of splits is a like part of it.
 
         References
         ----------
@@ -188,7 +191,7 @@ class OrderSPN(SampledQueries):
         from pymc_spn.dags.regular_growth import grow
 
         rng = np.random.default_rng(random_seed)
-        tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs))
+        tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs), progressbar)
         return cls(scores, tree.paths, "regular")
 
     @property

@@ -9,6 +9,7 @@ from pymc_spn.dags import regular_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mcmc_chain import ranked_sets
 from pymc_spn.dags.regular_tree import RegularTree
+from pymc_spn.numerics.progress_bars import ProgressBar
 
 ORACLES = {
     "random": regular_kernels.RANDOM,
@@ -18,6 +19,7 @@ ORACLES = {
 }
 MOST_NODES = 50_000_000
 _ENUMERATED = 4  # scopes up to this size are enumerated, as in the paper
+_STEPS_OF_A_LEVEL = 32  # of the progress bar
 
 
 def grow(
@@ -27,6 +29,7 @@ def grow(
     rng: np.random.Generator,
     data: Any = None,
     dibs: dict[str, Any] | None = None,
+    progressbar: bool = False,
 ) -> RegularTree:
     """A tree with given numbers of splits; see `OrderSPN.regular`."""
     d = scores.d
@@ -44,21 +47,26 @@ def grow(
     ranked = ranked_sets(scores)
     before, scope = np.zeros(1, np.int64), np.array([-1 if d == 64 else (1 << d) - 1], np.int64)
     all_before, all_scope, all_counts = [before], [scope], []
-    for factor in factors:
-        counts, splits = np.empty(before.size, np.int64), np.zeros((before.size, factor), np.int64)
-        regular_kernels.split_level(
-            rng, before, scope, factor, ORACLES[oracle], _ENUMERATED, orders, scores.candidates, scores.lookup,
-            scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.must_precede, counts, splits,
-        )  # fmt: skip
-        all_counts.append(counts)
-        owner = np.repeat(np.arange(before.size), counts)
-        chosen = splits[np.arange(factor) < counts[:, None]]
-        before, scope = (
-            np.column_stack([before[owner], before[owner] | chosen]).ravel(),
-            np.column_stack([chosen, scope[owner] & ~chosen]).ravel(),
-        )
-        all_before.append(before)
-        all_scope.append(scope)
+    with ProgressBar("Splitting variables", len(factors) * _STEPS_OF_A_LEVEL, progressbar) as bar:
+        for factor in factors:
+            counts, splits = np.empty(before.size, np.int64), np.zeros((before.size, factor), np.int64)
+            ends = np.linspace(0, before.size, _STEPS_OF_A_LEVEL + 1).astype(np.int64)
+            for part in map(slice, ends[:-1], ends[1:]):  # the bar moves between parts; the draws are those of one call
+                regular_kernels.split_level(
+                    rng, before[part], scope[part], factor, ORACLES[oracle], _ENUMERATED, orders, scores.candidates,
+                    scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.must_precede,
+                    counts[part], splits[part],
+                )  # fmt: skip
+                bar.advance()
+            all_counts.append(counts)
+            owner = np.repeat(np.arange(before.size), counts)
+            chosen = splits[np.arange(factor) < counts[:, None]]
+            before, scope = (
+                np.column_stack([before[owner], before[owner] | chosen]).ravel(),
+                np.column_stack([chosen, scope[owner] & ~chosen]).ravel(),
+            )
+            all_before.append(before)
+            all_scope.append(scope)
     all_counts.append(np.zeros(before.size, np.int64))
     ptr = np.concatenate([[0], np.cumsum(np.concatenate(all_counts))])
     return RegularTree(scores.names, np.concatenate(all_before), np.concatenate(all_scope), ptr)

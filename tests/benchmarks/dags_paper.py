@@ -26,12 +26,12 @@ from scipy.stats import rankdata
 import pymc_spn as ps
 from pymc_spn.dags.dag import to_cpdags
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
+from tests.benchmarks.dags_paper_report import PEERS, TABLE_SIZES, report
 from tests.benchmarks.dags_problem import QUERY_SIZES, simulated
-from tests.benchmarks.report import machine, markdown_table
 
 FACTORS = {16: [64, 16, 6, 2], 32: [32, 8, 2, 6, 2]}  # the paper's
 DRAWS, QUERY_DRAWS = 1000, 10_000
-TABLE_SIZES, TABLE_QUERIES = (4, 8, 16), 5
+TABLE_QUERIES = 5
 SWEEPS = 2  # of a chain between two graphs
 SETTINGS = {  # of our methods, in the order in which they run
     "exact": {},
@@ -40,14 +40,7 @@ SETTINGS = {  # of our methods, in the order in which they run
     "order MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
     "partition MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
 }
-PEERS = ("sumu", "dibs")
 ABLATION = {"random": "random", "learned": "partition_mcmc"}  # splits: oracle
-METRICS = {  # name: label, whether more is better
-    "e_shd": ("expected SHD between CPDAGs", False),
-    "mll": ("mean log p(test rows | graph) in nats", True),
-    "auroc": ("AUROC of edges", True),
-    "mse_ce": ("MSE of causal effects", False),
-}
 
 
 # ---- metrics
@@ -356,75 +349,6 @@ def draw_equal(tree, scores, seed):
         chain.draw_graph(rng)
         graphs[s] = chain.parents >> np.arange(scores.d)[:, None] & 1
     return graphs
-
-
-# ---- tables and figures
-def table(rows, columns):
-    names = list(dict.fromkeys(r["method"] for r in rows))
-    lines = []
-    for name in names:
-        line = [name]
-        for column in columns:
-            values = np.array([r[column] for r in rows if r["method"] == name and column in r])
-            error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
-            digits = 0 if column == "mll" else 3 if "auroc" in column or "cond" in column else 2
-            digits = 4 if column in ("mse_ce", "r_hat") else digits
-            line.append("–" if not values.size else f"{values.mean():,.{digits}f} ± {error:.{max(digits, 1)}f}")
-        lines.append([*line, str(sum(r["method"] == name for r in rows))])
-    return markdown_table(["", *columns, "data sets"], lines)
-
-
-def draw_metrics(rows, d, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    names = list(dict.fromkeys(r["method"] for r in rows))
-    figure, axes = plt.subplots(1, 4, figsize=(15, 4.2), layout="constrained")
-    for axis, (metric, (label, more)) in zip(axes, METRICS.items(), strict=True):
-        axis.boxplot([[r[metric] for r in rows if r["method"] == n] for n in names], tick_labels=names)
-        axis.set_title(f"{label}\n({'higher' if more else 'lower'} is better)", fontsize=10)
-        axis.tick_params(axis="x", rotation=60)
-    figure.suptitle(f"d = {d}, {len({r['seed'] for r in rows})} data sets of 100 rows")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def draw_support(rows, d, path):
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for mark, name in zip("os^vDXP", dict.fromkeys(r["method"] for r in rows), strict=False):
-        means = [np.mean([r[f"support_{k}"] for r in rows if r["method"] == name]) for k in QUERY_SIZES]
-        axis.plot(QUERY_SIZES, means, marker=mark, label=name, alpha=0.8)
-    axis.set(
-        xlabel="true edges in the query", ylabel="queries with positive probability", xscale="log", ylim=(-0.03, 1.05)
-    )
-    axis.set_xticks(QUERY_SIZES, [str(k) for k in QUERY_SIZES])
-    axis.minorticks_off()
-    axis.legend()
-    axis.set_title(f"d = {d}, {len({r['seed'] for r in rows})} data sets, 20 queries each")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def report(given, results):
-    """Tables and figures of all that is there; a data set that lacks one method still counts for the others."""
-    print(machine())
-    for what, d in sorted({(r["what"], r["d"]) for r in results.rows}):
-        rows = [r for r in results.rows if (r["what"], r["d"]) == (what, d)]
-        print(f"\n{what}, d = {d}\n")
-        print(table(rows, [*METRICS, "cpu", "log_mass", "r_hat"]))
-        if what == "figures":
-            print(table(rows, [f"support_{k}" for k in QUERY_SIZES]))
-            print(table(rows, [f"conditional_{k}" for k in TABLE_SIZES]))
-        if given.out:
-            out = Path(given.out)
-            out.mkdir(parents=True, exist_ok=True)
-            draw_metrics(rows, d, out / f"dags_figure{2 if what == 'figures' else 4}_d{d}.png")
-            if what == "figures":
-                draw_support(rows, d, out / f"dags_figure3_d{d}.png")
 
 
 def main():

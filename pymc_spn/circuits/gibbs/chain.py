@@ -5,11 +5,20 @@ import numpy as np
 from pymc_spn.circuits.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper
 from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.circuits.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LARGEST_COUNT,
+    LARGEST_LOG,
+    LOG_NORMAL,
+)
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.published import PublishedSampler
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
+from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 
 USUAL_FRONTIER = 5
 LEAVES_PER_COLUMN = 150  # above this many occupied leaves a column, "auto" uses the frontier kernel
@@ -145,18 +154,27 @@ class Chain:
                 prior, family = s.net.prior[e], s.net.entry_family[e]
                 n = int((inverse == k).sum())
                 table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
-        return table * c.scale + c.centre
+        table = table * c.scale + c.centre
+        for d in self.schema.rounded_columns:
+            table[:, d] = np.round(table[:, d] / self.schema.resolution[d]) * self.schema.resolution[d]
+        return table
 
 
 def _draw_leaf(rng, family, prior, n_levels, offset, n):
     """Values of one leaf with parameters drawn from its prior, in coded units."""
-    if family == GAUSSIAN:
+    if family == GAUSSIAN or family == LOG_NORMAL:
         mu0, rho0, a0, b0 = prior
         precision = rng.gamma(a0) / b0
         mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
-        return mean + rng.standard_normal(n) / np.sqrt(precision)
+        y = mean + rng.standard_normal(n) / np.sqrt(precision)
+        return y if family == GAUSSIAN else np.exp(np.clip(y, -LARGEST_LOG, LARGEST_LOG)) - offset
     if family == DISCRETE:
         return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
+    if family == GEOMETRIC:
+        p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]
+        with np.errstate(divide="ignore"):
+            k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
+        return np.minimum(k, LARGEST_COUNT) - offset
     rate = rng.gamma(prior[0]) / prior[1]
     x = rng.exponential(1.0 / rate, n) if family == EXPONENTIAL else rng.poisson(rate, n).astype(np.float64)
     return x - offset
