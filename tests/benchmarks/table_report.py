@@ -110,7 +110,7 @@ def samplers(runs, names, c):
         values = {k: column(runs, name, k, seeds) for k in rivals}
         top = max(rivals, key=lambda k: values[k].mean())
         lead, error = paired(ours - values[top])
-        verdict = "met" if lead > 0 or lead > -error else "one seed" if np.isnan(error) else "missed"
+        verdict = "one seed" if np.isnan(error) else "met" if lead > -error else "missed"
         cells = [f"{values[k].mean():.2f}" if k in values else "–" for k in RIVALS]
         paper = LIKELIHOOD[name][c]
         row = [name, f"{runs[name, 'auto', seeds[0]]['seconds']:g}", f"{len(seeds)}", f"{ours.mean():.2f}", *cells]
@@ -208,6 +208,7 @@ def best(settings, found, names):
             verdict = f"{'met' if test.mean() >= LEAST[name] else 'missed'} (≥ {LEAST[name]:g})"
         else:
             verdict = NOT_COMPARABLE.get(name) or UNCLAIMED.get(name) or ("above" if test.mean() > value else "below")
+        verdict = f"{verdict}, one seed" if len(test) == 1 else verdict
         which = Counter(r["width"] for r in picked).most_common()
         spread = f" ± {test.std(ddof=1):.2f}" if len(test) > 1 else ""
         row = [
@@ -232,15 +233,19 @@ def longest(records):
 
 
 def study(settings, names, key):
+    """One row for each set, over the seeds that all its settings have."""
     columns = list(dict.fromkeys(r["width"] for r in settings))
     rows = []
     for name in names:
         own = longest([r for r in settings if r["set"] == name])
-        if not own:
+        seeds = [{r["seed"] for r in own if r["width"] == w} for w in columns]
+        seeds = set.intersection(*(s for s in seeds if s)) if own else set()
+        if not seeds:
             continue
-        row = [name]
+        row = [name, ", ".join(map(str, sorted(seeds)))]
         for width in columns:
-            values = [r["occupied"][0] if key == "nodes" else r[key] for r in own if r["width"] == width]
+            kept = [r for r in own if r["width"] == width and r["seed"] in seeds]
+            values = [r["occupied"][0] if key == "nodes" else r[key] for r in kept]
             row.append("–" if not values else f"{np.mean(values):.2f}" if key == "test" else float(np.mean(values)))
         rows.append(row)
-    return markdown_table(["set", *columns], rows) if rows else ""
+    return markdown_table(["set", "seeds", *columns], rows) if rows else ""
