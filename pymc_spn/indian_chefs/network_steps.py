@@ -184,8 +184,10 @@ class NLGBNStep(_NetworkStep):
         Nothing is tempered afterwards.
     powers : sequence of float, optional
         Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
-        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain. It helps
-        with few rows: with thousands, neighbours must be so close that a ladder is too long.
+        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
+        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long):
+        the share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw, NaN
+        for pairs that were not tried.
 
     References
     ----------
@@ -230,11 +232,17 @@ class NLGBNStep(_NetworkStep):
         from pymc_spn.indian_chefs.tempered_chains import check_powers
 
         self.powers = None if powers is None else check_powers(powers)
+        if self.powers is not None and len(self.powers) == 1:
+            raise ValueError(f"powers must be at least two; got {powers!r}")
         if self.powers is not None:
             self.rates = (*self.rates, "powers_exchanged")
         self.race = race
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        if self.powers is not None:
+            pairs = np.dtype((np.float64, (len(self.powers) - 1,)))
+            self.stats_dtypes_shapes[f"{self.schema.name}_powers_exchanged"] = (pairs, [])
+            self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
         self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
 
     def _choose_start(self, start, layers):

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import GraphState
 from pymc_spn.indian_chefs.network_chain import NetworkChain, rates_of
-from pymc_spn.indian_chefs.network_sweep import REFUSED
+from pymc_spn.indian_chefs.network_sweep import REFUSED, TALLY_NAMES
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 
 
@@ -96,16 +96,21 @@ class TemperedChains:
             chain.set_heat(own * power)
 
     def counts(self) -> np.ndarray:
-        """Tally of all chains, then exchanges tried and accepted in a last row; births refused are the cold chain's."""
+        """Tally of all chains (births refused: of the cold one), then exchanges tried and accepted of each pair."""
         tally = np.sum([chain.tally for chain in self.chains], axis=0)
         tally[REFUSED] = self.refused
-        return np.vstack([tally, (self.tried.sum(), self.accepted.sum())])
+        return np.vstack([tally, np.column_stack([self.tried, self.accepted])])
 
-    def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
-        """As `NetworkChain.rates_since`, over all chains, with the share of accepted exchanges between powers."""
-        *tally, (tried, accepted) = self.counts() - before
-        rates, births = rates_of(np.array(tally), 1.0)
-        return rates | {"powers_exchanged": accepted / tried if tried else np.nan}, births
+    def rates_since(self, before: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+        """As `NetworkChain.rates_since`, over all chains, with the share of accepted exchanges of each pair, (T - 1,).
+
+        It is NaN for a pair that was not tried.
+        """
+        change = self.counts() - before
+        tried, accepted = change[len(TALLY_NAMES) :].T
+        rates, births = rates_of(change[: len(TALLY_NAMES)], 1.0)
+        shares = np.where(tried > 0, accepted / np.maximum(tried, 1), np.nan)
+        return rates | {"powers_exchanged": shares}, births
 
     @staticmethod
     def _log_likelihood(chain: NetworkChain) -> float:

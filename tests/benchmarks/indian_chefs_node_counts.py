@@ -38,6 +38,7 @@ KINDS = {
     "default: more of each": (SweepPlan(), ()),
     "default at four powers": (SweepPlan(), (1.0, 0.9, 0.8, 0.7)),
     "default at eight powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.1, 8))),
+    "default at eight close powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.6, 8))),
 }
 
 
@@ -54,7 +55,9 @@ def main():
     options = arguments.parse_args()
     done = resume(options.out)
     settings = [options.set, options.rows, options.seconds]
-    compile_kernels()
+    tasks = [[*settings, seed, kind] for seed in range(options.starts) for kind in options.kinds]
+    if any(key not in [d["key"] for d in done] for key in tasks):
+        compile_kernels()
     for seed in range(options.starts):
         left = [k for k in options.kinds if not any(d["key"] == [*settings, seed, k] for d in done)]
         if left:
@@ -115,7 +118,7 @@ def sections(figures):
         rounds, seconds = sum(r["sweeps"] for r in runs), sum(r["key"][2] for r in runs)
         changes = sum(size_moves(r)[0] for r in runs)
         nodes = [r["n_nodes"] for r in runs]
-        tried, accepted = (sum(sum(r["exchanges"][j]) for r in runs) for j in range(2))
+        tried, accepted = (np.sum([r["exchanges"][j] for r in runs], axis=0) for j in range(2))
         rows.append(
             [
                 kind,
@@ -126,7 +129,7 @@ def sections(figures):
                 rhat([r["log_joint"] for r in runs]),
                 " ".join(f"{np.mean(n[len(n) // 2 :]):.1f}" for n in nodes),
                 float(np.median([r["ratio"] for r in runs])),
-                accepted / tried if tried else None,
+                " ".join(f"{x:.2f}" for x in accepted / tried) or "–",
             ]
         )
         cell = [kind]
@@ -137,7 +140,7 @@ def sections(figures):
     header = ["chains", "sweeps/s", "changes a sweep", "ESS(K+)/s", "R-hat K+", "R-hat log joint", "mean K+ by start"]
     kinds = ["prior births", "guided", "collapsed", "with parents", "splits", "twins"]
     return [
-        ("Movement of the number of nodes", markdown_table([*header, "median ratio", "exchanges"], rows)),
+        ("Movement of the number of nodes", markdown_table([*header, "median ratio", "exchanges by pair"], rows)),
         ("Accepted moves", markdown_table(["chains", *kinds], moves)),
     ]
 

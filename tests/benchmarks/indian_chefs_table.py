@@ -150,7 +150,7 @@ def one_row(options, name, prior, seed):
     bare = {"joint": joint_distance(held_out), "marginal": marginal_distance(held_out)}
     distances = {k: in_sets_of(len(train), distance) for k, distance in bare.items()}
     rng = np.random.default_rng((seed, PRIORS.index(prior), *name.encode()))
-    found = one_start(rng, train, distances, LAYERS[name], RACE, options.seconds, d + 30, graph_prior(prior, d))
+    found = one_start(rng, train, distances, LAYERS[name], RACE, options.seconds, d + 90, graph_prior(prior, d))
     return {"baselines": {k: distance(train) for k, distance in bare.items()}, **found}
 
 

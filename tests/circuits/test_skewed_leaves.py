@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import BetaProbability, NormalGamma
 from pymc_spn.circuits.queries.box_kernels import LOG_STUDENT, derivative_ranges, leaf_log_range
@@ -20,7 +21,9 @@ from pymc_spn.circuits.queries.interval_moments import beta_geometric_about, log
 from pymc_spn.circuits.queries.tapes import TapeBuilder, rooted
 from pymc_spn.tables import Column
 from tests import reference_queries
+from tests.circuits.hand_made_records import schema_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
+from tests.reference import GEOMETRIC, LOG_NORMAL, Problem
 
 
 # ---- queries
@@ -124,6 +127,31 @@ def test_draws_stay_in_their_supports_and_follow_the_cdf():
     k = 2.0
     share = float(post.cdf("x1", k))
     assert abs((drawn["x1"] <= k).mean() - share) < 5 * np.sqrt(share * (1 - share) / 4000)
+
+
+def test_prior_tables_follow_the_prior_predictives():
+    """One row: its values are draws from the prior predictives, ranks by the distribution functions uniform."""
+    problem = Problem(((0,), (1,)), 2, 1.0, 1.0, [[LOG_NORMAL], [GEOMETRIC]], np.array([[1.3, 2.0]]))
+    schema, rng = schema_of(problem), np.random.default_rng(7)
+    chain = Chain(schema, problem.X)
+    fixed = [np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio")]
+    drawn = np.array([chain.draw_prior_table(rng, [np.ones(2), np.ones(2), *fixed])[0] for _ in range(400)])
+    x, k = drawn.T
+    located = NormalGamma(*(LOG_NORMAL[1][key] for key in ("mu0", "rho0", "a0", "b0")))
+    assert stats.kstest(ps.LogNormal.predictive_cdf(located, x), "uniform").pvalue > 1e-4
+    odds = BetaProbability(GEOMETRIC[1]["alpha"], GEOMETRIC[1]["beta"])
+    below, upto = ps.Geometric.predictive_cdf(odds, k - 1.0), ps.Geometric.predictive_cdf(odds, k)
+    assert stats.kstest(below + rng.random(k.size) * (upto - below), "uniform").pvalue > 1e-4
+    assert (k == np.round(k)).all() and (x > 0).all()
+
+
+def test_a_saved_posterior_answers_the_same(tmp_path):
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite_skewed", draws=4))
+    rows = pd.DataFrame({"x0": [0.4, 2.0, np.nan], "x1": [0, 3, 1]})
+    post.save(tmp_path / "post.nc")
+    again = ps.load(tmp_path / "post.nc")
+    np.testing.assert_array_equal(again.log_density(rows), post.log_density(rows))
+    assert again.leaf_types("x0").family.values.tolist() == ["log_normal"]
 
 
 # ---- the palette

@@ -124,11 +124,13 @@ def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
     X = ring()
     with pm.Model() as model:
         ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
-        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8))
+        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8, 0.7))
     idata = draw(model, draws=20, chains=1, step=[step])
     stats = idata["sample_stats"]
     assert (stats["data_heat"] == 1.0).all()
-    assert set(np.unique(stats["data_powers_exchanged"])) == {0.0, 1.0}
+    shares = stats["data_powers_exchanged"].values[0]
+    assert shares.shape == (20, 2)
+    assert (np.isnan(shares).sum(1) == 1).all() and set(np.unique(shares[~np.isnan(shares)])) == {0.0, 1.0}
     assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
     with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
         ps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
@@ -334,6 +336,7 @@ def test_refusals():
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
             ({"powers": (1.0, 1.0)}, "powers must descend"),
+            ({"powers": (1.0,)}, "powers must be at least two"),
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):

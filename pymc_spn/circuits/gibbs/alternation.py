@@ -10,11 +10,9 @@ parameters from, much more easily; so the two take turns.
 import numpy as np
 
 from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, POISSON
 
 TURNS = 3  # bottom-up sweeps to one collapsed sweep
 WORTH_IT = 1.5  # how many times cheaper they must be before "auto" makes them
-BLOCKED_FAMILIES = (GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE)
 # Nanoseconds a row, fitted to wine, abalone, german and cpu_small; their ratios matter, and carry over better than
 # their size. What a bottom-up sweep costs for each column includes that its state becomes a collapsed one.
 EXACT_COLUMN, EXACT_LEAF, FRONTIER_COLUMN = 110.0, 6.4, 1000.0
@@ -24,7 +22,7 @@ PARAMETER = 60.0  # nanoseconds a node, whatever the number of rows
 
 def bottom_up_nodes(structure, compiled):
     """Nodes of the whole network; infinite where bottom-up sweeps are impossible."""
-    if np.any(structure.n_children == 0) or not np.isin(compiled.family, BLOCKED_FAMILIES).all():
+    if np.any(structure.n_children == 0):
         return np.inf
     return float(structure.n_nodes(dict(zip(structure.names, np.diff(compiled.entry_ptr).tolist(), strict=True))))
 

@@ -22,7 +22,6 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     evaluate_block,
     evaluate_row_by_logs,
     fast_exp2,
-    leaf_term,
     make_points,
     tabulate_column,
 )
@@ -188,11 +187,12 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
                 family = palette.family[par.entry[i]]
                 if family == DISCRETE:
                     u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
-                elif family == LOG_NORMAL:
-                    u -= fast_exp2(leaf_term(par, palette, points, d, i, n))
                 else:
-                    t = y - par.centre[i]
-                    term = par.lead[i] - t * t * par.curvature[i] + y * par.slope[i]
+                    x = points.logs[d, n] if family == LOG_NORMAL else y
+                    t = x - par.centre[i]
+                    term = par.lead[i] - t * t * par.curvature[i] + x * par.slope[i]
+                    if family == LOG_NORMAL:
+                        term -= LOG2_E * x
                     u -= fast_exp2(term - points.logs[d, n] if family == POISSON else term)
                 if u < 0.0:
                     digit = c

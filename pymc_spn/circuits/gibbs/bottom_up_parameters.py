@@ -156,9 +156,11 @@ def gather_statistics(par, layout, palette, y, digits):
             if family == DISCRETE:
                 par.shape[n_edges + par.cell_begin[d] + child[r] * palette.n_levels[d] + int(y[d, n])] += 1.0
                 continue
-            x = y[d, n] if family == GAUSSIAN else y[d, n] + palette.offset[d]
-            if family == LOG_NORMAL:
-                x = math.log(x)
+            x = y[d, n]
+            if family != GAUSSIAN:
+                x += palette.offset[d]
+                if family == LOG_NORMAL:
+                    x = math.log(x)
             par.n_data[e] += 1.0
             par.s1[e] += x
             par.s2[e] += x * x

@@ -104,6 +104,9 @@ def log_predictive(net, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = net.entry[slot]
     family = net.entry_family[e]
+    if family == GAUSSIAN:
+        t = y - net.centre[slot]
+        return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot])
     if family == DISCRETE:
         r = net.leaf_region[d]
         local = slot - net.begin[r]
@@ -122,12 +125,9 @@ def log_predictive(net, d, slot, y):
         u = math.log(y + net.offset[d])
         t = u - net.centre[slot]
         return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot]) - u
-    if family == EXPONENTIAL and y + net.offset[d] < 0.0:
+    if y + net.offset[d] < 0.0:
         return EMPTY_LEAF
-    t = y - net.centre[slot]
-    return net.log_scale[slot] - net.power[slot] * fast_log1p(
-        t * t * net.curvature[slot] + (y + net.offset[d]) * net.slope[slot]
-    )
+    return net.log_scale[slot] - net.power[slot] * fast_log1p((y + net.offset[d]) * net.slope[slot])
 
 
 @bare_kernel
