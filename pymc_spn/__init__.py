@@ -77,9 +77,11 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.network_steps import NLGBNStep as NLGBNStep
     from pymc_spn.indian_chefs.network_steps import SigmoidNetworkStep as SigmoidNetworkStep
     from pymc_spn.indian_chefs.node_law import expected_graph as expected_graph
+    from pymc_spn.indian_chefs.node_law import gamma_for_nodes as gamma_for_nodes
     from pymc_spn.indian_chefs.node_law import node_count_pmf as node_count_pmf
     from pymc_spn.indian_chefs.simulation import sample_indian_chefs as sample_indian_chefs
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
+    from pymc_spn.indian_chefs.stored_graphs import load_graphs as load_graphs
     from pymc_spn.indian_chefs.unit_scaling import UnitScaling as UnitScaling
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
@@ -176,8 +178,10 @@ _PUBLIC = {
     "expected_graph": "indian_chefs.node_law",
     "fit_tree": "trees.fit",
     "fit_variational": "circuits.learners",
+    "gamma_for_nodes": "indian_chefs.node_law",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
+    "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "node_count_pmf": "indian_chefs.node_law",

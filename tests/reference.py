@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp
 
 State = list[dict[int, int]]
 
@@ -61,8 +61,8 @@ class Problem:
     alpha_inner, alpha_leaf : float
         Total mass of a sum node over several columns, and over one column.
     palettes : list of list of (str, dict)
-        ``palettes[d]`` holds the (family, prior) entries of column d. Priors: gaussian mu0, rho0, a0, b0;
-        exponential and poisson alpha, beta; bernoulli and categorical alpha (a vector).
+        ``palettes[d]`` holds the (family, prior) entries of column d. Priors: gaussian and log_normal (of the log)
+        mu0, rho0, a0, b0; exponential, poisson and geometric alpha, beta; bernoulli and categorical alpha (a vector).
     X : (N, D) float array or None
         NaN is a missing cell, levels are coded 0, 1, ... Only `simulate` does without data.
     """
@@ -142,6 +142,13 @@ def log_marginal(family: str, prior: dict, values: Sequence[float]) -> float:
     n = len(x)
     if n == 0:
         return 0.0
+    if family == "log_normal":
+        logs = np.log(x) if (x > 0).all() else None
+        return -np.inf if logs is None else log_marginal("gaussian", prior, logs) - float(logs.sum())
+    if family == "geometric":
+        if (x < 0).any() or (x != np.floor(x)).any():
+            return -np.inf
+        return float(betaln(prior["alpha"] + n, prior["beta"] + x.sum()) - betaln(prior["alpha"], prior["beta"]))
     if family == "gaussian":
         mu0, rho0, a0, b0 = (prior[k] for k in ("mu0", "rho0", "a0", "b0"))
         rho, a = rho0 + n, a0 + n / 2
@@ -174,7 +181,9 @@ def log_leaf_predictive(family: str, prior: dict, values: Sequence[float], x: fl
 
 
 def draw_parameters(family: str, prior: dict, rng: np.random.Generator):
-    if family == "gaussian":
+    if family == "geometric":
+        return rng.beta(prior["alpha"], prior["beta"])
+    if family in ("gaussian", "log_normal"):
         precision = rng.gamma(prior["a0"], 1 / prior["b0"])
         return rng.normal(prior["mu0"], 1 / np.sqrt(prior["rho0"] * precision)), precision
     if family in ("exponential", "poisson"):
@@ -183,9 +192,12 @@ def draw_parameters(family: str, prior: dict, rng: np.random.Generator):
 
 
 def draw_value(family: str, parameters, rng: np.random.Generator) -> float:
-    if family == "gaussian":
+    if family == "geometric":
+        return float(rng.geometric(parameters) - 1)
+    if family in ("gaussian", "log_normal"):
         mean, precision = parameters
-        return rng.normal(mean, 1 / np.sqrt(precision))
+        y = rng.normal(mean, 1 / np.sqrt(precision))
+        return y if family == "gaussian" else float(np.exp(y))
     if family == "exponential":
         return rng.exponential(1 / parameters)
     if family == "poisson":
@@ -465,7 +477,9 @@ def draw_label(problem: Problem, region: Region, urn: Counter, rng: np.random.Ge
 GAUSSIAN = ("gaussian", {"mu0": 0.5, "rho0": 0.2, "a0": 2.0, "b0": 1.0})
 NARROW = ("gaussian", {"mu0": 1.0, "rho0": 0.5, "a0": 3.0, "b0": 0.6})
 EXPONENTIAL = ("exponential", {"alpha": 3.0, "beta": 2.5})
+LOG_NORMAL = ("log_normal", {"mu0": 0.2, "rho0": 0.4, "a0": 2.0, "b0": 0.5})
 POISSON = ("poisson", {"alpha": 2.0, "beta": 1.0})
+GEOMETRIC = ("geometric", {"alpha": 7.0, "beta": 8.0})
 CATEGORICAL = ("categorical", {"alpha": [0.7, 0.7, 0.7]})
 BERNOULLI = ("bernoulli", {"alpha": [0.8, 0.8]})
 
@@ -477,11 +491,14 @@ def tiny_problems() -> dict[str, Problem]:
     per_product = Splits([(((0,), (1,)), (2,)), ((1,), ((2,), (0,)))])
     two_trees = Splits([(((0,), (1,)),), (((1,), (0,)),)])
     mixed = [[GAUSSIAN, EXPONENTIAL], [EXPONENTIAL, NARROW]]
+    skewed = [[LOG_NORMAL, EXPONENTIAL], [GEOMETRIC, POISSON]]
     discrete = [[BERNOULLI], [POISSON, CATEGORICAL]]
     kinds = [[GAUSSIAN, EXPONENTIAL], [BERNOULLI], [POISSON]]
     counts = [[GAUSSIAN, POISSON], [CATEGORICAL], [POISSON]]
     X4 = np.array([[0.3, 1.1], [0.5, 0.9], [2.4, 0.2], [1.9, 2.6]])
     X3 = np.array([[0.3, 1.1], [2.4, 0.2], [2.1, 0.4]])
+    waits = np.array([[0.3, 1.0], [2.4, 0.0], [2.1, 4.0]])
+    gappy = np.array([[0.3, 1.0], [2.4, nan], [2.1, 4.0]])
     codes = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 1.0]])
     gaps = np.array([[0.4, 1.0, 2.0], [nan, 1.0, nan], [1.7, nan, nan]])
     return {
@@ -494,5 +511,7 @@ def tiny_problems() -> dict[str, Problem]:
         "infinite_discrete": Problem(pair, "infinite", 0.7, 1.3, discrete, codes),
         "infinite_missing": Problem(triple, "infinite", 1.0, 1.4, kinds, gaps),
         "infinite_splits": Problem(per_product, "infinite", 1.0, 1.4, kinds, gaps),
+        "skewed": Problem(pair, 2, 1.3, 0.9, skewed, waits),
+        "infinite_skewed": Problem(pair, "infinite", 1.3, 0.9, [[LOG_NORMAL], [GEOMETRIC]], gappy),
         "two_trees": Problem(two_trees, (2, 3, 2), 1.0, 1.4, mixed, X3),
     }

@@ -15,6 +15,7 @@ from scipy.integrate import quad
 
 from tests.reference import Problem, Region, State, log_leaf_predictive, weighted_states
 
+DENSITIES = ("gaussian", "log_normal", "exponential")
 Event = None | float | tuple | set | frozenset
 
 
@@ -94,16 +95,16 @@ def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, powe
         return math.exp(log_leaf_predictive(family, prior, held, x))
 
     if isinstance(event, set | frozenset):
-        if family in ("gaussian", "exponential"):
+        if family in DENSITIES:
             raise ValueError("a set of values has probability zero in a continuous leaf")
         return sum(density(x) * x**power for x in event)
     if event is not None and not isinstance(event, tuple):
         return density(event) * float(event) ** power
     low, high = (-math.inf, math.inf) if event is None else event
     low, high = -math.inf if low is None else low, math.inf if high is None else high
-    if family in ("gaussian", "exponential"):
+    if family in DENSITIES:
         return integrate(family, prior, held, low, high, lambda x: density(x) * x**power)
-    if family == "poisson":
+    if family in ("poisson", "geometric"):
         last = high if high < math.inf else last_count(density)
     else:
         last = min(high, len(prior["alpha"]) - 1)
@@ -115,6 +116,12 @@ def integrate(family: str, prior: dict, held: np.ndarray, low: float, high: floa
     if family == "gaussian":
         centre = (prior["rho0"] * prior["mu0"] + held.sum()) / (prior["rho0"] + len(held))
         scale = math.sqrt(prior["b0"] / prior["a0"])
+    elif family == "log_normal":  # in logs
+        held = np.log(held)
+        centre = (prior["rho0"] * prior["mu0"] + held.sum()) / (prior["rho0"] + len(held))
+        scale = math.sqrt(prior["b0"] / prior["a0"])
+        low, high = (math.log(v) if v > 0 else -math.inf for v in (low, high))
+        in_data, function = function, lambda u: in_data(math.exp(u)) * math.exp(u) if u < 700.0 else 0.0
     else:
         low, centre, scale = max(low, 0.0), prior["beta"] / prior["alpha"], prior["beta"] / prior["alpha"]
     if low >= high:

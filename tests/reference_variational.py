@@ -102,14 +102,19 @@ class Variational:
         family, prior = self.problem.palettes[region.column][edge_path[-1] % self.problem.n_options(region)]
         values = self.held[region.index, edge_path]
         n = sum(p for _, p in values)
+        if family == "log_normal":
+            values = [(math.log(x), p) for x, p in values]
         total = sum(p * x for x, p in values)
-        if family == "gaussian":
+        if family in ("gaussian", "log_normal"):
             start = tuple(prior[k] for k in ("mu0", "rho0", "a0", "b0"))
             mu0, rho0, a0, b0 = start
             mean = total / n if n > 0 else 0.0
             within = sum(p * (x - mean) ** 2 for x, p in values)
             b = b0 + 0.5 * within + 0.5 * rho0 * n / (rho0 + n) * (mean - mu0) ** 2
             return family, start, ((rho0 * mu0 + total) / (rho0 + n), rho0 + n, a0 + n / 2, b)
+        if family == "geometric":
+            start = prior["alpha"], prior["beta"]
+            return family, start, (start[0] + n, start[1] + total)
         if family in ("exponential", "poisson"):
             start = prior["alpha"], prior["beta"]
             more = (n, total) if family == "exponential" else (total, n)
@@ -184,7 +189,11 @@ class Variational:
 
 def divergence_of_leaf(family, prior, after):
     """KL(posterior || prior)."""
-    if family == "gaussian":
+    if family == "geometric":
+        (a0, b0), (a, b) = prior, after
+        norm = gammaln(a0) + gammaln(b0) - gammaln(a0 + b0) - gammaln(a) - gammaln(b) + gammaln(a + b)
+        return norm + (a - a0) * (digamma(a) - digamma(a + b)) + (b - b0) * (digamma(b) - digamma(a + b))
+    if family in ("gaussian", "log_normal"):
         (m0, rho0, a0, b0), (m, rho, a, b) = prior, after
         mean_part = 0.5 * (math.log(rho / rho0) + rho0 / rho - 1.0 + rho0 * a / b * (m - m0) ** 2)
         return mean_part + divergence_of_gamma(a, b, a0, b0)
@@ -200,6 +209,11 @@ def divergence_of_gamma(a, b, a0, b0):
 
 
 def expected_log_density(family, after, x):
+    if family == "log_normal":
+        return expected_log_density("gaussian", after, math.log(x)) - math.log(x)
+    if family == "geometric":
+        a, b = after
+        return digamma(a) - digamma(a + b) + x * (digamma(b) - digamma(a + b))
     if family == "gaussian":
         m, rho, a, b = after
         return 0.5 * (digamma(a) - math.log(2.0 * math.pi * b) - 1.0 / rho - a / b * (x - m) ** 2)
@@ -213,6 +227,10 @@ def expected_log_density(family, after, x):
 def predictive_density(family, after, x):
     if math.isnan(x):
         return 1.0
+    if family == "log_normal":
+        return predictive_density("gaussian", after, math.log(x)) / x
+    if family == "geometric":
+        return stats.betanbinom.pmf(x, 1, after[0], after[1])
     if family == "gaussian":
         m, rho, a, b = after
         return stats.t.pdf(x, 2.0 * a, m, math.sqrt((1.0 + 1.0 / rho) * b / a))

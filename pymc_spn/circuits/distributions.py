@@ -18,8 +18,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL
+from pymc_spn.circuits.gibbs.network import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.circuits.leaves.families import Exponential, Gaussian
+from pymc_spn.circuits.leaves.families import Exponential, Gaussian, LogNormal
 from pymc_spn.circuits.missing_cells import MissingCells, first_guess
 from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.circuits.queries.record import write_schema
@@ -124,13 +125,15 @@ def SPN(
         Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
         LogNormal(log 0.3, 1) prior.
     leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
-        a0 and rho0 of Gaussian leaves. None learns them for each column with LogNormal(log 1.5, 0.5) and
-        LogNormal(log 0.05, 1) priors. A dict names every column with Gaussian leaves.
+        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column with LogNormal(log 1.5, 0.5) and
+        LogNormal(log 0.05, 1) priors. A dict names every column with such leaves.
     resolution : "auto", float or dict
-        Recording grid d of the columns with Gaussian leaves; b0 >= a0 d^2 / 12. "auto" finds it from the data; 0
-        switches the floor off.
+        Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
+        geometric mean. "auto" finds it from the data; 0 switches the floor off.
     rounded : bool
-        The likelihood of rounded values; not available in this version.
+        Whether a value of a column with a recording grid d and Gaussian or log-normal leaves stands for the cell of
+        width d round it. The exact values are part of the state, and the likelihood is that of the cells: equal
+        values then earn no density, so there is no floor on b0. Kernel "auto" or "exact" only.
     missing : {"marginal", "draw"}
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
@@ -161,9 +164,11 @@ def SPN(
         raise TypeError(
             f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}"
         )
-    if rounded is not False:
+    if not isinstance(rounded, bool | np.bool_):
+        raise TypeError(f"rounded must be True or False; got {rounded!r}")
+    if rounded and missing == "draw":
         raise ValueError(
-            f"rounded must be False: the likelihood of rounded values is not available yet; got {rounded!r}"
+            'rounded=True needs missing="marginal": cells that the rest of the model uses are exact values'
         )
     if missing not in ("marginal", "draw"):
         raise ValueError(
@@ -176,7 +181,7 @@ def SPN(
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
     name = model.name_for(name)  # a model inside a model puts its own name before it
     table = _table(structure, observed)
-    palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
+    palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
     centre, scale = choose_coding(palette, table.values)
     sources = {
         "concentration": concentration,
@@ -195,8 +200,13 @@ def SPN(
         hyperparameters={},
         start=start,
         missing=missing,
+        rounded=bool(rounded),
     )
-    _check_exponential(draft, table)
+    if rounded and not draft.rounded_columns.size:
+        raise ValueError(
+            "rounded=True needs a column with continuous leaves and a recording grid; none was found: give resolution="
+        )
+    _check_supports(draft, table)
     gaussian = [table.names[d] for d in draft.gaussian_columns]
     model.add_coord(f"{name}_row", list(table.index))
     model.add_coord(f"{name}_column", list(table.names))
@@ -241,7 +251,7 @@ def _missing_cells(
     if not rows.size:
         raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
     for d in np.unique(places):
-        if len({type(e) in (Gaussian, Exponential) for e in schema.palette[d]}) > 1:
+        if len({type(e) in (Gaussian, LogNormal, Exponential) for e in schema.palette[d]}) > 1:
             raise ValueError(
                 f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value '
                 f"drawn from one kind has no probability under the other; got {list(schema.palette[d])}"
@@ -284,14 +294,18 @@ def _refuse_unusable(table: Table) -> None:
             raise ValueError(f"observed: column {column!r} has no observed value; leave it out of the structure")
 
 
-def _check_exponential(schema: NetworkSchema, table: Table) -> None:
+def _check_supports(schema: NetworkSchema, table: Table) -> None:
     c = schema.compiled
     for d, column in enumerate(table.columns):
-        if (c.family[c.entry_ptr[d] : c.entry_ptr[d + 1]] == EXPONENTIAL).any():
-            wrong = np.flatnonzero(table.values[:, d] < 0)
+        codes, x = c.family[c.entry_ptr[d] : c.entry_ptr[d + 1]], table.values[:, d]
+        for code, name, rule, bad in (
+            (EXPONENTIAL, "Exponential", "of at least 0", x < 0),
+            (LOG_NORMAL_LEAF, "LogNormal", "above 0", x <= 0),
+        ):
+            wrong = np.flatnonzero(bad & (codes == code).any())
             if wrong.size:
                 raise ValueError(
-                    f"leaves[{column.name!r}]: Exponential leaves need values of at least 0; "
+                    f"leaves[{column.name!r}]: {name} leaves need values {rule}; "
                     f"row {table.index[wrong[0]]!r} is {table.values[wrong[0], d]}"
                 )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.distributions import PRIORS, _check_exponential, _numbers, _table
+from pymc_spn.circuits.distributions import PRIORS, _check_supports, _numbers, _table
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.queries.fitted_states import FittedStates
 from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
@@ -114,7 +114,7 @@ def fit_variational(
         scale=tuple(float(s) for s in scale),
         hyperparameters={},
     )
-    _check_exponential(draft, table)
+    _check_supports(draft, table)
     n_columns = len(table.columns)
     values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)
     for i, group in enumerate(HYPERPARAMETERS):

@@ -78,7 +78,7 @@ def refuse_impossible(columns: tuple[Column, ...], missing_columns: np.ndarray, 
             n_levels = 2 if column.kind == "binary" else len(column.levels or ())
             possible &= x in range(n_levels)
         elif column.kind in ("count", "positive"):
-            possible &= x >= 0
+            possible &= x >= 0 if column.kind == "count" else x > 0
         if not possible:
             raise ValueError(f"a missing cell of column {column.name!r} ({column.kind}) cannot start at {x}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import GAUSSIAN
+from pymc_spn.circuits.gibbs.network import GAUSSIAN, LOG_NORMAL
 from pymc_spn.circuits.gibbs.palette import code_values, compile_palette
 from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.structures.regions import RegionTree
@@ -15,7 +15,7 @@ from pymc_spn.tables import Column
 
 FORMAT = 1
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
-UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian leaves
+UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,8 @@ class NetworkSchema:
         How chains start: "kmeans" or "prior".
     missing : str
         "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
+    rounded : bool
+        Whether values of columns with a recording grid stand for their cells. Their leaves have no floor then.
     """
 
     name: str
@@ -52,6 +54,7 @@ class NetworkSchema:
     hyperparameters: dict
     start: str = "kmeans"
     missing: str = "marginal"
+    rounded: bool = False
 
     def to_json(self) -> str:
         """JSON text; floats keep every bit."""
@@ -68,6 +71,7 @@ class NetworkSchema:
                 "hyperparameters": self.hyperparameters,
                 "start": self.start,
                 "missing": self.missing,
+                "rounded": self.rounded,
             }
         )
 
@@ -98,21 +102,26 @@ class NetworkSchema:
             hyperparameters=fields["hyperparameters"],
             start=fields["start"],
             missing=fields.get("missing", "marginal"),
+            rounded=fields.get("rounded", False),
         )
 
     @cached_property
     def compiled(self):
         """The palette as arrays in the sampler's units."""
-        return compile_palette(
-            self.columns, self.palette, np.array(self.resolution), np.array(self.centre), np.array(self.scale)
-        )
+        grids = np.zeros(len(self.columns)) if self.rounded else np.array(self.resolution)
+        return compile_palette(self.columns, self.palette, grids, np.array(self.centre), np.array(self.scale))
+
+    @cached_property
+    def rounded_columns(self) -> np.ndarray:
+        """Indices of the columns whose values stand for cells: those with a grid and with densities for leaves."""
+        return np.flatnonzero(self.rounded & self.compiled.is_density & (np.array(self.resolution) > 0.0))
 
     @cached_property
     def gaussian_columns(self) -> np.ndarray:
-        """Indices of the columns that have a Gaussian leaf, and so a shape and a precision ratio."""
+        """Indices of the columns that have a Gaussian or log-normal leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        has = [(c.family[a:b] == GAUSSIAN).any() for a, b in zip(c.entry_ptr[:-1], c.entry_ptr[1:], strict=True)]
-        return np.flatnonzero(has)
+        located = (c.family == GAUSSIAN) | (c.family == LOG_NORMAL)
+        return np.flatnonzero(np.logical_or.reduceat(located, c.entry_ptr[:-1]))
 
     def code(self, values: Any) -> np.ndarray:
         """Coded table in the sampler's units."""

@@ -21,7 +21,8 @@ from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
 _log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 200e6
-WITHOUT_CELLS = ("published", "bottom_up")  # kernels that hold parameters or states of the table as it was
+EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
+WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
 USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
 
 
@@ -48,10 +49,12 @@ class TopDownSPNStep(OwnerStep):
     ----------
     vars : list of variables, optional
         Variables of `SPN`; all of them by default.
-    kernel : {"auto", "exact", "frontier", "induced_tree", "published"}
+    kernel : {"auto", "exact", "frontier", "induced_tree", "alternating", "published"}
         ``exact``: collapsed Gibbs, no rejection. ``frontier``: sums below, proposals and subtree moves above.
-        ``induced_tree``: independence proposals of the induced tree. ``published``: Algorithm 1 of the paper with a
-        state at every sum node. ``auto`` decides between exact and frontier from counts, never from a clock.
+        ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
+        network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
+        paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
+        never from a clock.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
@@ -67,7 +70,7 @@ class TopDownSPNStep(OwnerStep):
     name = "spn"
     _state_class = SPNStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
-    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "published")
+    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "alternating", "published")
 
     @classmethod
     def _grouped(cls, vars, model):
@@ -102,6 +105,7 @@ class TopDownSPNStep(OwnerStep):
         self.state = parameters[5]  # found through the variable: a copied model has its own
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
+        self.rounding = self._round_cells(schema, table, kernel)
         self.chain = Chain(schema, table, kernel, frontier)
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
@@ -109,13 +113,16 @@ class TopDownSPNStep(OwnerStep):
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         cells = len(self.chain.values) * schema.structure.n_regions
+        exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
         if record_every is None:
-            record_every = max(1, int(np.ceil(cells * dtype.itemsize * USUAL_DRAWS / MAX_RECORD_BYTES)))
+            n_bytes = cells * dtype.itemsize + exact * EXACT.itemsize
+            record_every = max(1, int(np.ceil(n_bytes * USUAL_DRAWS / MAX_RECORD_BYTES)))
             if record_every > 1:
                 _log.info(f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)")
         self.chunk = chunk_length(cells, record_every)
         self.record_every = chunks_per_state(cells, self.chunk)
+        self.exact_chunk = chunk_length(exact, self.record_every)
         stats = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
             f"{self.spn}_log_joint": (np.float64, []),
@@ -126,12 +133,24 @@ class TopDownSPNStep(OwnerStep):
         }
         if self.cells is not None:
             stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
+        if self.rounding is not None:
+            stats[f"{self.spn}_exact"] = (np.dtype((EXACT, (self.exact_chunk,))), [])
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws = True, 0
-        self.digits = np.zeros((0, 0), dtype)
+        self.digits, self.exact = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT)
+
+    def _round_cells(self, schema, table, kernel):
+        """Sweeps over trees and exact values where values are rounded."""
+        if not schema.rounded:
+            return None
+        from pymc_spn.circuits.queries.rounded_cells import RoundedCells
+
+        if kernel not in ("auto", "exact"):
+            raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {kernel!r}')
+        return RoundedCells(schema, table)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
         """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
@@ -195,13 +214,15 @@ class TopDownSPNStep(OwnerStep):
         given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
         missing = self._install_cells(point)
         if self.digits.size == 0:
+            if self.rounding is not None:
+                chain.sampler.coded = self.rounding.exact()
             chain.start(self.rng, given)
         else:
             chain.set_hyperparameters(given)
         moved = accepted = 0.0
         new = point.copy()
         for _ in range(self.sweeps):
-            moved = chain.sweep(self.rng)
+            moved = self.rounding.sweep(self.rng, chain.sampler) if self.rounding else chain.sweep(self.rng)
             if self.cells is not None:
                 missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
                 new[f"{self.spn}_missing"] = missing
@@ -214,8 +235,10 @@ class TopDownSPNStep(OwnerStep):
         new[self.ticket] = np.asarray(state[0])
         if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
             self.digits = chain.sampler.digits(self.digits_dtype)
+            if self.rounding is not None:
+                self.exact = self.rounding.codes(chain.sampler)
         stats = {
-            f"{self.spn}_digits": self._chunk(),
+            f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
             f"{self.spn}_log_joint": state[0],
             f"{self.spn}_moved": moved,
             f"{self.spn}_occupied_nodes": int(state[1]),
@@ -224,6 +247,8 @@ class TopDownSPNStep(OwnerStep):
         }
         if self.cells is not None:
             stats[f"{self.spn}_cells_accepted"] = accepted
+        if self.rounding is not None:
+            stats[f"{self.spn}_exact"] = self._chunk(self.exact, self.exact_chunk)
         self.n_draws += not self.tune
         return new, [stats]
 
@@ -257,11 +282,11 @@ class TopDownSPNStep(OwnerStep):
 
         return log_rest
 
-    def _chunk(self):
-        """This draw's part of the recorded assignments."""
-        out = np.zeros(self.chunk, self.digits_dtype)
-        begin = (self.n_draws % self.record_every) * self.chunk
-        part = self.digits.ravel()[begin : begin + self.chunk]
+    def _chunk(self, state, length):
+        """This draw's part of what is recorded of a state."""
+        out = np.zeros(length, state.dtype)
+        begin = (self.n_draws % self.record_every) * length
+        part = state.ravel()[begin : begin + length]
         out[: part.size] = part
         return out
 

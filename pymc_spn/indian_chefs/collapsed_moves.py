@@ -11,14 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, set_edge
-from pymc_spn.indian_chefs.network_births import Newborn
+from pymc_spn.indian_chefs.network_births import Newborn, empty_newborn
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
 from pymc_spn.indian_chefs.prior_density import edge_log_odds
 from pymc_spn.indian_chefs.regression_kernels import (
     Gram,
     RegressionWork,
     draw_precision,
+    empty_gram,
     log_evidence,
+    regression_work,
     regressors,
 )
 from pymc_spn.indian_chefs.split_moves import apply_merge, apply_split, apply_swap, propose_merge, propose_split
@@ -36,13 +38,20 @@ class GraphMoveWork(NamedTuple):
     gram : Gram
     regression : RegressionWork
     newborn : Newborn
-    children : (K,) uint8
+    children, parents : (K,) uint8
     """
 
     gram: Gram
     regression: RegressionWork
     newborn: Newborn
     children: np.ndarray
+    parents: np.ndarray
+
+
+def graph_move_work(n_slots: int, n_data: int) -> GraphMoveWork:
+    """Buffers."""
+    marks = np.zeros((2, n_slots), np.uint8)
+    return GraphMoveWork(empty_gram(n_slots), regression_work(n_slots), empty_newborn(n_slots, n_data), *marks)
 
 
 @kernel
@@ -159,7 +168,8 @@ def _draw_unit(rng, slot, parent, network, prior):
 
 
 @kernel
-def _sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
+def sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
+    """Log evidences of all marked nodes."""
     out = 0.0
     for i in range(n_nodes):
         if nodes[i]:
@@ -170,31 +180,46 @@ def _sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
 @kernel
 def collapsed_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """A unit without parents is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise."""
-    n = state.count[0]
-    children = work.children
     if is_growth:
-        theta, log_ratio = propose_orphan(rng, state, graph_prior, children)
-        if log_ratio == -np.inf:
-            return 0
-        _draw_unit(rng, n, -1, network, prior)
-        add_to_gram(n, network, heat, work.gram)
-        log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
-        slot = insert_node(state, theta, children)
-        children[slot] = 0
-        log_ratio += _sum_of_evidences(n + 1, children, network, heat, prior, work)
-        if log_ratio > -rng.standard_exponential():
-            return 1
-        delete_node(state, slot)
-        return 0
+        theta, log_ratio = propose_orphan(rng, state, graph_prior, work.children)
+        return collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work)
     unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
+    return collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work)
+
+
+@kernel
+def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
+    """A proposed unit without parents, its children in ``work.children``, is born (1) or not (0).
+
+    ``log_ratio`` is that of the graph's densities and proposals, -inf where nothing was proposed.
+    """
+    if log_ratio == -np.inf:
+        return 0
+    n, children = state.count[0], work.children
+    _draw_unit(rng, n, -1, network, prior)
+    add_to_gram(n, network, heat, work.gram)
+    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
+    slot = insert_node(state, theta, children)
+    children[slot] = 0
+    log_ratio += sum_of_evidences(n + 1, children, network, heat, prior, work)
+    if log_ratio > -rng.standard_exponential():
+        return 1
+    delete_node(state, slot)
+    return 0
+
+
+@kernel
+def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
+    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `collapsed_birth`."""
     if unit < 0:
         return 0
+    n, children = state.count[0], work.children
     for i in range(n):
         children[i] = state.parents[unit, i]
-    log_ratio -= _sum_of_evidences(n, children, network, heat, prior, work)
+    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
     for i in range(n):
         network.parents[unit, i] = 0  # for the evidences alone
-    log_ratio += _sum_of_evidences(n, children, network, heat, prior, work)
+    log_ratio += sum_of_evidences(n, children, network, heat, prior, work)
     for i in range(n):
         network.parents[unit, i] = children[i]
     if log_ratio > -rng.standard_exponential():

@@ -15,10 +15,11 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
-from pymc_spn.indian_chefs.ops import STALE, GraphLogDensity, GraphParts, current_graph, flat_graph_ticket
-from pymc_spn.indian_chefs.packed_graphs import pack, packed_length
+from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
+from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, row_of_ticket
 from pymc_spn.indian_chefs.prior_density import log_density, make_prior
 from pymc_spn.indian_chefs.process import (
     HYPERPARAMETERS,
@@ -35,45 +36,15 @@ from pymc_spn.indian_chefs.process import (
 MOST_TRIES = 10_000
 
 
-class GraphTicketRV(RandomVariable):
-    """Carries the log joint of the step's last draw; 0 until the first."""
-
-    name, signature, dtype = "graph_log_joint", "()->()", "float64"
-    _print_name = ("GraphLogJoint", "\\operatorname{GraphLogJoint}")
-
-    @classmethod
-    def rng_fn(cls, rng, zero, size):
-        return np.zeros(() if size is None else size)
-
-
-@numba_core_rv_funcify.register(GraphTicketRV)
-def _(op, node):
-    @numba_njit
-    def ticket(rng, zero):
-        return 0.0
-
-    return ticket, 1
-
-
-class _Ticket(Distribution):
-    rv_op = GraphTicketRV()
-
-    @classmethod
-    def dist(cls, **kwargs):
-        return super().dist([pt.constant(0.0)], **kwargs)
-
-    def support_point(rv, size, zero):
-        return pt.zeros(())
-
-    def logp(value, zero):
-        return flat_graph_ticket(value)
+class _Ticket(Ticket):
+    rv_op = LogJointTicket("graph_log_joint", NO_GRADIENT)
 
 
 class IndianChefsRV(RandomVariable):
-    """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state of the running chain."""
+    """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state as in `CurrentGraph`."""
 
     name, dtype = "indian_chefs", "float64"
-    signature = "(),(),(),(),(d),(),(l),(l),(p),(s)->(p)"
+    signature = "(),(),(),(),(d),(),(l),(l),(p),(r,s)->(p)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "room")
     _print_name = ("IndianChefs", "\\operatorname{IndianChefs}")
 
@@ -82,9 +53,12 @@ class IndianChefsRV(RandomVariable):
         super().__init__(**kwargs)
 
     def rng_fn(self, rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state, size):
-        if ticket != 0.0:
-            raise NotImplementedError(STALE)
         shape = () if size is None else tuple(size)
+        if ticket != 0.0:
+            row = row_of_ticket(float(ticket), state)
+            if row < 0:
+                raise NotImplementedError(STALE)
+            return np.broadcast_to(state[row, 1:], (*shape, state.shape[1] - 1)).copy()
         prior = make_prior(alpha, gamma, phi, (uniform, levels, masses))
         out = np.empty((*shape, packed_length(self.room)))
         fixed = ~np.isnan(reputations)
@@ -156,7 +130,8 @@ class GraphVariable:
     Notes
     -----
     The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises during sampling, since
-    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs.
+    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs, and `load_graphs` lends them
+    to the model for ``pm.sample_posterior_predictive``.
     """
 
     name: str
@@ -251,7 +226,7 @@ class IndianChefsProcess:
         )
         ticket = _Ticket(f"{name}{TICKET}")
         ticket.tag.graph_owner = full
-        state = pytensor.shared(np.append(0.0, packed), name=f"{full}_state", shape=(len(packed) + 1,))
+        state = pytensor.shared(np.append(0.0, packed)[None], name=f"{full}_state", shape=(None, len(packed) + 1))
         rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
         rv = model.register_rv(rv, name, observed=pt.constant(packed))
         rv.tag.graph_start = "given" if isinstance(start, tuple) else start
@@ -283,7 +258,7 @@ class IndianChefsProcess:
                 values.append(value)
             else:
                 values.append(pt.constant(check_positive(argument, value), dtype="float64"))
-        state = pt.constant(np.append(0.0, packed))
+        state = pt.constant(np.append(0.0, packed)[None])
         return _packed_graph(pt.constant(0.0), values, theta, measure, packed, state, max_nodes)
 
 

@@ -7,7 +7,7 @@ j, which stays. Orphan births never give a new node parents; these do.
 
 import math
 
-from pymc_spn.indian_chefs.collapsed_moves import add_to_gram, move_slot, node_evidence
+from pymc_spn.indian_chefs.collapsed_moves import add_to_gram, move_slot, node_evidence, sum_of_evidences
 from pymc_spn.indian_chefs.graph_state import delete_node, highest_child, insert_node, lowest_parent, set_edge
 from pymc_spn.indian_chefs.prior_density import log_density
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI, factorise, regressors
@@ -83,15 +83,6 @@ def _log_precision_prior(rho, prior):
 
 
 @kernel
-def _evidence_of(n_nodes, nodes, network, heat, prior, work):
-    out = 0.0
-    for i in range(n_nodes):
-        if nodes[i]:
-            out += node_evidence(n_nodes, i, network, heat, prior, work)
-    return out
-
-
-@kernel
 def _room(state, j):
     """Length of the interval in which a twin of unit j may stand."""
     return min(lowest_parent(state, j), 1.0) - max(highest_child(state, j), 0.0)
@@ -128,14 +119,14 @@ def twin_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior
             u[d] = 1.0 / (1.0 + fast_exp(min(-a[d], 700.0)))
         add_to_gram(n, network, heat, work.gram)
         log_ratio = math.log(room * (n - n_observed)) + _log_precision_prior(rho, prior)
-        log_ratio -= log_density(state, graph_prior) + _evidence_of(n, children, network, heat, prior, work)
+        log_ratio -= log_density(state, graph_prior) + sum_of_evidences(n, children, network, heat, prior, work)
         log_ratio -= _log_proposal(network, j, n, mean)
         h = insert_node(state, theta, children)
         for k in range(n):
             if state.parents[k, j]:
                 set_edge(state, k, h, 1)
         children[h] = 0
-        log_ratio += log_density(state, graph_prior) + _evidence_of(n + 1, children, network, heat, prior, work)
+        log_ratio += log_density(state, graph_prior) + sum_of_evidences(n + 1, children, network, heat, prior, work)
         log_ratio += node_evidence(n + 1, h, network, heat, prior, work)
         log_ratio -= math.log(_count_pairs(state))
         if log_ratio > -rng.standard_exponential():
@@ -158,7 +149,7 @@ def twin_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior
     _fitted(n, unit, network, prior, work, mean)
     log_ratio = _log_proposal(network, unit, twin, mean) + math.log(pairs)
     log_ratio -= _log_precision_prior(network.precisions[twin], prior) + log_density(state, graph_prior)
-    log_ratio -= _evidence_of(n, children, network, heat, prior, work)
+    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
     log_ratio -= node_evidence(n, twin, network, heat, prior, work)
     rho = network.precisions[twin]
     held_a, held_u = network.activations[twin].copy(), network.outputs[twin].copy()
@@ -166,7 +157,7 @@ def twin_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior
     theta = state.reputations[twin]
     for i in range(n):
         state.parents[twin, i] = 0
-    log_ratio += _evidence_of(n, children, network, heat, prior, work)
+    log_ratio += sum_of_evidences(n, children, network, heat, prior, work)
     for i in range(n):
         state.parents[twin, i] = children[i]
     delete_node(state, twin)

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs import exact_kernels as kernels
-from pymc_spn.indian_chefs.collapsed_moves import GraphMoveWork, draw_collapsed_edges
+from pymc_spn.indian_chefs.collapsed_moves import draw_collapsed_edges, graph_move_work
 from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_node
 from pymc_spn.indian_chefs.network import Network
-from pymc_spn.indian_chefs.network_births import empty_newborn
 from pymc_spn.indian_chefs.network_draws import draw_nodes, draw_parameters
 from pymc_spn.indian_chefs.network_schema import LINEAR, SIGMOID
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
@@ -17,9 +16,7 @@ from pymc_spn.indian_chefs.regression_kernels import (
     NetworkPrior,
     draw_node_parameters,
     draw_precision,
-    empty_gram,
     fill_gram,
-    regression_work,
 )
 from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
 
@@ -146,7 +143,7 @@ class LinearChain(_ExactChain):
     def __init__(self, rng, data, state, prior, births):
         super().__init__(rng, data, state, prior, births)
         k = state.order.size
-        self.work = GraphMoveWork(empty_gram(k), regression_work(k), empty_newborn(k, len(data)), np.zeros(k, np.uint8))
+        self.work = graph_move_work(k, len(data))
         self.heat = np.ones(k)
         # regressors are the values themselves
         self.network = Network(

@@ -72,7 +72,7 @@ class GraphAccess:
 
     def reset(self) -> None:
         """Before a chain: other steps may move first, and must not see the graph as the last chain left it."""
-        self.shared.set_value(np.append(0.0, self.first), borrow=False)
+        self.shared.set_value(np.append(0.0, self.first)[None], borrow=False)
 
     def start(self, rng: Any, prior: GraphPrior, is_possible: Any = None) -> GraphState:
         """Where a chain begins: a forward draw, or the graph that was given.
@@ -95,7 +95,7 @@ class GraphAccess:
     def publish(self, state: GraphState, ticket: float) -> np.ndarray:
         """Hand the graph to the log density; returns the packed graph, which is the record of the draw."""
         pack(state, self.packed)
-        self.shared.set_value(np.append(ticket, self.packed), borrow=True)
+        self.shared.set_value(np.append(ticket, self.packed)[None], borrow=True)
         return self.packed.copy()
 
     def statistic_types(self) -> dict[str, tuple[Any, list]]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     import xarray as xr
 
+SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
 SCALARS = (
     "n_nodes",
     "n_edges",
@@ -35,8 +36,12 @@ class GraphDraws:
     Parameters
     ----------
     schema : GraphSchema
-    packed : (chain, draw, 1 + K + K W) float64
-        As recorded.
+    counts : (chain, draw) int64
+        Nodes.
+    places : (chain, draw, K) float64
+        Reputations, NaN where there is no node.
+    parents : (chain, draw, K, K) bool
+        At [k, i] whether node k is a parent of i; observed nodes first, then hidden ones by their rank.
     scalars : Dataset
         Sampler statistics of the graph, without its name before theirs.
     hyperparameters : dict of (chain, draw) float64
@@ -50,7 +55,9 @@ class GraphDraws:
     """
 
     schema: GraphSchema
-    packed: np.ndarray
+    counts: np.ndarray
+    places: np.ndarray
+    parents: np.ndarray
     scalars: "xr.Dataset"
     hyperparameters: dict[str, np.ndarray]
     chains: np.ndarray
@@ -82,14 +89,13 @@ class GraphDraws:
             with xr.open_datatree(idata, engine="h5netcdf") as opened:
                 return cls.from_idata(opened.load(), name)
         name = _find(idata, name)
-        constants = idata["constant_data"].dataset
-        schema = GraphSchema.from_vector(constants[name + SCHEMA].values)
-        stats = idata["sample_stats"].to_dataset()
-        record = stats[name + GRAPH]
-        labels = [
-            np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c])
-            for c in ("chain", "draw")
+        schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
+        group = unpack_reputed_graphs(idata, name)[name].dataset
+        arrays = [
+            group[part].transpose("chain", "draw", *dims).values
+            for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
         ]
+        stats = idata["sample_stats"].to_dataset()
         mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and str(v) != name + GRAPH]
         scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
         refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
@@ -106,34 +112,43 @@ class GraphDraws:
             if source is None:
                 continue
             if "fixed" in source:
-                numbers[argument] = np.full(record.shape[:2], source["fixed"])
+                numbers[argument] = np.full(arrays[0].shape, source["fixed"])
             elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
                 values = idata["posterior"].dataset[source["variable"]]
                 numbers[argument] = values.transpose("chain", "draw").values
-        return cls(schema, np.asarray(record.values), scalars, numbers, *labels)
+        counts, places, parents = arrays
+        labels = group["chain"].values, group["draw"].values
+        return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
+        import xarray as xr
+
+        name = self.schema.name
+        labels = {"chain": self.chains, "draw": self.draws}
+        schema = xr.Dataset({name + SCHEMA: (f"{name}{SCHEMA}_dim_0", self.schema.to_vector())})
+        numbers = {
+            source["variable"]: (("chain", "draw"), self.hyperparameters[argument])
+            for argument, source in self.schema.hyperparameters.items()
+            if "variable" in source and argument in self.hyperparameters
+        }
+        parts = {
+            "/": xr.Dataset(attrs={SAVED: FORMAT}),
+            "/posterior": xr.Dataset(numbers, labels),
+            "/sample_stats": self.scalars.rename({v: f"{name}_{v}" for v in self.scalars.data_vars}),
+            "/constant_data": schema,
+            f"/{name}": self.to_group(),
+        }
+        xr.DataTree.from_dict(parts).to_netcdf(path, engine="h5netcdf")
 
     def __repr__(self) -> str:
-        n, m, _ = self.packed.shape
+        n, m = self.counts.shape
         return f"GraphDraws({len(self.schema.observed_nodes)} observed nodes, {n} chains of {m} draws)"
-
-    @cached_property
-    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from pymc_spn.indian_chefs.packed_graphs import unpack_parts
-
-        shape, room = self.packed.shape[:2], self.schema.max_nodes
-        counts = np.empty(shape, np.int64)
-        theta = np.full((*shape, room), np.nan)
-        parents = np.empty((*shape, room, room), bool)
-        for place in np.ndindex(*shape):
-            n, values, matrix = unpack_parts(np.ascontiguousarray(self.packed[place]), room)
-            counts[place], parents[place] = n, matrix.astype(bool)
-            theta[place][:n] = values[:n]
-        return counts, theta, parents
 
     @cached_property
     def _paths(self) -> np.ndarray:
         """(chain, draw, node, node) bool: whether a directed path leads from one node to another."""
-        reached = self._parts[2].copy()
+        reached = self.parents.copy()
         length = 1
         while length < self.schema.max_nodes:
             reached |= (reached[..., :, :, None] & reached[..., None, :, :]).any(-2)
@@ -142,27 +157,26 @@ class GraphDraws:
 
     def graphs(self) -> "xr.DataArray":
         """(chain, draw, parent, child) bool over padded nodes: observed ones, then hidden ones by their rank."""
-        return self._labelled(self._parts[2], "graphs", "parent", "child")
+        return self._labelled(self.parents, "graphs", "parent", "child")
 
     def reputations(self) -> "xr.DataArray":
         """(chain, draw, node) float64, NaN where there is no node."""
-        return self._labelled(self._parts[1], "reputations", "node")
+        return self._labelled(self.places, "reputations", "node")
 
     def n_nodes(self) -> "xr.DataArray":
         """(chain, draw) int64."""
-        return self._labelled(self._parts[0], "n_nodes")
+        return self._labelled(self.counts, "n_nodes")
 
     def node_count_probabilities(self) -> "xr.DataArray":
         """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error."""
-        counts = self._parts[0]
         values = np.arange(len(self.schema.observed_nodes), self.schema.max_nodes + 1)
-        return self._probabilities(counts[..., None] == values, "node_count_probabilities", {"n_nodes": values})
+        return self._probabilities(self.counts[..., None] == values, "node_count_probabilities", {"n_nodes": values})
 
     def edge_probabilities(self) -> "xr.DataArray":
         """(parent, child) posterior probability of an edge between two observed nodes."""
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
-        edges = self._parts[2][..., :d, :d]
+        edges = self.parents[..., :d, :d]
         return self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
 
     def path_probabilities(self) -> "xr.DataArray":
@@ -205,7 +219,7 @@ class GraphDraws:
         if lacking:
             raise ValueError(f"the posterior group lacks the draws of {lacking[0]}; sample with it among var_names")
         rng = np.random.default_rng(random_seed)
-        counts, theta, parents = self._parts
+        counts, theta, parents = self.counts, self.places, self.parents
         m = parents.sum(-1)
         with np.errstate(invalid="ignore"):
             below = (theta[..., None, :] < theta[..., :, None]).sum(-1)
@@ -237,7 +251,7 @@ class GraphDraws:
         """
         import networkx as nx
 
-        counts, theta, parents = (p[chain, draw] for p in self._parts)
+        counts, theta, parents = (p[chain, draw] for p in (self.counts, self.places, self.parents))
         labels = self.schema.node_labels[: int(counts)]
         graph = nx.DiGraph()
         for i, label in enumerate(labels):
@@ -282,12 +296,65 @@ def largest_mcse(events: np.ndarray) -> float:
 
 
 def graph_names(idata: "xr.DataTree") -> list[str]:
-    """Names of the graphs of unknown size whose draws a DataTree holds."""
+    """Names of the graphs of unknown size whose draws a DataTree holds, unpacked or not."""
     constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
     if constants is None or stats is None:
         return []
     found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
-    return [n for n in found if n + GRAPH in stats.data_vars]
+    return [n for n in found if n + GRAPH in stats.data_vars or _is_unpacked(idata, n)]
+
+
+def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    """A tree with the graphs of an `IndianChefsProcess` as labelled arrays.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of ``pm.sample``; not changed.
+    name : str, optional
+        The graph's name in the model, where there are several.
+
+    Returns
+    -------
+    DataTree
+        With the group ``<name>`` in place of the raw record: ``n_nodes`` (chain, draw), ``graphs`` (chain, draw,
+        parent, child) bool and ``reputations`` (chain, draw, node), NaN where there is no node. Observed nodes come
+        first, then hidden ones by their rank, a label within one draw.
+
+    Raises
+    ------
+    ValueError
+        If the tree holds no such draws, or several and no name is given.
+    """
+    import xarray as xr
+
+    from pymc_spn.indian_chefs.packed_graphs import unpack_arrays
+
+    name = _find(idata, name)
+    out = idata.copy()
+    if _is_unpacked(idata, name):
+        return out
+    schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
+    stats = idata["sample_stats"].to_dataset()
+    record = stats[name + GRAPH]
+    labels = [
+        np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
+    ]
+    arrays = unpack_arrays(record.transpose("chain", "draw", ...).values, schema.max_nodes)
+    out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH))
+    out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels).to_group())
+    return out
+
+
+def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":
+    """Sampler statistics without one raw record and the dimension that is its own."""
+    dims = [d for d in stats[variable].dims if d not in ("chain", "draw")]
+    return stats.drop_vars(variable).drop_dims(dims, errors="ignore")
+
+
+def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
+    group = idata.children.get(name)
+    return group is not None and "reputations" in group.data_vars
 
 
 def _find(idata: "xr.DataTree", name: str | None) -> str:

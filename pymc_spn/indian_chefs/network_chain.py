@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
+from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, cascade_log_density, fill_layers
+from pymc_spn.indian_chefs.cascading_sweep import cascade_sweep, new_layers
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.network import empty_network
 from pymc_spn.indian_chefs.network_sweep import (
@@ -60,6 +62,7 @@ class NetworkChain:
         self.state = new_state(np.asarray(reputations, np.float64), np.asarray(fixed, bool), max_nodes)
         self.network = empty_network(self.state.parents, n)
         self.work = sweep_work(max_nodes, d, n, n_strata, n_pool)
+        self.layers = new_layers(max_nodes)
         self.tally = new_tally()
         self.sweeps = 0
         self.set_data(data)
@@ -115,19 +118,33 @@ class NetworkChain:
         self.network.weights[:] = 0.0
 
     def sweep(self, rng: np.random.Generator, graph_prior: Any, plan: SweepPlan | None = None) -> None:
-        """One sweep."""
-        sweep(
-            rng,
-            self.state,
-            graph_prior,
-            self.network,
-            self.prior,
-            plan or self.plan,
-            self.sweeps,
-            self.work,
-            self.tally,
-        )
+        """One sweep.
+
+        Parameters
+        ----------
+        rng : Generator
+        graph_prior : GraphPrior or CascadePrior
+        plan : SweepPlan, optional
+
+        Raises
+        ------
+        ValueError
+            If a cascading buffet cannot make the graph that the chain starts from.
+        """
+        shared = self.network, self.prior, plan or self.plan, self.sweeps, self.work
+        if isinstance(graph_prior, CascadePrior):
+            self._fill_layers(graph_prior)
+            cascade_sweep(rng, self.state, graph_prior, *shared, self.layers, self.tally)
+        else:
+            sweep(rng, self.state, graph_prior, *shared, self.tally)
         self.sweeps += 1
+
+    def _fill_layers(self, cascade):
+        if not fill_layers(self.state, cascade, self.layers):
+            raise ValueError(
+                "graph must be one of layers: no observed parents, a child for each hidden unit"
+                + ("" if cascade.passes_layers else ", all children of a unit in one layer")
+            )
 
     def set_heat(self, power: float) -> None:
         """Power of the likelihood of the observed nodes; 1 for the posterior."""
@@ -139,13 +156,7 @@ class NetworkChain:
 
     def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
         """Accepted shares of each move since then, and births tried, accepted and refused as row 0 of (5, 3)."""
-        tally = self.tally - before
-        share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
-        births = np.zeros((5, 3), np.int64)
-        births[0] = *tally[GROWTH], tally[REFUSED, 0]
-        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins")}
-        heat = float(self.work.heat[0])
-        return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
+        return rates_of(self.tally - before, float(self.work.heat[0]))
 
     def log_network(self) -> float:
         """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
@@ -161,9 +172,17 @@ class NetworkChain:
         """Number of edges."""
         return int(self.state.parents[: self.n_nodes, : self.n_nodes].sum())
 
+    def log_graph(self, graph_prior: Any) -> float:
+        """Log density of the graph, in nats; -inf for a graph that a cascading buffet cannot make."""
+        if not isinstance(graph_prior, CascadePrior):
+            return float(log_density(self.state, graph_prior))
+        if not fill_layers(self.state, graph_prior, self.layers):
+            return -np.inf
+        return float(cascade_log_density(self.state, graph_prior, self.layers, -1))
+
     def log_joint(self, graph_prior: Any) -> float:
         """Log density of graph, parameters, hidden activations and data (as activations), in nats."""
-        return float(log_density(self.state, graph_prior)) + self.log_network()
+        return self.log_graph(graph_prior) + self.log_network()
 
     def canonical_order(self) -> np.ndarray:
         """(n,) slots: observed nodes as given, then hidden ones by ascending reputation."""
@@ -190,3 +209,12 @@ class NetworkChain:
         fresh = np.zeros_like(net.residuals)
         fill_residuals(n, net.parents, net.weights, net.biases, net.activations, net.outputs, fresh)
         return float(np.abs(fresh[:n] - net.residuals[:n]).max())
+
+
+def rates_of(tally: np.ndarray, heat: float) -> tuple[dict[str, float], np.ndarray]:
+    """What `NetworkChain.rates_since` returns, of a tally and the power of the observed nodes' likelihood."""
+    share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
+    births = np.zeros((5, 3), np.int64)
+    births[0] = *tally[GROWTH], tally[REFUSED, 0]
+    rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
+    return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births

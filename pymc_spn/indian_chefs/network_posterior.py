@@ -8,14 +8,8 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
-from pymc_spn.indian_chefs.network_schema import (
-    LINEAR,
-    NETWORK_SCHEMA,
-    NONLINEAR,
-    PARAMETERS,
-    NetworkSchema,
-    unpack_parameters,
-)
+from pymc_spn.indian_chefs.network_record import find_network, network_records
+from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, NetworkSchema, unpack_parameters
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.indian_chefs.unit_scaling import table_of
@@ -30,13 +24,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BeliefNetworkPosterior:
-    """Draws of a belief network and its graph; made by `from_idata`.
+    """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
 
     Parameters
     ----------
     schema : NetworkSchema
     parameters : (chain, draw, (K + 2) K) float32
-        As recorded.
+        Weights, biases and precisions as recorded.
     graphs : GraphDraws
         The graphs, with their own questions.
     tree : DataTree
@@ -75,24 +69,12 @@ class BeliefNetworkPosterior:
         if isinstance(idata, str | PathLike):
             with xr.open_datatree(idata, engine="h5netcdf") as opened:
                 return cls.from_idata(opened.load(), name)
-        constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
-        found = [] if constants is None else [str(v) for v in constants.data_vars if str(v).endswith(NETWORK_SCHEMA)]
-        names = [n.removesuffix(NETWORK_SCHEMA) for n in found]
-        names = [n for n in names if stats is not None and n + PARAMETERS in stats.data_vars]
-        if not names:
-            raise ValueError(
-                f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
-            )
-        if name is None and len(names) > 1:
-            raise ValueError(f"the tree holds several belief networks, give name=, one of {names}")
-        name = names[0] if name is None else name
-        if name not in names:
-            raise ValueError(f"name must be one of {names}, got {name!r}")
-        schema = NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
+        schema = find_network(idata, name)
         cls._check(schema)
-        record = idata["sample_stats"].dataset[name + PARAMETERS]
+        if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
+            cls = NLGBNPosterior
         graphs = GraphDraws.from_idata(idata, schema.graph)
-        return cls(schema, np.asarray(record.values, np.float32), graphs, _kept(idata, schema))
+        return cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
 
     @classmethod
     def _check(cls, schema):
@@ -340,4 +322,7 @@ def _kept(idata, schema):
     if posterior is not None:
         kept = [v for v in [*variables, f"{schema.graph}_log_joint"] if v in posterior.data_vars]
         groups["posterior"] = posterior.to_dataset()[kept]
+    for name in (schema.name, schema.graph):  # where they are unpacked
+        if name in idata.children:
+            groups[name] = idata[name].to_dataset()
     return xr.DataTree.from_dict(groups)

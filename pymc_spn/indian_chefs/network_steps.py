@@ -177,10 +177,17 @@ class NLGBNStep(_NetworkStep):
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
-        Births or deaths of each kind, splits or merges, births or deaths of twins, exchanges of neighbours: of each.
+        Births or deaths of units with and without parents, splits or merges: of each, with weights summed out. Of the
+        other kinds of births, which cost more and are accepted less often, a fifth.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
+    powers : sequence of float, optional
+        Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
+        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
+        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long):
+        the share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw, NaN
+        for pairs that were not tried.
 
     References
     ----------
@@ -189,7 +196,7 @@ class NLGBNStep(_NetworkStep):
 
     name = "nlgbn"
     kind = "nonlinear gaussian"
-    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "swap", "heat")
+    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "rooted", "swap", "heat")
 
     def __init__(
         self,
@@ -206,8 +213,9 @@ class NLGBNStep(_NetworkStep):
         race=None,
         strata=16,
         pool=1000,
-        births=2,
+        births=10,
         tempered=0.0,
+        powers=None,
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -219,9 +227,22 @@ class NLGBNStep(_NetworkStep):
         for stage in race or ():
             if len(stage) != 3 or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
                 raise ValueError(f"race must hold triples of positive integers (starts, steps, pool); got {stage!r}")
+        if powers is not None and tempered:
+            raise ValueError("tempered and powers cannot both be given")
+        from pymc_spn.indian_chefs.tempered_chains import check_powers
+
+        self.powers = None if powers is None else check_powers(powers)
+        if self.powers is not None and len(self.powers) == 1:
+            raise ValueError(f"powers must be at least two; got {powers!r}")
+        if self.powers is not None:
+            self.rates = (*self.rates, "powers_exchanged")
         self.race = race
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        if self.powers is not None:
+            pairs = np.dtype((np.float64, (len(self.powers) - 1,)))
+            self.stats_dtypes_shapes[f"{self.schema.name}_powers_exchanged"] = (pairs, [])
+            self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
         self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
 
     def _choose_start(self, start, layers):
@@ -244,28 +265,35 @@ class NLGBNStep(_NetworkStep):
         return start, tuple(int(h) for h in layers)
 
     def _start(self, prior):
-        from pymc_spn.indian_chefs.network_chain import NetworkChain
-        from pymc_spn.indian_chefs.network_sweep import SweepPlan
+        from pymc_spn.indian_chefs.tempered_chains import TemperedChains
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
-        b = self.births
-        chain = NetworkChain(
+        chains = [self._new_chain() for _ in ((1.0,) if self.powers is None else self.powers)]
+        if self.start_kind == "warm_up":
+            stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
+            start = race(self.rng, chains[0].data, *self.hidden_layers, prior=self.prior, stages=stages)
+            for chain in chains:
+                chain.start_from(self.rng, start)
+        else:
+            for chain in chains:
+                chain.start_at(self.rng, self.access.start(self.rng, prior))
+        return chains[0] if self.powers is None else TemperedChains(chains, self.powers)
+
+    def _new_chain(self):
+        from pymc_spn.indian_chefs.network_chain import NetworkChain
+        from pymc_spn.indian_chefs.network_sweep import SweepPlan
+
+        b, few = self.births, -(-self.births // 5)
+        return NetworkChain(
             np.log(self.data) - np.log1p(-self.data),
             np.nan_to_num(self.access.schema.fixed_reputations),
             ~np.isnan(self.access.schema.fixed_reputations),
             self.access.schema.max_nodes,
             self.prior,
-            SweepPlan(guided=b, prior=b, collapsed=b, splits=b, swaps=b, twins=b),
+            SweepPlan(guided=few, prior=few, collapsed=b, splits=b, swaps=2 * few, twins=few, rooted=b),
             self.strata,
             self.pool,
         )
-        if self.start_kind == "warm_up":
-            stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
-            start = race(self.rng, chain.data, *self.hidden_layers, prior=self.prior, stages=stages)
-            chain.start_from(self.rng, start)
-        else:
-            chain.start_at(self.rng, self.access.start(self.rng, prior))
-        return chain
 
     def _before_sweeps(self):
         n = self.tempered * self.n_tune

@@ -18,6 +18,7 @@ from pymc_spn.indian_chefs.collapsed_moves import (
     collapsed_split_or_merge,
     collapsed_swap,
     draw_collapsed_edges,
+    graph_move_work,
 )
 from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
@@ -25,7 +26,6 @@ from pymc_spn.indian_chefs.network_births import (
     describe_unit,
     draw_newborn,
     draw_prior_activations,
-    empty_newborn,
     guided_birth,
     guided_death,
     insert_unit,
@@ -38,15 +38,14 @@ from pymc_spn.indian_chefs.pool_kernels import Pool, empty_pool, exchange, fill_
 from pymc_spn.indian_chefs.regression_kernels import (
     LOG_2PI,
     draw_node_parameters,
-    empty_gram,
     fill_gram,
-    regression_work,
 )
+from pymc_spn.indian_chefs.rooted_moves import rooted_birth_or_death
 from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
 from pymc_spn.numerics.kernel_options import kernel
 
 # rows of a tally: how often tried, how often accepted
-GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS = range(12)
+GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS, ROOTED = range(13)
 TALLY_NAMES = (
     "guided",
     "prior",
@@ -60,6 +59,7 @@ TALLY_NAMES = (
     "growth",  # births and splits alone
     "refused",  # births and splits for which there was no room
     "twins",
+    "rooted",
 )
 
 
@@ -68,9 +68,9 @@ class SweepPlan(NamedTuple):
 
     Parameters
     ----------
-    guided, prior, collapsed, splits, swaps, twins : int
+    guided, prior, collapsed, splits, swaps, twins, rooted : int
         Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order, births or deaths of
-        units with the parents and children of another.
+        units with the parents and children of another, and of units with any parents.
     walks : int
         Random-walk passes over the hidden units.
     exchange_every : int
@@ -80,11 +80,12 @@ class SweepPlan(NamedTuple):
     """
 
     guided: int = 2
-    prior: int = 1
-    collapsed: int = 2
-    splits: int = 2
-    swaps: int = 2
+    prior: int = 2
+    collapsed: int = 10
+    splits: int = 10
+    swaps: int = 4
     twins: int = 2
+    rooted: int = 10
     walks: int = 1
     exchange_every: int = 2
     frozen_graph: int = 0
@@ -104,9 +105,8 @@ class SweepWork(NamedTuple):
 def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n_pool: int = 1000) -> SweepWork:
     """Buffers; all powers of likelihoods are 1."""
     k = n_slots
-    moves = GraphMoveWork(empty_gram(k), regression_work(k), empty_newborn(k, n_data), np.zeros(k, np.uint8))
     return SweepWork(
-        moves,
+        graph_move_work(k, n_data),
         activation_work(n_data, n_strata),
         empty_pool(k, n_observed, n_pool),
         np.zeros(n_observed),
@@ -116,34 +116,49 @@ def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n
 
 
 def new_tally() -> np.ndarray:
-    """(12, 2) int64: tried, accepted."""
+    """(13, 2) int64: tried, accepted."""
     return np.zeros((len(TALLY_NAMES), 2), np.int64)
 
 
 @kernel
 def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
     """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
-    n = state.count[0]
-    newborn = work.graph.newborn
     if is_growth:
-        theta, log_ratio = propose_orphan(rng, state, graph_prior, newborn.children)
-        if log_ratio == -np.inf:
-            return 0
-        draw_newborn(rng, n, prior, newborn)
-        if is_guided:
-            log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
-        else:
-            keep_children(n, network, newborn)
-            draw_prior_activations(rng, newborn)
-            log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
-        if log_ratio > -rng.standard_exponential():
-            insert_node(state, theta, newborn.children)
-            insert_unit(n, network, newborn)
-            return 1
-        return 0
+        theta, log_ratio = propose_orphan(rng, state, graph_prior, work.graph.newborn.children)
+        return unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work)
     unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
+    return unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work)
+
+
+@kernel
+def unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work):
+    """A proposed unit without parents, its children in ``work.graph.newborn``, is born (1) or not (0).
+
+    ``log_ratio`` is that of the graph's densities and proposals, -inf where nothing was proposed.
+    """
+    if log_ratio == -np.inf:
+        return 0
+    n, newborn = state.count[0], work.graph.newborn
+    draw_newborn(rng, n, prior, newborn)
+    if is_guided:
+        log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
+    else:
+        keep_children(n, network, newborn)
+        draw_prior_activations(rng, newborn)
+        log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
+    if log_ratio > -rng.standard_exponential():
+        insert_node(state, theta, newborn.children)
+        insert_unit(n, network, newborn)
+        return 1
+    return 0
+
+
+@kernel
+def unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work):
+    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `unit_birth`."""
     if unit < 0:
         return 0
+    n, newborn = state.count[0], work.graph.newborn
     describe_unit(n, network, unit, newborn)
     if is_guided:
         log_ratio += guided_death(rng, n, network, prior, work.heat, newborn, work.activation)
@@ -241,6 +256,32 @@ def refresh_network(state, network):
 
 
 @kernel
+def exchange_and_sum(rng, state, network, plan, number, work, tally):
+    """The first part of a sweep: where it is its turn, hidden vectors exchanged with a pool; a current Gram matrix."""
+    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
+        moved = pass_of_exchanges(rng, state, network, work.pool, work)
+        if moved >= 0:
+            tally[EXCHANGED, 0] += network.activations.shape[1]
+            tally[EXCHANGED, 1] += moved
+    fill_gram(work.graph.gram, state.count[0], network.activations, network.outputs, work.heat)
+
+
+@kernel
+def redraw_parameters_and_units(rng, state, network, prior, plan, work, tally):
+    """Weights, biases and precisions from their conditionals, then resampling and walks of all hidden units."""
+    n_observed = state.fixed.size
+    draw_parameters(rng, state, network, prior, work)
+    refresh_network(state, network)
+    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
+        unit = n_observed + place
+        tally[REDRAWN, 0] += network.activations.shape[1]
+        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+        for _ in range(plan.walks):
+            tally[WALKED, 0] += network.activations.shape[1]
+            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+
+
+@kernel
 def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     """One sweep; exact for the joint posterior of graph, parameters and activations while all heats are 1.
 
@@ -257,16 +298,10 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (12, 2) int64
+    tally : (13, 2) int64
     """
-    n_observed = state.fixed.size
     moves = work.graph
-    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
-        moved = pass_of_exchanges(rng, state, network, work.pool, work)
-        if moved >= 0:
-            tally[EXCHANGED, 0] += network.activations.shape[1]
-            tally[EXCHANGED, 1] += moved
-    fill_gram(moves.gram, state.count[0], network.activations, network.outputs, work.heat)
+    exchange_and_sum(rng, state, network, plan, number, work, tally)
     if plan.frozen_graph == 0:
         tally[EDGES, 0] += 1
         tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
@@ -287,18 +322,15 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
                 rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean
             )
             count_move(tally, TWINS, up, full, step)
+        for _ in range(plan.rooted):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = rooted_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+            count_move(tally, ROOTED, up, full, step)
         for _ in range(plan.swaps):
             tally[SWAPS, 0] += 1
             tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
-    draw_parameters(rng, state, network, prior, work)
-    refresh_network(state, network)
-    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
-        unit = n_observed + place
-        tally[REDRAWN, 0] += network.activations.shape[1]
-        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
-        for _ in range(plan.walks):
-            tally[WALKED, 0] += network.activations.shape[1]
-            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+    redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
     if plan.frozen_graph == 0:
         for kind in (GUIDED, PRIOR):
             for _ in range(plan.guided if kind == GUIDED else plan.prior):

@@ -2,8 +2,9 @@
 
 With N nodes at or below t, a hidden node appears at rate lambda_N = alpha gamma (digamma(alpha + N) - digamma(alpha)),
 so the number of nodes is a birth process whose transition probabilities are exponentials of a bidiagonal matrix.
-Observed nodes at fixed reputations shift N; free ones are uniform, and integrating over their places is one more
-exponential, of a matrix with a block for each number of free nodes passed.
+Observed nodes at fixed reputations shift N; free ones follow the base measure, and integrating over their places is
+one more exponential, of a matrix with a block for each number of free nodes passed. At an atom of mass m of the base
+measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes strictly below.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.process import check_nodes, check_positive, check_reputations
+from pymc_spn.indian_chefs.process import check_base, check_nodes, check_positive, check_reputations
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,7 +21,7 @@ MOST_NODES = 4096
 
 
 def node_count_pmf(
-    alpha: float, gamma: float, n_observed: int, max_nodes: int, reputations: Any = 0.0
+    alpha: float, gamma: float, n_observed: int, max_nodes: int, reputations: Any = 0.0, base: Any = None
 ) -> "xr.DataArray":
     """Exact law of the number of nodes.
 
@@ -32,6 +33,8 @@ def node_count_pmf(
     max_nodes : int
     reputations : float, None or sequence
         Of the observed nodes; None is free.
+    base : None, float or mapping
+        Base measure of the free reputations, as in `IndianChefsProcess`.
 
     Returns
     -------
@@ -46,9 +49,10 @@ def node_count_pmf(
     import xarray as xr
 
     names = check_nodes(n_observed, max_nodes)
-    theta = check_reputations(reputations, names, (1.0, (), ()))
+    measure = check_base(base)
+    theta = check_reputations(reputations, names, measure)
     rates = _rates(check_positive("alpha", alpha), check_positive("gamma", gamma), max_nodes)
-    law = _evolve(theta, rates, max_nodes)[0]
+    law = _evolve(theta, rates, max_nodes, measure)[0]
     return xr.DataArray(
         law,
         {"n_nodes": np.arange(max_nodes + 1)},
@@ -58,7 +62,9 @@ def node_count_pmf(
     )
 
 
-def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, reputations: Any = 0.0) -> "xr.Dataset":
+def expected_graph(
+    alpha: float, gamma: float, phi: float, n_observed: int, reputations: Any = 0.0, base: Any = None
+) -> "xr.Dataset":
     """Exact expectations of the numbers of nodes and edges.
 
     Parameters
@@ -68,13 +74,15 @@ def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, repu
     n_observed : int
     reputations : float or sequence
         Of the observed nodes, all fixed for the expected edges.
+    base : None, float or mapping
+        Base measure of the free reputations, as in `IndianChefsProcess`.
 
     Returns
     -------
     Dataset
-        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of E N(t)) and
-        ``observed_edges`` (out of observed nodes); NaN where reputations are free. ``attrs["tolerance"]`` bounds the
-        probability that was left out.
+        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of the expected nodes below t
+        over the base measure) and ``observed_edges`` (out of observed nodes); NaN where reputations are free.
+        ``attrs["tolerance"]`` bounds the probability that was left out.
 
     Raises
     ------
@@ -84,11 +92,12 @@ def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, repu
     import xarray as xr
 
     names = check_nodes(n_observed)
-    theta = check_reputations(reputations, names, (1.0, (), ()))
+    measure = check_base(base)
+    theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
     room = 64 + 2 * len(names)
     while True:
-        law, integral, joined = _evolve(theta, _rates(alpha, gamma, room), room)
+        law, integral, joined = _evolve(theta, _rates(alpha, gamma, room), room, measure)
         if 1.0 - law.sum() < 1e-10:
             break
         room *= 2
@@ -106,15 +115,68 @@ def expected_graph(alpha: float, gamma: float, phi: float, n_observed: int, repu
     return xr.Dataset(values, attrs={"exactness": "numerical", "tolerance": 1e-10})
 
 
+def gamma_for_nodes(
+    expected_nodes: float, alpha: float, n_observed: int, reputations: Any = 0.0, base: Any = None
+) -> float:
+    """The gamma at which the expected number of nodes, hidden and observed, is a given one.
+
+    Parameters
+    ----------
+    expected_nodes : float
+        Above `n_observed`.
+    alpha : float
+    n_observed : int
+    reputations, base
+        As in `expected_graph`.
+
+    Returns
+    -------
+    float
+        To a relative accuracy of 1e-10.
+
+    Raises
+    ------
+    ValueError
+        Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+    """
+    from scipy.optimize import brentq
+
+    names = check_nodes(n_observed)
+    measure = check_base(base)
+    theta = check_reputations(reputations, names, measure)
+    alpha, target = check_positive("alpha", alpha), check_positive("expected_nodes", expected_nodes)
+    if target <= len(names):
+        raise ValueError(f"expected_nodes must be above the number of observed nodes, {len(names)}; got {target:g}")
+
+    def surplus(gamma: float, room: int) -> float:
+        """Mean of the number of nodes, of which those beyond the room count as one more than that; it grows."""
+        law = _evolve(theta, _rates(alpha, gamma, room), room, measure)[0]
+        return float(np.arange(room + 1) @ law) + (room + 1) * (1.0 - law.sum()) - target
+
+    room = 64 + 4 * math.ceil(target)
+    while room <= MOST_NODES:
+        high = 0.25
+        while surplus(high, room) < 0.0:
+            high *= 2.0
+        gamma = float(brentq(surplus, 0.0, high, args=(room,), xtol=1e-300, rtol=1e-12))
+        if 1.0 - _evolve(theta, _rates(alpha, gamma, room), room, measure)[0].sum() < 1e-10:
+            return gamma
+        room *= 2
+    raise ValueError(
+        f"expected_nodes = {target:g} with alpha = {alpha:g} leaves a probability above 1e-10 beyond {MOST_NODES} nodes"
+    )
+
+
 def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
     return alpha * gamma * np.concatenate([[0.0], np.cumsum(1.0 / (alpha + np.arange(room)))])
 
 
-def _evolve(theta: np.ndarray, rates: np.ndarray, room: int) -> tuple[np.ndarray, float, float]:
-    """Law (room + 1,) of the number of nodes, integral of its mean over [0, 1], and the mean number of nodes below
-    observed nodes, summed; the last two for fixed nodes alone."""
+def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> tuple[np.ndarray, float, float]:
+    """Law (room + 1,) of the number of nodes, integral over the base measure of the mean number of nodes below, and the
+    mean number of nodes below observed nodes, summed; the last two for fixed nodes alone."""
     from scipy.linalg import expm
 
+    uniform, levels, masses = measure
     n_free = int(np.isnan(theta).sum())
     size = room + 1
     generator = np.diag(-rates) + np.diag(rates[:-1], 1)
@@ -122,21 +184,42 @@ def _evolve(theta: np.ndarray, rates: np.ndarray, room: int) -> tuple[np.ndarray
     matrix = np.kron(np.eye(n_free + 1), generator) + np.kron(np.eye(n_free + 1, k=1), up)
     counts = np.tile(np.arange(size, dtype=float), n_free + 1)
     whole = np.zeros((len(matrix) + 1, len(matrix) + 1))
-    whole[:-1, :-1], whole[:-1, -1] = matrix, counts
+    whole[:-1, :-1], whole[:-1, -1] = uniform * matrix, uniform * counts
     p = np.zeros(len(whole))
     p[0] = 1.0
     joined = 0.0
     at = 0.0
-    places, multiples = np.unique(theta[~np.isnan(theta)], return_counts=True)
-    for place, multiple in zip([*places, 1.0], [*multiples, 0], strict=True):
-        if place > at:
+    fixed = theta[~np.isnan(theta)]
+    atoms = dict(zip(levels, masses, strict=True))
+    for place in sorted({*fixed.tolist(), *atoms, 1.0}):
+        if place > at and uniform > 0.0:
             p = p @ expm(whole * (place - at))
         at = place
-        joined += multiple * float(p[:-1] @ counts)
+        below = float(p[:-1] @ counts)
         blocks = p[:-1].reshape(n_free + 1, size)
+        if place in atoms:
+            p[-1] += atoms[place] * below
+            blocks = _at_atom(blocks, rates, atoms[place])
+        multiple = int((fixed == place).sum())
+        joined += multiple * below
         shifted = np.zeros_like(blocks)
         shifted[:, multiple:] = blocks[:, : size - multiple]
         p[:-1] = shifted.ravel()
     last = p[:-1].reshape(n_free + 1, size)[-1]
     # the places of free nodes in order have the density n!
     return np.maximum(last * math.factorial(n_free), 0.0), float(p[-1]), joined
+
+
+def _at_atom(blocks: np.ndarray, rates: np.ndarray, mass: float) -> np.ndarray:
+    """Law after an atom: Poisson many hidden nodes given those below, and any number k of free nodes, mass^k / k!."""
+    from scipy.special import gammaln, xlogy
+
+    size = len(rates)
+    born = np.arange(size) - np.arange(size)[:, None]
+    mean = mass * rates[:, None]
+    poisson = np.where(born >= 0, np.exp(xlogy(born, mean) - mean - gammaln(np.maximum(born, 0) + 1.0)), 0.0)
+    grown = blocks @ poisson
+    out = np.zeros_like(grown)
+    for k in range(len(blocks)):
+        out[k:, k:] += mass**k / math.factorial(k) * grown[: len(blocks) - k, : size - k]
+    return out

@@ -10,11 +10,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.indian_chefs.packed_graphs import packed_log_density, unpack_parts
+from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
-    "by pm.Deterministic); graphs = ps.GraphDraws.from_idata(idata) holds the graph of every draw"
+    "by pm.Deterministic); ps.load_graphs(idata) lends the model the graphs of stored draws, and "
+    "ps.GraphDraws.from_idata(idata) holds them"
 )
 NO_GRADIENT = (
     "ps.IndianChefsProcess: only pm.sample moves the graph; a method that differentiates the log density in all "
@@ -79,8 +80,9 @@ def _(op, node, **kwargs):
 class CurrentGraph(Op):
     """The packed graph of the running chain, for whatever else of the model depends on it.
 
-    Inputs: ticket, drawn graph, state of the chain (ticket, then a packed graph). A ticket of 0 is that of forward
-    draws and of the first log density, and stands for the drawn graph; any other must be the state's own.
+    Inputs: ticket, drawn graph, state (R, 1 + P): a ticket and a packed graph in each row, one row in a chain, more
+    where stored draws were lent. A ticket of 0 is that of forward draws and of the first log density, and stands for
+    the drawn graph; any other must be in the state.
     """
 
     __props__ = ()
@@ -94,12 +96,10 @@ class CurrentGraph(Op):
 
     def perform(self, node, inputs, output_storage):
         ticket, drawn, state = inputs
-        if ticket == 0.0:
-            output_storage[0][0] = drawn.copy()
-        elif ticket == state[0]:
-            output_storage[0][0] = state[1:].copy()
-        else:
+        row = row_of_ticket(float(ticket), state)
+        if ticket != 0.0 and row < 0:
             raise RuntimeError(STALE)
+        output_storage[0][0] = drawn.copy() if ticket == 0.0 else state[row, 1:].copy()
 
     def connection_pattern(self, node):
         return [[False]] * 3
@@ -115,9 +115,12 @@ current_graph = CurrentGraph()
 def _(op, node, **kwargs):
     @numba_njit
     def current_graph_numba(ticket, drawn, state):
-        if ticket.item() != 0.0 and ticket.item() != state[0]:
+        if ticket.item() == 0.0:
+            return drawn.copy()
+        row = row_of_ticket(ticket.item(), state)
+        if row < 0:
             raise RuntimeError(STALE)
-        return drawn.copy() if ticket.item() == 0.0 else state[1:].copy()
+        return state[row, 1:].copy()
 
     return current_graph_numba, source_version()
 
@@ -160,33 +163,3 @@ def _(op, node, **kwargs):
         return np.asarray(np.int64(n)), theta, parents
 
     return graph_parts, source_version()
-
-
-class FlatGraphTicket(Op):
-    """Zero, but connected: PyMC refuses a continuous variable that the log density does not use."""
-
-    __props__ = ()
-
-    def make_node(self, value):
-        return Apply(self, [pt.as_tensor_variable(value)], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(0.0)
-
-    def pullback(self, inputs, outputs, cotangents):
-        raise NotImplementedError(NO_GRADIENT)
-
-
-flat_graph_ticket = FlatGraphTicket()
-
-
-@register_funcify_default_op_cache_key(FlatGraphTicket)
-def _(op, node, **kwargs):
-    @numba_njit
-    def flat_graph_ticket_numba(value):
-        return np.asarray(0.0)
-
-    return flat_graph_ticket_numba, 1

@@ -139,3 +139,46 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
         log_density_gradient(state, prior, gradient)
         out -= log_ties(state, prior)
     return out
+
+
+@kernel
+def row_of_ticket(ticket, table):
+    """Row of a table (R, 1 + P) of packed graphs that begins with a ticket, -1 if there is none."""
+    for r in range(table.shape[0]):
+        if table[r, 0] == ticket:
+            return r
+    return -1
+
+
+def unpack_arrays(packed: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Many packed vectors at once, unchecked.
+
+    Parameters
+    ----------
+    packed : (..., 1 + K + K W) float64
+
+    Returns
+    -------
+    counts : (...) int64
+    reputations : (..., K) float64
+        NaN where there is no node.
+    parents : (..., K, K) bool
+    """
+    counts = packed[..., 0].astype(np.int64)
+    theta = np.where(np.arange(room) < counts[..., None], packed[..., 1 : 1 + room], np.nan)
+    words = packed[..., 1 + room :].reshape(*counts.shape, room, -1).astype(np.int64)  # child, word
+    slots = np.arange(room)
+    return counts, theta, np.moveaxis(words[..., slots // BITS] >> slots % BITS & 1, -1, -2).astype(bool)
+
+
+def pack_arrays(counts: np.ndarray, reputations: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """(..., 1 + K + K W) packed vectors: the inverse of `unpack_arrays`."""
+    room = reputations.shape[-1]
+    n_words = -(-room // BITS)
+    slots = np.arange(room)
+    words = np.zeros((*counts.shape, room, n_words))
+    for w in range(n_words):
+        here = slots // BITS == w
+        words[..., w] = np.moveaxis(parents[..., here, :], -2, -1) @ 2.0 ** (slots[here] % BITS)
+    flat = words.reshape(*counts.shape, -1)
+    return np.concatenate([counts[..., None].astype(np.float64), np.nan_to_num(reputations), flat], axis=-1)

@@ -73,7 +73,8 @@ class IndianChefsStep(OwnerStep):
     sweeps : int
         Sweeps for each draw.
     parent_sets : int
-        Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together.
+        Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together, by
+        2^candidates evaluations of those terms. For parents that exclude each other.
 
     References
     ----------

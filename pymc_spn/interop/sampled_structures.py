@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pymc_spn.circuits.queries.record import network_names, unpack_network
 from pymc_spn.dags.mcmc_posterior import unpack_graphs
 from pymc_spn.dags.schema import graph_names
+from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names
+from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
+from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
 from pymc_spn.trees.record import tree_names, unpack_trees
 
 if TYPE_CHECKING:
@@ -17,22 +20,38 @@ class Family(NamedTuple):
     names: Any
     unpack: Any
     posterior: str  # module and class
+    parts: Any = lambda idata, name: ()  # names of other structures that are read with it
 
 
 FAMILIES = (
     Family(network_names, unpack_network, "pymc_spn.circuits.queries.posterior:SPNPosterior"),
     Family(graph_names, unpack_graphs, "pymc_spn.dags.mcmc_posterior:DagDraws"),
+    Family(reputed_graph_names, unpack_reputed_graphs, "pymc_spn.indian_chefs.graph_draws:GraphDraws"),
+    Family(
+        belief_network_names,
+        unpack_belief_network,
+        "pymc_spn.indian_chefs.network_posterior:BeliefNetworkPosterior",
+        graph_of_network,
+    ),
     Family(tree_names, unpack_trees, "pymc_spn.trees.posterior:TreePosterior"),
 )
 NOTHING = (
-    "holds no sum-product network, graph or decision tree that pm.sample drew: no variable <name>_schema or "
-    "<name>_tree_schema in constant_data with the draws that belong to it in sample_stats"
+    "holds no sum-product network, graph, belief network or decision tree that pm.sample drew: no variable "
+    "<name>_schema, <name>_graph_schema, <name>_network_schema or <name>_tree_schema in constant_data with the draws "
+    "that belong to it in sample_stats"
 )
 
 
 def sampled_structures(idata: "xr.DataTree") -> dict[str, Family]:
     """The family of each structure whose draws a tree of data holds, by the structure's name."""
     return {name: family for family in FAMILIES for name in family.names(idata)}
+
+
+def whole_structures(idata: "xr.DataTree") -> list[str]:
+    """Names of the structures that are no part of another, such as the graph of a belief network."""
+    found = sampled_structures(idata)
+    parts = {part for name, family in found.items() for part in family.parts(idata, name)}
+    return [name for name in found if name not in parts]
 
 
 def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
@@ -55,6 +74,10 @@ def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
           modulo its number of palette entries is the palette entry.
         * `DagOrder`, `DagPartition`: ``graphs`` (chain, draw, parent, child) bool, and ``order`` or ``partition``
           (chain, draw, variable).
+        * `IndianChefsProcess`: ``n_nodes`` (chain, draw), ``graphs`` (chain, draw, parent, child) bool and
+          ``reputations`` (chain, draw, node), NaN where there is no node.
+        * `NLGBN`, `LinearGaussianNetwork`, `SigmoidBeliefNetwork`: ``weights`` (chain, draw, parent, child), ``biases``
+          and ``precisions`` (chain, draw, node), NaN where there is no node; its graph is unpacked with it.
         * `DecisionTree`: ``n_nodes`` (chain, draw), ``decisions`` (chain, draw, node, term) and ``child`` (chain, draw,
           node, side), nodes in breadth-first order; ``feature`` is -1 for a leaf and -2 beyond the last node, cuts
           lie between the training values of ranks ``low`` and ``high``.

@@ -8,7 +8,7 @@ from pymc_spn.circuits.queries.fitted_states import QUERY as VARIATIONAL_POSTERI
 from pymc_spn.circuits.queries.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
-from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures
+from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
 from pymc_spn.trees.draws import GROUP as TREES
 
 
@@ -19,11 +19,12 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
     ----------
     path : str or path-like
     name : str, optional
-        For a result of ``pm.sample`` with several networks, graphs or decision trees: the name of one.
+        For a result of ``pm.sample`` with several networks, graphs or decision trees: the name of one. A belief
+        network and its graph count as one, the network.
 
     Returns
     -------
-    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws, BeliefNetworkPosterior or TreePosterior
+    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws, GraphDraws, BeliefNetworkPosterior or TreePosterior
         Every query gives the same bits as before.
 
     Raises
@@ -63,9 +64,10 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
     found = sampled_structures(idata)
     if not found:
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")
-    if name is None and len(found) > 1:
+    whole = whole_structures(idata)
+    if name is None and len(whole) > 1:
         raise ValueError(f"{path} holds several structures, give name=, one of {sorted(found)}")
-    chosen = next(iter(found)) if name is None else name
+    chosen = whole[0] if name is None else name
     if chosen not in found:
         raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
     module, _, title = found[chosen].posterior.partition(":")

@@ -1,4 +1,4 @@
-"""Drawings of graphs of unknown size, and the level curves of the paper's Figure 3 from exact laws."""
+"""Graphs of unknown size, the curves of the paper's Figure 3 from exact laws, and fantasy data against data."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,6 +6,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
     from matplotlib.axes import Axes
 
 _INK, _FILL = "#1f2933", "#cbd5e1"
@@ -128,6 +129,45 @@ def plot_expected_nodes(
     return ax
 
 
+def plot_expected_edges(
+    alphas: Any, expected_nodes: Any = (3.0, 5.0, 8.0), n_observed: int = 1, ax: "Axes | None" = None
+) -> "Axes":
+    """Expected number of edges over alpha, for fixed expected numbers of nodes: Figure 3(b), from the exact law.
+
+    gamma follows from alpha and the expected number of nodes, see `gamma_for_nodes`.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        Positive; drawn on a logarithmic axis.
+    expected_nodes : sequence of float
+        Hidden and observed ones; a curve for each.
+    n_observed : int
+        Observed nodes, at reputation 0.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+
+    from pymc_spn.indian_chefs.node_law import expected_graph, gamma_for_nodes
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5, 4))
+    for nodes in expected_nodes:
+        gammas = [gamma_for_nodes(nodes, a, n_observed) for a in alphas]
+        edges = [expected_graph(a, g, 1.0, n_observed).hidden_edges for a, g in zip(alphas, gammas, strict=True)]
+        ax.plot(list(alphas), [float(e) for e in edges], marker="o", markersize=3, label=f"{nodes:g} nodes")
+    ax.set_xscale("log")
+    ax.set_xlabel("alpha")
+    ax.set_ylabel("expected number of edges")
+    ax.set_title(f"{n_observed} observed at reputation 0")
+    ax.legend(title="expected")
+    return ax
+
+
 def plot_expected_hidden(
     n_observed: Any, alphas: Any = (0.1, 1.0, 10.0), gamma: float = 1.0, ax: "Axes | None" = None
 ) -> "Axes":
@@ -158,3 +198,64 @@ def plot_expected_hidden(
     ax.set_title(f"gamma = {gamma:g}")
     ax.legend()
     return ax
+
+
+def plot_fantasies(
+    data: "pd.DataFrame",
+    fantasies: "pd.DataFrame",
+    columns: Any = None,
+    axes: Any = None,
+    max_rows: int = 2000,
+) -> Any:
+    """Two columns of the data and of fantasy data side by side, on the same axes: Figure 4.
+
+    `plot_pairs` overlays both and takes more columns.
+
+    Parameters
+    ----------
+    data, fantasies : DataFrame
+        In the same units, as held-out rows and `BeliefNetworkPosterior.sample`.
+    columns : (str, str), optional
+        By default the columns of `data`, where it has two.
+    axes : two matplotlib Axes, optional
+    max_rows : int
+        Rows of each that are drawn, the first ones.
+
+    Returns
+    -------
+    (2,) array of Axes
+        Of data and of fantasies. Limits are the range of the data and a fifth more on each side; the title says how
+        many of the fantasies that are drawn lie outside.
+
+    Raises
+    ------
+    ValueError
+        If there are not two columns, or one is missing.
+    """
+    import matplotlib.pyplot as plt
+
+    names = list(data.columns if columns is None else columns)
+    if len(names) != 2:
+        raise ValueError(f"columns must name two columns, got {names}; plot_pairs draws more")
+    for name in names:
+        if name not in data or name not in fantasies:
+            raise ValueError(f"columns names {name!r}, which data and fantasies must both have")
+    if axes is None:
+        _, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True, layout="constrained")
+    axes = np.asarray(axes)
+    if axes.shape != (2,):
+        raise ValueError(f"axes must be two, got shape {axes.shape}")
+    shown = [frame[names].to_numpy(float)[:max_rows] for frame in (data, fantasies)]
+    low, high = data[names].to_numpy(float).min(0), data[names].to_numpy(float).max(0)
+    margin = 0.2 * np.where(high > low, high - low, 1.0)
+    low, high = low - margin, high + margin
+    outside = int(((shown[1] < low) | (shown[1] > high)).any(1).sum())
+    titles = ["data", f"fantasy data, {outside} of {len(shown[1])} outside" if outside else "fantasy data"]
+    for ax, values, title in zip(axes, shown, titles, strict=True):
+        ax.plot(values[:, 0], values[:, 1], ".", markersize=3, alpha=0.5, color=_INK)
+        ax.set_xlim(low[0], high[0])
+        ax.set_ylim(low[1], high[1])
+        ax.set_xlabel(str(names[0]))
+        ax.set_title(title)
+    axes[0].set_ylabel(str(names[1]))
+    return axes

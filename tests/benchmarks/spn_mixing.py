@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.benchmarks.report import finish, markdown_table, parser, verdict
 from tests.benchmarks.spn_problem import TimedChain, read_table
+from tests.benchmarks.table_rules import prepare
 
 RECORD_SECONDS = 1e-3  # of faster sweeps only every few are recorded: recording takes as long as they do
 COMPARED = 500  # draws of each chain when chains of several kernels, of unequal length, are compared
@@ -23,11 +24,15 @@ def main():
     arguments.add_argument("--budget", type=float, default=4.0, help="CPU seconds a chain")
     arguments.add_argument("--chains", type=int, default=5)
     arguments.add_argument("--leaf-scale", type=float, default=1.0)
+    arguments.add_argument("--prepared", action="store_true", help="training rows under the rules of spn_tables")
     arguments.add_argument(
         "--kernels", nargs="+", default=["auto", "frontier:7", "induced_tree", "published", "bottom_up"]
     )
     options = arguments.parse_args()
-    table = read_table(options.data, options.table)
+    if options.prepared:
+        table = prepare(options.data, options.table, 0).train
+    else:
+        table = read_table(options.data, options.table)
     sections, figures, demands = [], {}, []
     for n_children in options.children:
         results = {}

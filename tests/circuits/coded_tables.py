@@ -12,7 +12,15 @@ from pymc_spn.circuits.gibbs.palette import (
     log_jacobian,
 )
 from pymc_spn.circuits.gibbs.sampler import Sampler
-from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, LeafConstants, Poisson
+from pymc_spn.circuits.leaves.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    Poisson,
+)
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
@@ -28,9 +36,9 @@ COLUMNS = (
     Column("smokes", "binary", (False, True), "bool"),
 )
 LEAVES = {
-    "wait": [Gaussian(), Exponential(), Exponential(relative_scale=0.2)],
+    "wait": [Gaussian(), Exponential(), LogNormal(relative_scale=0.2)],
     "calls": [Gaussian(), Poisson(), Gaussian(relative_scale=0.1)],
-    "visits": Poisson(),
+    "visits": [Poisson(), Geometric()],
     "colour": [Categorical(), Categorical(relative_scale=0.2)],
     "smokes": Bernoulli(),
 }
@@ -69,14 +77,10 @@ class CodedTable:
 
 
 def reference_entry(entry, resolution, column, hyperparameters):
-    constants = LeafConstants(
-        getattr(entry, "mean", np.nan),
-        getattr(entry, "variance", np.nan),
-        resolution,
-        len(column.levels or ()),
-    )
+    constants = entry.constants(None, resolution, len(column.levels or ()))  # completed: looks at no data
     prior = entry.prior(constants, *hyperparameters)
-    names = {"gaussian": ("mu0", "rho0", "a0", "b0")}.get(entry.family, ("alpha", "beta"))
+    located = entry.family in ("gaussian", "log_normal")
+    names = ("mu0", "rho0", "a0", "b0") if located else ("alpha", "beta")
     return entry.family, dict(zip(names, prior, strict=False))
 
 

@@ -3,7 +3,15 @@
 import numpy as np
 
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
-from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.circuits.leaves.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    Poisson,
+)
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Column
 from tests.circuits.tiny import palette_and_priors, region_tree
@@ -82,9 +90,9 @@ def family_table(n_rows, n_children=3, n_parts=2, seed=1):
     values[rng.random(values.shape) < 0.15] = np.nan
     values[[3, n_rows - 1]] = np.nan
     leaves = {
-        "wait": [Gaussian(), Exponential()],
+        "wait": [Gaussian(), Exponential(), LogNormal()],
         "calls": [Gaussian(), Poisson(), Gaussian(relative_scale=0.1)],
-        "visits": Poisson(),
+        "visits": [Poisson(), Geometric()],
         "colour": [Categorical(), Categorical(relative_scale=0.2)],
         "smokes": Bernoulli(),
     }

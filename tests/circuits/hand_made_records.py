@@ -14,7 +14,8 @@ from tests.circuits.tiny import region_tree
 from tests.reference import Problem, digits_from_state, weighted_states
 
 LETTERS = ("a", "b", "c")
-KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count", "exponential": "positive"}
+KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count"}
+KINDS |= {"geometric": "count", "exponential": "positive", "log_normal": "positive"}
 
 
 def column_of(d, entries):
@@ -32,6 +33,8 @@ def entry_of(family, prior):
     """Palette entry whose prior is this one at leaf scale 1."""
     if family == "gaussian":
         return families.Gaussian(mean=prior["mu0"], variance=prior["b0"] / prior["a0"])
+    if family == "log_normal":
+        return families.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
     if family in ("bernoulli", "categorical"):
         return families.FAMILIES[family](relative_scale=1.0 / prior["alpha"][0])
     mean = prior["beta"] / prior["alpha"]
@@ -45,7 +48,7 @@ def schema_of(problem: Problem, name="x") -> NetworkSchema:
     columns = tuple(column_of(d, entries) for d, entries in enumerate(problem.palettes))
     structure = RegionTree(columns, tree.order, tree.begin, tree.end, tree.parent, tree.n_children, tree.split)
     palette = tuple(tuple(entry_of(*e) for e in entries) for entries in problem.palettes)
-    gaussian = [next((p for f, p in entries if f == "gaussian"), None) for entries in problem.palettes]
+    gaussian = [next((p for f, p in entries if f in ("gaussian", "log_normal")), None) for entries in problem.palettes]
     centre, scale = choose_coding(palette, problem.X)
     return NetworkSchema(
         name=name,

@@ -45,8 +45,12 @@ def entry_prior(entry, n_levels, grid, leaf_scale, leaf_shape, precision_ratio):
     if entry.family == "gaussian":
         b0 = leaf_shape * max(s * entry.variance, grid**2 / 12)
         return "gaussian", {"mu0": entry.mean, "rho0": precision_ratio, "a0": leaf_shape, "b0": b0}
-    if entry.family == "exponential":
-        return "exponential", {"alpha": 1 / s, "beta": entry.mean / s}
+    if entry.family == "log_normal":
+        grid = grid / np.exp(entry.log_mean)
+        b0 = leaf_shape * max(s * entry.log_variance, grid**2 / 12)
+        return "log_normal", {"mu0": entry.log_mean, "rho0": precision_ratio, "a0": leaf_shape, "b0": b0}
+    if entry.family in ("exponential", "geometric"):
+        return entry.family, {"alpha": 1 / s, "beta": entry.mean / s}
     if entry.family == "poisson":
         return "poisson", {"alpha": 1 / s, "beta": 1 / (s * entry.mean)}
     return "categorical", {"alpha": [1 / s] * n_levels}

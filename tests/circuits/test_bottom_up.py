@@ -25,7 +25,7 @@ from tests.circuits.explicit_chains import (
 from tests.reference import enumerate_states, tiny_problems
 
 PROBLEMS = tiny_problems()
-FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees")
+FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees", "skewed")
 
 
 @pytest.mark.parametrize("name", FINITE)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries.column_laws import raw_moments
 from pymc_spn.circuits.queries.leaf_predictives import Interval, Leaves
 from tests import reference_queries
@@ -21,7 +21,7 @@ from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.reference import POISSON as POISSON_ENTRY
 from tests.reference import Problem
 
-PROBLEMS = ["missing", "depths", "infinite_missing", "infinite_splits"]
+PROBLEMS = ["missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
 NEAR = [0.0, 0.4, 1.0, 2.5]
 
 
@@ -105,24 +105,40 @@ T = np.array([[0.5, 0.4, 3.5, 2.0], [-3.0, 7.0, 40.0, 9.0]])
 RATES = np.array([[5.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
 
 
+ODDS = np.array([[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
+
+
 def integral(function, cuts):
     return sum(integrate.quad(function, a, b, epsabs=1e-13, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
 
 
-@pytest.mark.parametrize(("code", "table"), [(GAUSSIAN, T), (EXPONENTIAL, RATES), (POISSON, RATES)])
+@pytest.mark.parametrize(
+    ("code", "table"), [(GAUSSIAN, T), (LOG_NORMAL, T), (EXPONENTIAL, RATES), (POISSON, RATES), (GEOMETRIC, ODDS)]
+)
 @pytest.mark.parametrize("event", [None, Interval(0.25, 2.0), Interval(1.0, np.inf)])
 def test_leaf_moments_of_higher_order(code, table, event):
     found = raw_moments(Leaves(np.full(2, code), table), 0.3, 4, event)
     for i, p in enumerate(table):
-        if code == GAUSSIAN:
+        if code == GEOMETRIC:
+            law = stats.betanbinom(1, *p[:2])
+        elif code == GAUSSIAN or code == LOG_NORMAL:
             law = stats.t(2 * p[2], loc=p[0], scale=np.sqrt((1 + 1 / p[1]) * p[3] / p[2]))
         elif code == EXPONENTIAL:
             law = stats.lomax(p[0], scale=p[1])
         else:
             law = stats.nbinom(p[0], p[1] / (1 + p[1]))
         low, high = (-np.inf, np.inf) if event is None else event
-        if code == POISSON:
-            x = np.arange(max(np.ceil(low), 0), min(high, 500) + 1)
+        if code == LOG_NORMAL:
+            if high == np.inf:
+                assert (found[i, 1:] == np.inf).all()
+                continue
+            whole = [
+                integral(lambda u, k=k, law=law: law.pdf(u) * (np.exp(u) - 0.3) ** k, np.log([low, 1.0, high]))
+                for k in range(5)
+            ]
+            exact = np.array(whole) / whole[0]
+        elif code in (POISSON, GEOMETRIC):
+            x = np.arange(max(np.ceil(low), 0), min(high, 500 if code == POISSON else 20_000) + 1)
             w = law.pmf(x)
             exact = [np.sum(w * (x - 0.3) ** k) / w.sum() for k in range(5)]
         else:

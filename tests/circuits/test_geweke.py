@@ -89,6 +89,24 @@ def successive(width, draws, seed=2, kind=Chain):
     return quantities(schema, *zip(*found, strict=True))
 
 
+def successive_in_turns(draws, seed=4):
+    """As `successive` at width two, by the kernel that makes bottom-up and exact sweeps in turns."""
+    schema, rng = fixed_schema(2), np.random.default_rng(seed)
+    chain = make_chain(schema, OBSERVED, kernel="alternating")
+    h, table, digits = draw_joint(schema, OBSERVED, rng)
+    found = []
+    for _ in range(draws):
+        chain.set_cells(*np.nonzero(OBSERVED), table[OBSERVED])  # the bottom-up sampler is made anew for them
+        chain.set_hyperparameters(h)
+        chain.set_digits(np.ascontiguousarray(digits, np.int32))
+        chain.sweep(rng)
+        h = chain.update_hyperparameters(rng, OWNED, PRIOR_TABLE)
+        digits = chain.sampler.digits()
+        table = draw_table(schema, digits, h, OBSERVED, rng)
+        found.append((logs(h), table, digits))
+    return quantities(schema, *zip(*found, strict=True))
+
+
 def scores(one, other):
     """Differences of means in standard errors; the chain's by its effective sample size."""
     found = {}
@@ -106,6 +124,12 @@ def worst(found):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_joint_distribution_is_kept(width):
     name, score = worst(scores(independent(width, DRAWS), successive(width, DRAWS)))
+    assert abs(score) < 5, name
+
+
+@pytest.mark.parametrize("draws", [DRAWS // 3, pytest.param(FULL, marks=pytest.mark.full)])
+def test_joint_distribution_is_kept_in_turns(draws):
+    name, score = worst(scores(independent(2, max(draws, DRAWS)), successive_in_turns(draws)))
     assert abs(score) < 5, name
 
 

@@ -20,6 +20,8 @@ from tests.circuits.tiny import tiny_sampler
 from tests.reference import (
     EXPONENTIAL,
     GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
     POISSON,
     Problem,
     draw_parameters,
@@ -31,8 +33,8 @@ from tests.reference import (
 
 PALETTES = [
     [GAUSSIAN, ("gaussian", {"mu0": -1.0, "rho0": 0.6, "a0": 2.0, "b0": 0.2})],
-    [EXPONENTIAL, ("exponential", {"alpha": 4.0, "beta": 16.0})],
-    [POISSON],
+    [EXPONENTIAL, LOG_NORMAL],
+    [POISSON, GEOMETRIC],
     [("categorical", {"alpha": [0.4, 0.4, 0.4]}), ("categorical", {"alpha": [6.0, 6.0, 6.0]})],
 ]
 REGIONS = (((0,), (1,)), ((2,), (3,)))
@@ -94,7 +96,7 @@ def quantities(X, digits):
             if region.column in both:
                 columns.append(together * (y[:, a, region.column] - y[:, b, region.column]) ** 2)
     for region in regions:
-        if region.column in (0, 1, 3):
+        if region.column is not None:
             columns.append(digits[:, 0, region.index] % 2)
             columns.append(digits[:, 0, region.index] % 2 * y[:, 0, region.column])
     return np.stack(columns, axis=1).astype(float)

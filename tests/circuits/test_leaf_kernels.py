@@ -12,7 +12,7 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
 from pymc_spn.circuits.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
 from pymc_spn.circuits.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
 from pymc_spn.circuits.gibbs.statistics import HEAD, log_column
-from pymc_spn.circuits.leaves.families import FAMILIES, LeafConstants
+from pymc_spn.circuits.leaves.families import FAMILIES
 from tests.circuits.coded_tables import COLUMNS, coded_table, hyperparameters
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
@@ -43,12 +43,7 @@ def leaves(sampler):
 def family_and_prior(table, hyper, d, e):
     """NumPy family of a palette entry, its prior in the units of the data, and log of the coding's density."""
     entry = table.palette[d][e]
-    constants = LeafConstants(
-        getattr(entry, "mean", np.nan),
-        getattr(entry, "variance", np.nan),
-        table.resolution[d],
-        len(COLUMNS[d].levels or ()),
-    )
+    constants = entry.constants(None, table.resolution[d], len(COLUMNS[d].levels or ()))
     prior = entry.prior(constants, *(values[d] for values in hyper[1:]))
     return FAMILIES[entry.family], prior, np.log(table.compiled.scale[d])
 
@@ -57,7 +52,8 @@ def numpy_log_predictive(table, hyper, d, e, rows, x):
     """Log predictive in coded units of a leaf that holds the column's values in these rows."""
     family, prior, log_scale = family_and_prior(table, hyper, d, e)
     statistics = family.statistics(table.values[rows, d], len(COLUMNS[d].levels or ()))
-    return family.predictive_log_density(family.posterior(prior, statistics), x) + log_scale
+    found = family.predictive_log_density(family.posterior(prior, statistics), x) + log_scale
+    return np.maximum(found, EMPTY_LEAF)  # the kernels stay finite
 
 
 def probes(table, d):

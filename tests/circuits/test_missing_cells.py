@@ -110,7 +110,19 @@ def settle_as_if_unchanged(net, y, seen, slots, anew, changed, options):
     settle_row(net, y, seen, slots, anew, False, options)
 
 
-@pytest.mark.parametrize("name", ["palette", "missing", "infinite_missing", "splits", "infinite_splits", "two_trees"])
+NAMES = [
+    "palette",
+    "missing",
+    "infinite_missing",
+    "splits",
+    "infinite_splits",
+    "two_trees",
+    "skewed",
+    "infinite_skewed",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_statistics_stay_those_of_the_completed_table(name):
     check_statistics(name)
 

@@ -45,6 +45,8 @@ PROBLEMS = [
     "splits",
     "infinite_splits",
     "two_trees",
+    "skewed",
+    "infinite_skewed",
 ]
 TOLERANCE = 1e-10
 

@@ -10,6 +10,7 @@ from tests.circuits.test_posterior import new_rows, posterior_of, sampled_tree
 
 PROBLEMS = [
     "mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees",
+    "skewed", "infinite_skewed",
 ]  # fmt: skip
 
 

@@ -8,15 +8,16 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, POISSON
-from pymc_spn.circuits.leaves.families import Exponential, GammaRate, Gaussian, NormalGamma, Poisson
-from pymc_spn.circuits.queries.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.leaves.families import BetaProbability, GammaRate, NormalGamma
+from pymc_spn.circuits.queries.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
 from pymc_spn.tables import decode
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
+SKEWED = ["skewed", "infinite_skewed"]  # columns whose mean is infinite until they are bounded
 SIGMAS = 5.0  # standard errors that a frequency or mean may be off
 
 # event, given; in the words of the user and of the reference (levels as codes)
@@ -37,6 +38,12 @@ QUERIES = {
         ({"x1": 1}, {"x0": (3, 30)}, {1: 1}, {0: (3, 30)}),
     ],
 }
+QUERIES["skewed"] = [
+    ({"x0": (0.5, 2.0)}, {"x1": (None, 3)}, {0: (0.5, 2.0)}, {1: (None, 3)}),
+    ({"x0": 0.9}, {"x1": 2}, {0: 0.9}, {1: 2}),
+    ({"x1": (2, None)}, {"x0": (1.0, None)}, {1: (2, None)}, {0: (1.0, None)}),
+]
+QUERIES["infinite_skewed"] = [({"x1": {1, 3}}, {"x0": (0.1, 3.0)}, {1: {1, 3}}, {0: (0.1, 3.0)})]
 QUERIES |= {"splits": QUERIES["palette"], "infinite_splits": QUERIES["infinite_missing"]}
 CASES = [(name, *query) for name, queries in QUERIES.items() for query in queries]
 
@@ -54,7 +61,7 @@ def test_probability_is_that_of_all_states(name, event, given, ref_event, ref_gi
         assert post.condition(given).probability(event) == pytest.approx(float(found), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PROBLEMS + SKEWED)
 def test_probabilities_add_up(name):
     post = posterior_of(name)
     assert post.probability({}) == pytest.approx(1.0, abs=1e-12)
@@ -170,6 +177,7 @@ def test_tails_too_heavy_for_a_variance_are_named():
 T3 = NormalGamma(np.array([0.5, -3.0]), np.array([0.4, 7.0]), np.array([1.5, 40.0]), np.array([2.0, 9.0]))
 LOMAX = GammaRate(np.array([2.5, 30.0]), np.array([1.5, 40.0]))
 COUNTS = GammaRate(np.array([2.0, 900.0]), np.array([0.05, 3.0]))
+ODDS = BetaProbability(np.array([7.5, 30.0]), np.array([9.0, 400.0]))
 
 
 @pytest.mark.parametrize(
@@ -185,11 +193,17 @@ COUNTS = GammaRate(np.array([2.0, 900.0]), np.array([0.05, 3.0]))
         (POISSON, COUNTS, Interval(3.5, 20.0)),
         (POISSON, COUNTS, Interval(100.0, 900.0)),
         (POISSON, COUNTS, Interval(250.0, np.inf)),
+        (LOG_NORMAL, T3, Interval(0.5, 40.0)),
+        (LOG_NORMAL, T3, Interval(-1.0, 0.9)),
+        (GEOMETRIC, ODDS, Interval(3.5, 20.0)),
+        (GEOMETRIC, ODDS, Interval(100.0, 9000.0)),
+        (GEOMETRIC, ODDS, Interval(6.0, np.inf)),
     ],
 )
 def test_leaves_within_an_interval(code, params, event):
     """Moments by quadrature of the predictive density, draws by their distribution function."""
-    family = {GAUSSIAN: Gaussian, EXPONENTIAL: Exponential, POISSON: Poisson}[code]
+    family = FAMILY[code]
+    counts = code in (POISSON, GEOMETRIC)
     table = np.zeros((2, 4))
     table[:, : len(params)] = np.array(params).T
     leaves = Leaves(np.full(2, code), table)
@@ -197,22 +211,26 @@ def test_leaves_within_an_interval(code, params, event):
     rng = np.random.default_rng(4)
     for i in range(2):
         one = type(params)(*(p[i] for p in params))
-        if code == POISSON:
-            x = np.arange(max(np.ceil(event.low), 0), min(event.high, 20_000) + 1)
-            w = np.exp(Poisson.predictive_log_density(one, x))
+        if counts:
+            x = np.arange(max(np.ceil(event.low), 0), min(event.high, 200_000) + 1)
+            w = np.exp(family.predictive_log_density(one, x))
             exact = [np.sum(x * w) / w.sum(), np.sum(x**2 * w) / w.sum()]
         else:
-            low = max(event.low, 0.0) if code == EXPONENTIAL else event.low
-            centre = float(family.predictive_mean(one))
+            low = event.low if code == GAUSSIAN else max(event.low, 0.0)
+            centre = float(family.predictive_mean(one)) if code != LOG_NORMAL else 0.0
             steps = [c for c in centre + np.arange(-5.0, 6.0) if low < c < event.high]
+            if code == LOG_NORMAL:
+                steps = [c for c in np.exp([-60.0, -10.0, -4.0, -1.0, 0.0, 1.0]) if low < c < event.high]
             masses = [integral(family, one, [low, *steps, event.high], power) for power in range(3)]
+            if code == LOG_NORMAL:  # of the mass some 1e-5 lies below e^-60
+                masses[0] = float(family.predictive_interval(one, low, event.high))
             exact = [masses[1] / masses[0], masses[2] / masses[0]]
         assert mean[i] == pytest.approx(exact[0], rel=1e-8)
         assert variance[i] + mean[i] ** 2 == pytest.approx(exact[1], rel=2e-7)
         assert variance[i] >= 0
         drawn = draw_in_event(Leaves(np.full(2000, code), np.repeat(table[i : i + 1], 2000, axis=0)), event, rng)
         assert drawn.min() >= event.low and drawn.max() <= event.high
-        if code != POISSON:
+        if not counts:
             share = family.predictive_interval(one, event.low, drawn)
             share = share / family.predictive_interval(one, event.low, event.high)
             assert stats.kstest(share, "uniform").pvalue > 1e-4
@@ -224,6 +242,12 @@ def integral(family, params, cuts, power):
     def density(x):
         return x**power * np.exp(family.predictive_log_density(params, x))
 
+    if family is FAMILY[LOG_NORMAL]:
+        cuts = [np.log(c) for c in cuts if c > 0.0]
+        return sum(
+            integrate.quad(lambda u: density(np.exp(u)) * np.exp(u), a, b, epsabs=0.0, epsrel=1e-11, limit=300)[0]
+            for a, b in pairwise(cuts)
+        )
     return sum(integrate.quad(density, a, b, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
 
 
@@ -290,7 +314,7 @@ def test_imputing_keeps_observed_cells_bit_for_bit():
         assert frame.notna().all().all()
 
 
-@pytest.mark.parametrize("name", ["palette", "depths", "infinite_missing"])
+@pytest.mark.parametrize("name", ["palette", "depths", "infinite_missing", "skewed"])
 def test_drawn_circuits_average_to_the_collapsed_predictive(name):
     post, n = posterior_of(name), 1500
     rows = np.where(np.isnan(problem_of(name).X[:2]), 1.0, problem_of(name).X[:2])

@@ -6,7 +6,7 @@ from numba import njit
 from scipy.special import gammaln
 
 from pymc_spn.circuits.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.statistics import log_joint
@@ -50,7 +50,9 @@ def test_jacobian_is_all_that_separates_coded_and_original_units():
     state = sampler.statistics()
     assert state[5] == log_jacobian(table.compiled, table.values)
     scaled = [0, 1, 2]  # the columns whose leaves are all densities
-    by_hand = -(~np.isnan(table.values[:, scaled])).sum(axis=0) @ np.log(np.nanstd(table.values[:, scaled], axis=0))
+    units = np.log(np.nanstd(table.values[:, scaled], axis=0))
+    units[1] = np.nanmean(np.log(table.values[:, 1]))  # log-normal leaves: the geometric mean
+    by_hand = -(~np.isnan(table.values[:, scaled])).sum(axis=0) @ units
     assert state[5] == pytest.approx(by_hand, rel=1e-12)
     sampler.jacobian = 0.0
     assert state[0] - sampler.statistics()[0] == pytest.approx(by_hand, rel=1e-12)
@@ -283,7 +285,8 @@ def recount_leaves(net, d, begin, top, n_prior, used, node, own, y, n_nodes):
         if family == DISCRETE:
             continue
         x = x if family == GAUSSIAN else x + net.offset[d]
-        s2 = {GAUSSIAN: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
+        x = np.log(x) if family == LOG_NORMAL else x
+        s2 = {GAUSSIAN: (x**2).sum(), LOG_NORMAL: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
         np.testing.assert_allclose([net.s1[begin + slot], net.s2[begin + slot]], [x.sum(), s2], rtol=1e-12, atol=1e-12)
         kept = predictive(net, begin + slot)
         refresh_leaf(net, d, begin + slot, net.edge_count[begin + slot])

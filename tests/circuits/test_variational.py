@@ -23,6 +23,7 @@ from tests.reference import log_evidence, state_from_digits, tiny_problems
 from tests.reference_variational import Variational, divergence_of_leaf, edges_of_state, trees_of_row
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
+PROBLEMS += ["skewed", "infinite_skewed"]
 NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
 PRIORS = np.ones((4, 3))
 
@@ -69,7 +70,7 @@ def ascend(problem, schema, start, max_steps=200, tolerance=1e-12):
         structure,
         compiled,
         place_columns(structure, schema.code(problem.X)),
-        coordinate_ascent.log_factorials(structure, compiled, problem.X),
+        coordinate_ascent.base_logs(structure, compiled, problem.X),
         log_jacobian(compiled, problem.X),
         start,
         hyperparameters_of(problem, schema),
@@ -172,7 +173,7 @@ def test_flows_add_up_and_the_fixed_point_has_two_forms_of_the_bound(name):
     run = ascend(problem, schema, start, tolerance=1e-15)
     tree, hyper = run.tree, run.hyperparameters
     placed = place_columns(schema.structure, schema.code(problem.X))
-    factorials = coordinate_ascent.log_factorials(schema.structure, schema.compiled, problem.X)
+    factorials = coordinate_ascent.base_logs(schema.structure, schema.compiled, problem.X)
     statistics, _, log_value = coordinate_ascent.assign(
         tree, run.statistics, schema.compiled, placed, factorials, hyper
     )

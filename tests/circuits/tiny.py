@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GENERAL,
+    GEOMETRIC,
+    LEVELS,
+    LOG_NORMAL,
+    LOGS,
+    POISSON,
+    VECTOR,
+)
 from pymc_spn.circuits.gibbs.palette import CompiledPalette
 from pymc_spn.circuits.gibbs.sampler import Sampler
 from pymc_spn.circuits.structures.regions import RegionTree
@@ -10,7 +21,9 @@ from pymc_spn.circuits.structures.regions import RegionTree
 CODES = {
     "gaussian": GAUSSIAN,
     "exponential": EXPONENTIAL,
+    "log_normal": LOG_NORMAL,
     "poisson": POISSON,
+    "geometric": GEOMETRIC,
     "bernoulli": DISCRETE,
     "categorical": DISCRETE,
 }
@@ -47,13 +60,13 @@ def palette_and_priors(problem):
         codes = {CODES[name] for name, _ in entries}
         levels = [len(p["alpha"]) for name, p in entries if CODES[name] == DISCRETE]
         n_levels.append(max(levels, default=0))
-        if codes <= {GAUSSIAN, EXPONENTIAL}:
-            kinds.append(VECTOR)
+        if codes <= {GAUSSIAN, EXPONENTIAL, LOG_NORMAL}:
+            kinds.append(LOGS if LOG_NORMAL in codes else VECTOR)
         else:
             kinds.append(LEVELS if codes == {DISCRETE} and len(entries) == 1 else GENERAL)
         for name, p in entries:
             family.append(CODES[name])
-            if name == "gaussian":
+            if name in ("gaussian", "log_normal"):
                 priors.append((p["mu0"], p["rho0"], p["a0"], p["b0"]))
             elif CODES[name] == DISCRETE:
                 priors.append((p["alpha"][0], sum(p["alpha"]), 0.0, 0.0))
@@ -69,7 +82,7 @@ def palette_and_priors(problem):
         centre=np.zeros(d_total),
         scale=np.ones(d_total),
         offset=np.zeros(d_total),
-        is_density=np.array([k == VECTOR for k in kinds]),
+        is_density=np.array([k in (VECTOR, LOGS) for k in kinds]),
     )
     return compiled, np.array(priors)
 

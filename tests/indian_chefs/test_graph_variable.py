@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from scipy.integrate import quad_vec
 from scipy.stats import gamma as gamma_law
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, room_of, unpack_graph, unpack_parts
@@ -113,12 +113,27 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
     assert (popular.notnull() == theta.notnull()).all() and float(popular.max()) <= 1.0
 
 
-def test_a_saved_result_answers_in_the_same_bits(hyperparameter_run, tmp_path):
+def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tmp_path):
     _, idata = hyperparameter_run
-    idata.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    first, again = ps.GraphDraws.from_idata(idata), ps.GraphDraws.from_idata(tmp_path / "run.nc")
-    xr.testing.assert_identical(first.graphs(), again.graphs())
-    xr.testing.assert_identical(first.popularities(random_seed=2), again.popularities(random_seed=2))
+    first, before = ps.GraphDraws.from_idata(idata), idata.copy(deep=True)
+    unpacked = ps.unpack(idata)
+    xr.testing.assert_identical(idata, before)
+    xr.testing.assert_identical(ps.unpack(unpacked, "g"), unpacked)
+    assert "g_graph" not in unpacked["sample_stats"] and "g_graph_dim_0" not in unpacked["sample_stats"].dims
+    xr.testing.assert_identical(unpacked["g"].to_dataset(), first.to_group())
+    for c, d in ((0, 3), (1, 700)):  # the raw record, read one vector at a time
+        n, theta, parents = unpack_parts(idata["sample_stats"]["g_graph"].values[c, d], 48)
+        held = unpacked["g"].to_dataset().isel(chain=c, draw=d)
+        np.testing.assert_array_equal(held["graphs"], parents)
+        np.testing.assert_array_equal(held["reputations"].values, np.where(np.arange(48) < n, theta, np.nan))
+    unpacked.to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
+    first.save(tmp_path / "draws.nc")
+    for file in ("unpacked.nc", "draws.nc"):
+        again = ps.load(tmp_path / file)
+        assert type(again) is ps.GraphDraws
+        xr.testing.assert_identical(first.graphs(), again.graphs())
+        xr.testing.assert_identical(first.popularities(random_seed=2), again.popularities(random_seed=2))
+        xr.testing.assert_equal(first.scalars, again.scalars)
 
 
 def test_stored_draws_are_not_evaluated(hyperparameter_run):
@@ -139,17 +154,23 @@ def exact_count_law(y):
     return law / law.sum()
 
 
-def test_terms_that_depend_on_the_graph_make_a_posterior():
-    import arviz as az
-
+@pytest.fixture(scope="module")
+def regression_run():
     y = np.array([3.0, 5.0])
-    with pm.Model():
+    with pm.Model() as model:
         g = ps.IndianChefsProcess(
             "g", alpha=1.0, gamma=pm.Gamma.dist(3, 3), phi=1.0, observed_nodes=2, reputations=None, max_nodes=12
         )
         mu = pm.Normal("mu")
         pm.Normal("y", mu + pt.cast(g.n_nodes, "float64"), 1.0, observed=y)
         idata = pm.sample(1500, tune=100, chains=2, cores=1, random_seed=2, **QUIET)
+    return model, idata, y
+
+
+def test_terms_that_depend_on_the_graph_make_a_posterior(regression_run):
+    import arviz as az
+
+    _, idata, y = regression_run
     law = exact_count_law(y)
     n = idata.sample_stats.g_n_nodes
     for k in (2, 3, 4):
@@ -163,6 +184,32 @@ def test_terms_that_depend_on_the_graph_make_a_posterior():
         else nothing()
     ):
         ps.GraphDraws.from_idata(idata)
+
+
+@pytest.mark.filterwarnings("ignore:g. .* births were refused")
+def test_stored_graphs_are_lent_to_the_model(regression_run):
+    """Predictions and log likelihoods are those given each draw's own graph."""
+    model, idata, y = regression_run
+    some = idata.isel(draw=slice(0, 300))
+    with model:
+        with pytest.raises(Exception, match=r"ps\.load_graphs\(idata\)"):
+            pm.sample_posterior_predictive(some, progressbar=False)
+        ps.load_graphs(ps.unpack(some))
+        predicted = pm.sample_posterior_predictive(some, random_seed=1, progressbar=False).posterior_predictive
+        likelihood = pm.compute_log_likelihood(some, var_names=["y"], extend_inferencedata=False, progressbar=False)
+        np.testing.assert_array_equal(predicted["g"], some.sample_stats["g_graph"])
+        mean = some.posterior["mu"].values + some.sample_stats["g_n_nodes"].values
+        noise = predicted["y"].values - mean[..., None]
+        assert abs(noise.mean()) < 5 / np.sqrt(noise.size) and abs(noise.std() - 1.0) < 5 / np.sqrt(2 * noise.size)
+        np.testing.assert_allclose(likelihood["y"], norm.logpdf(y, mean[..., None]), atol=1e-12)
+        again = pm.sample(5, tune=2, chains=1, cores=1, random_seed=2, **QUIET)  # one row again
+    assert again.sample_stats["g_graph"].sizes["draw"] == 5
+    twin = some.copy(deep=True)
+    twin["posterior"]["g_log_joint"].values[:] = -3.0
+    with model, pytest.raises(ValueError, match="different graphs with the same log joint, -3"):
+        ps.load_graphs(twin)
+    with small_model(), pytest.raises(ValueError, match="'g' of the model must have max_nodes = 12"):
+        ps.load_graphs(some)
 
 
 class nothing:
@@ -189,6 +236,20 @@ def test_draws_do_not_depend_on_how_chains_run():
     np.testing.assert_array_equal(one.posterior.g_log_joint, fork.posterior.g_log_joint)
     assert not np.array_equal(one.sample_stats.g_graph, other.sample_stats.g_graph)
     assert not np.array_equal(one.sample_stats.g_graph[0], one.sample_stats.g_graph[1])
+
+
+@pytest.mark.full
+def test_spawned_processes_draw_the_same():
+    """With gamma by NUTS, alpha by slices and a term that depends on the graph."""
+    with pm.Model():
+        gamma = pm.Gamma("gamma", 3, 3)
+        g = ps.IndianChefsProcess("g", alpha=pm.Gamma.dist(3, 2), gamma=gamma, phi=1.0, observed_nodes=2, max_nodes=20)
+        pm.Normal("y", pt.cast(g.n_nodes, "float64"), 1.0, observed=4.0)
+        one = pm.sample(40, tune=20, chains=2, cores=1, random_seed=3, **QUIET)
+        spawned = pm.sample(40, tune=20, chains=2, cores=2, mp_ctx="spawn", random_seed=3, **QUIET)
+    for name in ("g_graph", "g_log_prior", "g_log_likelihood"):
+        np.testing.assert_array_equal(one.sample_stats[name], spawned.sample_stats[name], err_msg=name)
+    np.testing.assert_array_equal(one.posterior.gamma, spawned.posterior.gamma)
 
 
 def test_refused_births_are_counted_and_warned_of(caplog):

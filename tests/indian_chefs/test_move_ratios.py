@@ -16,6 +16,7 @@ from pymc_spn.indian_chefs.prior_density import (
     node_factor,
 )
 from pymc_spn.indian_chefs.reputation_moves import propose_reputation
+from pymc_spn.indian_chefs.rooted_moves import insert_rooted, is_removable, propose_rooted, propose_rooted_death
 from tests.indian_chefs.small_graphs import LEVELS, MIXED_BASE, copy, many_states
 
 BASES = pytest.mark.parametrize("base", [None, MIXED_BASE, LEVELS], ids=["uniform", "mixed", "levels"])
@@ -56,6 +57,42 @@ def test_orphan_birth_has_the_ratio_of_the_densities_and_undoes_its_death(base):
         delete_node(state, k)
         same(state, before)
     assert seen > 100
+
+
+@BASES
+def test_birth_with_parents_has_the_ratio_of_the_densities_and_undoes_its_death(base):
+    children, parents = np.zeros((2, 40), np.uint8)
+    seen = rooted = 0
+    for prior, state, rng in many_states(200, seed=12, base=base):
+        before = copy(state)
+        theta, log_ratio = propose_rooted(rng, state, prior, children, parents)
+        same(state, before)
+        if log_ratio == -np.inf:
+            continue
+        seen += 1
+        size = state.count[0]
+        n, m = (state.reputations[:size] < theta).sum(), children[:size].sum()
+        log_q = node_factor(prior, False, n, m) - np.log(prior.alpha * prior.gamma)
+        log_q += log_base(prior, theta) - np.log(digamma_gap(n, prior.alpha))
+        for x in np.flatnonzero(state.reputations[:size] > theta):
+            shift = prior.phi if x < state.fixed.size else 0.0
+            p = (state.n_children[x] + shift) / (prior.alpha + state.n_below[x] + shift)
+            log_q += np.log(p if parents[x] else 1.0 - p)
+        h = insert_rooted(state, theta, children, parents)
+        rooted += state.n_parents[h] > 0
+        removable = sum(is_removable(state, x) for x in range(size + 1))
+        expected = log_density(state, prior) - log_density(before, prior) - log_q - np.log(removable)
+        assert log_ratio == pytest.approx(expected, abs=1e-10)
+        found = copy(state)
+        for _ in range(60):
+            chosen, drawn = propose_rooted_death(rng, state, prior, parents)
+            if chosen == h:
+                assert drawn == pytest.approx(-log_ratio, abs=1e-10)
+        same(state, found)
+        delete_node(state, h)
+        same(state, before)
+    assert seen > 100
+    assert base == LEVELS or rooted > 30
 
 
 @BASES

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from pymc_spn.indian_chefs.network_chain import NetworkChain
-from pymc_spn.indian_chefs.network_sweep import GUIDED, PRIOR, TWINS, SweepPlan
+from pymc_spn.indian_chefs.network_sweep import GUIDED, PRIOR, ROOTED, TWINS, SweepPlan
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from tests.indian_chefs.joint_chains import STATISTICS, forward_chain, joint_chain, z_scores
 
-NOTHING = SweepPlan(guided=0, prior=0, collapsed=0, splits=0, swaps=0, twins=0, exchange_every=0)
+NOTHING = SweepPlan(guided=0, prior=0, collapsed=0, splits=0, swaps=0, twins=0, rooted=0, exchange_every=0)
 PLANS = {
     "guided": NOTHING._replace(guided=2),
     "prior": NOTHING._replace(prior=2),
     "collapsed": NOTHING._replace(collapsed=2),
     "collapsed and twins": NOTHING._replace(collapsed=1, twins=3),
-    "all moves": SweepPlan(guided=1, prior=1, collapsed=1, splits=2, swaps=2, twins=1, exchange_every=1),
+    "rooted": NOTHING._replace(rooted=2),
+    "all moves": SweepPlan(guided=1, prior=1, collapsed=1, splits=2, swaps=2, twins=1, rooted=1, exchange_every=1),
 }
 GAMMAS = np.random.default_rng(9).gamma(0.5, 2.0, 200_000)
 
@@ -66,7 +67,7 @@ def test_joint_distribution_of_the_whole_sweep():
     z, ess, tally = run(PLANS["all moves"], 3_000, seed=3)
     assert np.abs(z).max() < 4
     assert ess[0] > 500
-    assert tally[GUIDED, 1] > 500 and tally[PRIOR, 1] > 500 and tally[TWINS, 1] > 50
+    assert tally[GUIDED, 1] > 500 and tally[PRIOR, 1] > 500 and tally[TWINS, 1] > 50 and tally[ROOTED, 1] > 500
 
 
 @pytest.mark.parametrize("mistake", ["likelihood of observed nodes at half its power", "rate of precisions"])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
@@ -84,8 +85,15 @@ def test_same_seed_same_draws_and_other_seed_others():
     assert not np.array_equal(one["posterior/g_log_joint"][0], one["posterior/g_log_joint"][1])
 
 
-def test_one_and_two_processes_agree():
-    one, two = recorded(draw(nonlinear())), recorded(draw(nonlinear(), cores=2))
+def test_one_and_two_processes_agree(drawn):
+    one, two = recorded(drawn["nonlinear"]), recorded(draw(nonlinear(), cores=2, mp_ctx="fork"))
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+def test_spawned_processes_draw_the_same(drawn):
+    """Steps, graph, record and head are pickled; gamma by NUTS reads the graph that the step moves there."""
+    one, two = recorded(drawn["nonlinear"]), recorded(draw(nonlinear(), cores=2, mp_ctx="spawn"))
     for name in one:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
@@ -100,7 +108,7 @@ def test_steps_are_chosen_and_nuts_has_the_rest():
 def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     model = nonlinear()
     with model:
-        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)))
+        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)), births=1)
     idata = draw(model, draws=2, tune=0, chains=1, step=[step])
     assert int(idata["sample_stats"]["g_n_nodes"][0, 0]) >= 7
     with model:
@@ -110,6 +118,22 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     assert (heats["sample_stats"]["data_heat"] == 1.0).all()
     warm = heats["warmup_sample_stats"]["data_heat"].values[0]
     assert warm[0] == pytest.approx(0.02) and np.all(np.diff(warm[:5]) > 0) and np.all(warm[4:] == 1.0)
+
+
+def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
+    X = ring()
+    with pm.Model() as model:
+        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
+        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8, 0.7))
+    idata = draw(model, draws=20, chains=1, step=[step])
+    stats = idata["sample_stats"]
+    assert (stats["data_heat"] == 1.0).all()
+    shares = stats["data_powers_exchanged"].values[0]
+    assert shares.shape == (20, 2)
+    assert (np.isnan(shares).sum(1) == 1).all() and set(np.unique(shares[~np.isnan(shares)])) == {0.0, 1.0}
+    assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
+    with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
+        ps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
 
 
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
@@ -122,7 +146,7 @@ def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
         "import numpy as np, pandas as pd, pymc_spn as ps, sys\n"
         "X = pd.read_csv(sys.argv[1] + '/rows.csv')\n"
         "for post in (ps.NLGBNPosterior.load(sys.argv[1] + '/post.nc'), ps.load(sys.argv[1] + '/post.nc'),\n"
-        "             ps.NLGBNPosterior.from_idata(sys.argv[1] + '/idata.nc')):\n"
+        "             ps.load(sys.argv[1] + '/idata.nc')):\n"
         "    a = post.sample(20, random_seed=5).to_numpy()\n"
         "    b = post.log_density(X, n_pool=300, random_seed=6)\n"
         "    print(a.sum().hex(), float(b.sum()).hex(), b.attrs['exactness'])\n"
@@ -132,6 +156,41 @@ def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
     density = post.log_density(pd.read_csv(tmp_path / "rows.csv"), n_pool=300, random_seed=6)
     want = f"{sample.hex()} {float(density.sum()).hex()} monte-carlo"
     assert out.stdout.split("\n")[:3] == [want] * 3
+
+
+@pytest.mark.parametrize("kind", ["nonlinear", "linear", "sigmoid"])
+def test_runs_unpack_with_the_same_answers(kind, drawn, tmp_path):
+    idata = drawn[kind]
+    before, post = idata.copy(deep=True), ps.BeliefNetworkPosterior.from_idata(idata)
+    assert (type(post) is ps.NLGBNPosterior) == (kind == "nonlinear")
+    unpacked = ps.unpack(idata)
+    xr.testing.assert_identical(idata, before)
+    xr.testing.assert_identical(ps.unpack(idata, "data"), unpacked)  # a network brings its graph along
+    xr.testing.assert_identical(ps.unpack(unpacked), unpacked)
+    assert not {"g_graph", "data_parameters"} & set(unpacked["sample_stats"].data_vars)
+    group, graphs = unpacked["data"].dataset, unpacked["g"].dataset
+    assert group["weights"].where(graphs["graphs"], 0.0).equals(group["weights"])  # none without an edge
+    assert (group["biases"].notnull().sum("node") == graphs["n_nodes"]).all()
+    weights, biases, precisions = unpack_parameters(idata["sample_stats"]["data_parameters"].values[1, 5], 10)
+    n, here = len(biases), group.isel(chain=1, draw=5)
+    np.testing.assert_array_equal(here["weights"].values[:n, :n], weights)
+    np.testing.assert_array_equal(here["precisions"].values[:n], precisions)
+    np.testing.assert_array_equal(here["biases"].values[:n], biases)
+    again = ps.BeliefNetworkPosterior.from_idata(unpacked)
+    np.testing.assert_array_equal(again.sample(5, random_seed=2), post.sample(5, random_seed=2))
+    again.save(tmp_path / "saved.nc")
+    assert type(ps.load(tmp_path / "saved.nc")) is type(post)
+
+
+def test_a_file_of_an_unpacked_run_loads_with_the_same_answers(drawn, tmp_path):
+    post = ps.BeliefNetworkPosterior.from_idata(drawn["nonlinear"])
+    ps.unpack(drawn["nonlinear"]).to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
+    again = ps.load(tmp_path / "unpacked.nc")
+    assert type(again) is ps.NLGBNPosterior
+    np.testing.assert_array_equal(again.sample(5, random_seed=2), post.sample(5, random_seed=2))
+    graphs = ps.load(tmp_path / "unpacked.nc", "g")
+    assert type(graphs) is ps.GraphDraws
+    xr.testing.assert_identical(graphs.reputations(), post.graphs.reputations())
 
 
 def test_density_integrates_to_one_and_carries_its_error(drawn):
@@ -276,6 +335,8 @@ def test_refusals():
             ({"tempered": 2.0}, "tempered must be"),
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
+            ({"powers": (1.0, 1.0)}, "powers must descend"),
+            ({"powers": (1.0,)}, "powers must be at least two"),
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):

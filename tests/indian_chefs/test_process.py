@@ -1,13 +1,16 @@
 """Forward draws against the exact law and two other samplers; the Indian buffet as a special case; refusals."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from scipy.stats import chi2, chisquare
+from scipy.stats import chi2, chisquare, poisson
 
 import pymc_spn as ps
 from pymc_spn.indian_chefs.prior_density import make_prior
 from tests import reference_indian_chefs as reference
 from tests.indian_chefs.prior_chains import after_moves, z_scores
+from tests.indian_chefs.small_graphs import MIXED_BASE
 
 SETTINGS = [(1.0, 1.5, 1.0), (0.4, 2.0, 2.0), (3.0, 1.2, 0.5)]
 FREE = np.nan
@@ -32,6 +35,47 @@ def test_number_of_nodes_follows_the_exact_law(setting, reputations):
     assert chi2_p(np.bincount(drawn, minlength=161)[d:], law.values[d:]) > 1e-3
 
 
+def law_by_histories(alpha, gamma, reputations, levels, most):
+    """P(n nodes), n up to `most`: every place of the free nodes, every number of hidden nodes at every level."""
+    law = np.zeros(most + 1)
+    free = [i for i, r in enumerate(reputations) if r is None]
+    for places in product(levels, repeat=len(free)):
+        weight = float(np.prod([levels[t] for t in places]))
+        theta = list(reputations)
+        for i, t in zip(free, places, strict=True):
+            theta[i] = t
+        for born in product(range(most - len(theta) + 1), repeat=len(levels)):
+            if len(theta) + sum(born) > most:
+                continue
+            p = weight
+            for j, (level, mass) in enumerate(levels.items()):
+                below = sum(t < level for t in theta) + sum(born[:j])
+                p *= poisson.pmf(born[j], mass * alpha * gamma * sum(1 / (alpha + i) for i in range(below)))
+            law[len(theta) + sum(born)] += p
+    return law
+
+
+@pytest.mark.parametrize("reputations", [[0.0, 0.0], [None, 0.5], [None, None]])
+def test_the_law_with_levels_is_the_sum_over_histories(reputations):
+    levels = {0.25: 0.3, 0.5: 0.3, 1.0: 0.4}
+    law = ps.node_count_pmf(1.3, 1.1, 2, 8, reputations, levels)
+    np.testing.assert_allclose(law, law_by_histories(1.3, 1.1, reputations, levels, 8), atol=1e-12)
+
+
+@pytest.mark.parametrize("reputations", [[0.0, 0.5], [FREE, 0.3]])
+def test_law_and_edges_where_the_base_measure_has_atoms(reputations):
+    base = {"uniform": MIXED_BASE[0], **dict(zip(*MIXED_BASE[1:], strict=True))}
+    drawn = after_moves(reputations, make_prior(*SETTINGS[1], MIXED_BASE), 0, 0, 50_000, 1, max_nodes=160)
+    given = [None if np.isnan(r) else r for r in reputations]
+    law = ps.node_count_pmf(*SETTINGS[1][:2], 2, 160, given, base)
+    assert chi2_p(np.bincount(drawn[:, 0].astype(int), minlength=161)[2:], law.values[2:]) > 1e-3
+    expected = ps.expected_graph(*SETTINGS[1], 2, given, base)
+    assert float(expected.nodes) == pytest.approx(float(law.values @ np.arange(161)), abs=1e-8)
+    edges = float(expected.hidden_edges + expected.observed_edges)
+    error = drawn[:, 1].std() / np.sqrt(len(drawn))
+    assert np.isnan(edges) if None in given else abs(drawn[:, 1].mean() - edges) < 4 * error
+
+
 def test_the_law_has_its_hand_values():
     np.testing.assert_allclose(
         ps.node_count_pmf(1.0, 1.5, 1, 40).values[1:7], [0.2231, 0.2355, 0.1999, 0.1448, 0.0925, 0.0531], atol=5e-5
@@ -40,6 +84,14 @@ def test_the_law_has_its_hand_values():
         assert float(ps.expected_graph(1.0, 1.5, 1.0, d).nodes) == pytest.approx(nodes, abs=1e-4)
     for alpha, nodes in ((0.1, 3.14), (1.0, 3.97), (10.0, 5.88), (1000.0, 7.36)):
         assert float(ps.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
+
+
+def test_gamma_is_found_by_the_expected_number_of_nodes():
+    for settings in ({"reputations": [None, 0.2]}, {"base": {0.5: 0.4, 1.0: 0.6}}):
+        gamma = ps.gamma_for_nodes(3.5, 1.3, 2, **settings)
+        assert float(ps.expected_graph(1.3, gamma, 1.0, 2, **settings).nodes) == pytest.approx(3.5, abs=1e-7)
+    with pytest.raises(ValueError, match="above the number of observed nodes, 2; got 2"):
+        ps.gamma_for_nodes(2, 1.0, 2)
 
 
 @pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [0.8, 0.3, 0.3]])
@@ -100,10 +152,9 @@ def test_hidden_nodes_at_one_are_the_dishes_of_an_indian_buffet(d):
     dishes = graphs.n_active.values - d
     rate = gamma * (alpha / (alpha + np.arange(d))).sum()
     counts = np.bincount(dishes)
-    poisson = np.exp(
-        -rate + np.arange(len(counts)) * np.log(rate) - np.cumsum(np.log(np.maximum(np.arange(len(counts)), 1)))
-    )
-    assert chi2_p(counts, poisson) > 1e-3
+    law = poisson.pmf(np.arange(len(counts)), rate)
+    assert chi2_p(counts, law) > 1e-3
+    np.testing.assert_allclose(ps.node_count_pmf(alpha, gamma, d, 40, base=1.0)[d : d + len(law)], law, atol=1e-12)
     ours = columns(graphs.parents.values[:, d:, :d])
     rng = np.random.default_rng(2)
     theirs = columns([reference.ibp_draw(rng, d, gamma, alpha) for _ in range(20_000)])

@@ -7,6 +7,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_spn as ps
@@ -44,6 +45,36 @@ def test_level_curves_have_the_exact_expectation():
         assert float(ps.expected_graph(alpha, gamma, 1.0, 1).nodes) == pytest.approx(3.0, abs=0.03)  # linear in between
     with pytest.raises(ValueError, match="at least two values"):
         plots.plot_expected_nodes([1.0], [1.0, 2.0])
+    plt.close("all")
+
+
+def test_edges_for_given_numbers_of_nodes():
+    """By forward draws at the gamma that was found: 4 standard errors."""
+    ax = plots.plot_expected_edges([0.5, 2.0], [4.0])
+    edges = ax.lines[0].get_ydata()
+    assert edges[0] > edges[1]  # smaller alpha, denser graphs
+    for alpha, expected in zip([0.5, 2.0], edges, strict=True):
+        gamma = ps.gamma_for_nodes(4.0, alpha, 1)
+        drawn = ps.sample_indian_chefs(alpha, gamma, 1.0, 1, draws=4000, random_seed=1)
+        for found, want in ((drawn.n_active, 4.0), (drawn.parents.sum(("parent", "child")), expected)):
+            assert abs(float(found.mean()) - want) < 4 * float(found.std()) / np.sqrt(4000)
+    plt.close("all")
+
+
+def test_fantasies_stand_beside_data():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.uniform(size=(50, 3)), columns=list("xyz"))
+    fantasies = data.iloc[:30].copy()
+    fantasies.loc[0, "x"] = 9.0
+    axes = plots.plot_fantasies(data, fantasies, ["x", "y"])
+    np.testing.assert_array_equal(axes[0].lines[0].get_xydata(), data[["x", "y"]])
+    np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), fantasies[["x", "y"]])
+    assert axes[1].get_title() == "fantasy data, 1 of 30 outside" and axes[0].get_xlim() == axes[1].get_xlim()
+    assert len(plots.plot_fantasies(data, data, ["x", "z"], max_rows=7)[0].lines[0].get_xdata()) == 7
+    with pytest.raises(ValueError, match="two columns"):
+        plots.plot_fantasies(data, data)
+    with pytest.raises(ValueError, match="'w'"):
+        plots.plot_fantasies(data, data, ["x", "w"])
     plt.close("all")
 
 

@@ -26,7 +26,7 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     tabulate_column,
 )
 from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.circuits.gibbs.network import DISCRETE, POISSON, spread
+from pymc_spn.circuits.gibbs.network import DISCRETE, LOG_NORMAL, POISSON, spread
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.kernel_options import kernel
@@ -188,9 +188,12 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
                 if family == DISCRETE:
                     u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
                 else:
-                    t = y - par.centre[i]
-                    term = par.lead[i] - t * t * par.curvature[i] + y * par.slope[i]
-                    u -= fast_exp2(term - points.log_factorial[d, n] if family == POISSON else term)
+                    x = points.logs[d, n] if family == LOG_NORMAL else y
+                    t = x - par.centre[i]
+                    term = par.lead[i] - t * t * par.curvature[i] + x * par.slope[i]
+                    if family == LOG_NORMAL:
+                        term -= LOG2_E * x
+                    u -= fast_exp2(term - points.logs[d, n] if family == POISSON else term)
                 if u < 0.0:
                     digit = c
                     break

@@ -1,9 +1,10 @@
 """Weights and leaf parameters of the bottom-up sampler, drawn given all trees, and the leaf terms from them.
 
 A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in
-bits (log2): ``lead - (y - centre)^2 curvature + y slope`` for continuous leaves, plus ``-log2 x!`` for
-counts, and a table over levels for discrete leaves. The constant of a column makes the densest leaf's peak 1;
-each induced tree has one leaf in each column, so it changes no probability.
+bits (log2): ``lead - (y - centre)^2 curvature + y slope`` for continuous leaves, plus ``-log2 x!`` for Poisson
+ones, with u = log(y + offset) for y and less u for log-normal ones, and a table over levels for discrete leaves.
+The constant of a column makes the densest leaf's peak 1; each induced tree has one leaf in each column, so it
+changes no probability.
 """
 
 import math
@@ -13,12 +14,13 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.explicit_layout import node_below
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import kernel
 
 LOG2_E = 1.0 / math.log(2.0)
+HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -26,14 +28,15 @@ class Parameters(NamedTuple):
     """Priors, statistics and current parameters; E edges of which L lead to leaves, K level cells.
 
     The gamma variates behind all parameters stand in one row: E for the weights, K for the level
-    probabilities, L for precisions and rates (unused where the leaf is discrete).
+    probabilities, L for precisions and rates (unused where the leaf is discrete), and where some leaf is
+    geometric L more, since its probability takes two.
     """
 
     prior: np.ndarray  # (P, 4) prior parameters of the palette entries
-    prior_shape: np.ndarray  # (E+K+L,) shapes of the gamma variates without data
-    shape: np.ndarray  # (E+K+L,) with the data of the current trees
-    log_gamma: np.ndarray  # (E+K+L,)
-    scratch: np.ndarray  # (3, E+K+L)
+    prior_shape: np.ndarray  # (E+K+L or E+K+2L,) shapes of the gamma variates without data
+    shape: np.ndarray  # (same) with the data of the current trees
+    log_gamma: np.ndarray  # (same)
+    scratch: np.ndarray  # (3, same)
     n_data: np.ndarray  # (L,) data in the leaf
     s1: np.ndarray  # (L,) their sum
     s2: np.ndarray  # (L,) and sum of squares
@@ -61,7 +64,7 @@ def make_parameters(layout, palette):
     entry = np.concatenate(entry)
     n_leaves = entry.size
     n_edges = int((layout.n_nodes * layout.width).sum())
-    n_variates = n_edges + n_cells + n_leaves
+    n_variates = n_edges + n_cells + n_leaves * (2 if np.any(palette.family == GEOMETRIC) else 1)
     leaf = ("n_data", "s1", "s2", "lead", "centre", "curvature", "slope")
     return Parameters(
         prior=np.zeros((palette.family.size, 4)),
@@ -90,9 +93,13 @@ def install_priors(parameters, layout, palette, shares, prior):
     for d, r in enumerate(layout.leaf_region):
         begin, n = layout.edge_begin[r], layout.n_nodes[r] * layout.width[r]
         entry, n_levels = parameters.entry[begin : begin + n], palette.n_levels[d]
-        lead = np.where(palette.family[entry] == GAUSSIAN, prior[entry, 2], prior[entry, 0])
-        discrete = palette.family[entry] == DISCRETE
+        family = palette.family[entry]
+        lead = np.where((family == GAUSSIAN) | (family == LOG_NORMAL), prior[entry, 2], prior[entry, 0])
+        discrete = family == DISCRETE
         parameters.prior_shape[n_edges + n_cells + begin :][:n] = np.where(discrete, 1.0, lead)
+        if np.any(family == GEOMETRIC):
+            second = n_edges + n_cells + parameters.entry.size
+            parameters.prior_shape[second + begin :][:n] = np.where(family == GEOMETRIC, prior[entry, 1], 1.0)
         cells = n_edges + parameters.cell_begin[d]
         parameters.prior_shape[cells : cells + n * n_levels] = np.repeat(np.where(discrete, lead, 1.0), n_levels)
 
@@ -149,11 +156,21 @@ def gather_statistics(par, layout, palette, y, digits):
             if family == DISCRETE:
                 par.shape[n_edges + par.cell_begin[d] + child[r] * palette.n_levels[d] + int(y[d, n])] += 1.0
                 continue
-            x = y[d, n] if family == GAUSSIAN else y[d, n] + palette.offset[d]
+            x = y[d, n]
+            if family != GAUSSIAN:
+                x += palette.offset[d]
+                if family == LOG_NORMAL:
+                    x = math.log(x)
             par.n_data[e] += 1.0
             par.s1[e] += x
             par.s2[e] += x * x
-            par.shape[first_leaf + e] += 0.5 if family == GAUSSIAN else 1.0 if family == EXPONENTIAL else x
+            if family == GAUSSIAN or family == LOG_NORMAL:
+                par.shape[first_leaf + e] += 0.5
+            elif family == GEOMETRIC:
+                par.shape[first_leaf + e] += 1.0
+                par.shape[first_leaf + par.entry.size + e] += x
+            else:
+                par.shape[first_leaf + e] += 1.0 if family == EXPONENTIAL else x
 
 
 @kernel
@@ -201,7 +218,7 @@ def draw_leaves(rng, par, layout, palette, d):
     first_variate = par.weight.size + par.level_term.size
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         family = palette.family[e]
-        if family == GAUSSIAN:
+        if family == GAUSSIAN or family == LOG_NORMAL:
             normal = par.scratch[0, begin:end]
             for i in range(normal.size):
                 normal[i] = rng.standard_normal()
@@ -220,6 +237,8 @@ def draw_leaves(rng, par, layout, palette, d):
             )
         elif family == DISCRETE:
             draw_levels(par, d, begin, end, e, palette.n_levels[d])
+        elif family == GEOMETRIC:
+            draw_probabilities(par, begin, end, e, palette.offset[d], par.log_gamma[first_variate:])
         else:
             draw_rates(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
 
@@ -259,6 +278,22 @@ def draw_rates(par, begin, end, entry, family, offset, log_gamma):
 
 
 @kernel
+def draw_probabilities(par, begin, end, entry, offset, log_gamma):
+    """Probabilities of geometric leaves from their two gamma variates each; k = y + offset."""
+    n_leaves = par.entry.size
+    for i in range(begin, end):
+        if par.entry[i] != entry:
+            continue
+        largest = max(log_gamma[i], log_gamma[n_leaves + i])
+        log_sum = largest + math.log(math.exp(log_gamma[i] - largest) + math.exp(log_gamma[n_leaves + i] - largest))
+        log_failure = log_gamma[n_leaves + i] - log_sum
+        par.centre[i] = 0.0
+        par.curvature[i] = 0.0
+        par.lead[i] = LOG2_E * (log_gamma[i] - log_sum + log_failure * offset)
+        par.slope[i] = LOG2_E * log_failure
+
+
+@kernel
 def draw_levels(par, d, begin, end, entry, n_levels):
     """Level probabilities of discrete leaves from their gamma variates."""
     log_gamma = par.log_gamma[par.weight.size + par.cell_begin[d] :]
@@ -280,7 +315,11 @@ def draw_levels(par, d, begin, end, entry, n_levels):
 
 @kernel
 def highest_term(par, layout, palette, d):
-    """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities."""
+    """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities.
+
+    A log-normal leaf with mean m and variance v of the log is densest at exp(m - v), where its log density is
+    lead - m + v / 2.
+    """
     begin = layout.edge_begin[layout.leaf_region[d]]
     end = begin + layout.n_nodes[layout.leaf_region[d]] * layout.width[layout.leaf_region[d]]
     lead = par.lead[begin:end]
@@ -292,6 +331,11 @@ def highest_term(par, layout, palette, d):
             slope = par.slope[begin:end]
             for i in range(own.size):
                 peak = max(peak, lead[i] - palette.offset[d] * slope[i] if own[i] else -math.inf)
+        elif family == LOG_NORMAL:
+            for i in range(begin, end):
+                if par.entry[i] == e:
+                    variance = 0.5 * LOG2_E / par.curvature[i]
+                    peak = max(peak, par.lead[i] + LOG2_E * min(0.5 * variance - par.centre[i], HIGHEST))
         else:
             peak = max(peak, 0.0)  # a probability is at most 1
     return peak

@@ -12,7 +12,7 @@ from numba import njit
 
 from pymc_spn.circuits.gibbs.bottom_up_parameters import LOG2_E
 from pymc_spn.circuits.gibbs.explicit_layout import node_below
-from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -26,12 +26,12 @@ class Points(NamedTuple):
     """The coded table as the evaluation reads it; rows are padded to whole blocks."""
 
     y: np.ndarray  # (D, padded N) 0 where missing
-    log_factorial: np.ndarray  # (D, padded N) log2 x! in columns with Poisson leaves, else 0
+    logs: np.ndarray  # (D, padded N) log2 x! with Poisson leaves, log(y + offset) with log-normal ones, else 0
     tabulated: np.ndarray  # (D,) bool
     value_index: np.ndarray  # (D, padded N) which distinct value; the one past the last means missing
     n_values: np.ndarray  # (D,) distinct values of a tabulated column, missing included
     values: np.ndarray  # (D, V) the distinct values, padded with 0
-    values_log_factorial: np.ndarray  # (D, V)
+    values_logs: np.ndarray  # (D, V)
     table_begin: np.ndarray  # (D,) node k at value v: table[table_begin[d] + k stride[d] + v]
     stride: np.ndarray  # (D,)
     table: np.ndarray
@@ -61,23 +61,26 @@ def make_points(layout, palette, coded):
     cells = stride * layout.n_nodes[layout.leaf_region]
     return Points(
         y=y,
-        log_factorial=_log_factorial(palette, y),
+        logs=_logs(palette, y),
         tabulated=tabulated,
         value_index=index,
         n_values=n_values,
         values=values,
-        values_log_factorial=_log_factorial(palette, values),
+        values_logs=_logs(palette, values),
         table_begin=np.cumsum(cells) - cells,
         stride=stride,
         table=np.ones(int(cells.sum())),
     )
 
 
-def _log_factorial(palette, y):
-    """log2 x! in the columns that have Poisson leaves, 0 elsewhere; padding is not used."""
+def _logs(palette, y):
+    """What `Points.logs` holds; at padding and missing cells it is not used."""
     out = np.zeros_like(y)
     for d in range(len(y)):
-        if POISSON in palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]:
+        families = palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]
+        if LOG_NORMAL in families:
+            out[d] = np.log(np.maximum(y[d] + palette.offset[d], np.finfo(np.float64).tiny))
+        if POISSON in families:
             out[d] = [LOG2_E * math.lgamma(max(x, 0.0) + 1.0) for x in y[d] + palette.offset[d]]
     return out
 
@@ -113,7 +116,7 @@ def tabulate_column(par, layout, palette, points, d):
     begin = points.table_begin[d]
     table = points.table[begin : begin + stride * layout.n_nodes[r]].reshape((layout.n_nodes[r], stride))
     n_values = points.n_values[d] - 1
-    mix_leaves(par, layout, palette, d, points.values[d, :stride], points.values_log_factorial[d, :stride], table)
+    mix_leaves(par, layout, palette, d, points.values[d, :stride], points.values_logs[d, :stride], table)
     n_levels = palette.n_levels[d]
     if n_levels > 0:
         for k in range(layout.n_nodes[r]):
@@ -129,12 +132,12 @@ def tabulate_column(par, layout, palette, points, d):
 
 
 @kernel
-def mix_leaves(par, layout, palette, d, y, log_factorial, out):
+def mix_leaves(par, layout, palette, d, y, logs, out):
     """Values of all univariate nodes of a column at the given points, its discrete leaves left out.
 
     Parameters
     ----------
-    y, log_factorial : (n,) float64
+    y, logs : (n,) float64
     out : (nodes, n) float64
     """
     r = layout.leaf_region[d]
@@ -152,7 +155,7 @@ def mix_leaves(par, layout, palette, d, y, log_factorial, out):
             par.curvature[first:last],
             par.slope[first:last],
             y,
-            log_factorial,
+            logs,
             out,
         )
 
@@ -186,7 +189,7 @@ def mix_gaussians(lead, centre, curvature, width, y, out):
 
 
 @kernel
-def mix_families(family, lead, centre, curvature, slope, y, log_factorial, out):
+def mix_families(family, lead, centre, curvature, slope, y, logs, out):
     """Nodes with leaves of any families; discrete leaves are left out."""
     width = family.size // out.shape[0]
     for k in range(out.shape[0]):
@@ -196,10 +199,15 @@ def mix_families(family, lead, centre, curvature, slope, y, log_factorial, out):
             if family[i] == DISCRETE:
                 continue
             a, m, h, b = lead[i], centre[i], curvature[i], slope[i]
+            if family[i] == LOG_NORMAL:
+                for j in range(y.size):
+                    t = logs[j] - m
+                    out[k, j] += fast_exp2(a - t * t * h - LOG2_E * logs[j])
+                continue
             counts = 1.0 if family[i] == POISSON else 0.0
             for j in range(y.size):
                 t = y[j] - m
-                out[k, j] += fast_exp2(a - t * t * h + y[j] * b - counts * log_factorial[j])
+                out[k, j] += fast_exp2(a - t * t * h + y[j] * b - counts * logs[j])
 
 
 @kernel
@@ -215,8 +223,8 @@ def evaluate_block(par, layout, palette, points, value, missing, first):
             read_table(table.reshape((end - begin, points.stride[d])), index, value[begin:end])
             continue
         y = points.y[d, first : first + BLOCK]
-        log_factorial = points.log_factorial[d, first : first + BLOCK]
-        mix_leaves(par, layout, palette, d, y, log_factorial, value[begin:end])
+        logs = points.logs[d, first : first + BLOCK]
+        mix_leaves(par, layout, palette, d, y, logs, value[begin:end])
         for n in range(first, min(first + BLOCK, missing.shape[0])):
             if missing[n, r]:
                 value[begin:end, n - first] = 1.0
@@ -282,9 +290,15 @@ def leaf_term(par, palette, points, d, i, n):
     """Term of one leaf (its edge's number ``i``) for a row, in bits."""
     family = palette.family[par.entry[i]]
     y = points.y[d, n]
+    if family == LOG_NORMAL:
+        y = points.logs[d, n]
     t = y - par.centre[i]
     term = par.lead[i] - t * t * par.curvature[i] + y * par.slope[i]
-    return term - points.log_factorial[d, n] if family == POISSON else term
+    if family == LOG_NORMAL:
+        term -= LOG2_E * y
+    elif family == POISSON:
+        term -= points.logs[d, n]
+    return term
 
 
 @kernel

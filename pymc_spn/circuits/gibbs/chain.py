@@ -2,17 +2,27 @@
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper
 from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.circuits.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LARGEST_COUNT,
+    LARGEST_LOG,
+    LOG_NORMAL,
+)
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.published import PublishedSampler
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
+from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 
 USUAL_FRONTIER = 5
-LEAVES_PER_COLUMN = 50  # above this many occupied leaves a column, "auto" uses the frontier kernel
-KERNELS = ("auto", "exact", "frontier", "induced_tree", "published", "bottom_up")
+LEAVES_PER_COLUMN = 150  # above this many occupied leaves a column, "auto" uses the frontier kernel
+KERNELS = ("auto", "exact", "frontier", "induced_tree", "alternating", "published", "bottom_up")
 
 
 class Chain:
@@ -35,6 +45,11 @@ class Chain:
         self.sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
         self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
         self.explicit = None
+        self.turns = None  # bottom-up sweeps, made when they are first wanted
+        self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
+        self.n_bottom_up = TURNS  # such sweeps since the last collapsed one; a chain begins with a collapsed one
+        if kernel == "alternating" and not np.isfinite(self.n_nodes):
+            raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel in ("published", "bottom_up"):
             make = PublishedSampler if kernel == "published" else BottomUpSampler
             self.explicit = make(schema.structure, schema.compiled, coded)
@@ -42,6 +57,7 @@ class Chain:
     def start(self, rng, hyperparameters):
         """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains."""
         self.sampler.reset()
+        self.n_bottom_up = TURNS
         self.set_hyperparameters(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
@@ -55,11 +71,14 @@ class Chain:
         self.sampler.set_digits(digits)
         if self.explicit is not None:
             self.explicit.set_digits(digits)
+        if self.turns is not None:
+            self.turns.is_behind = True
 
     def set_cells(self, rows, columns, values):
         """Write cells into the table; what is rebuilt from it afterwards has them."""
         self.values[rows, columns] = values
         self.sampler.coded = place_columns(self.schema.structure, self.schema.code(self.values))
+        self.turns = None
 
     def set_hyperparameters(self, hyperparameters):
         """Install concentrations (2,), leaf scale, shape and precision ratio (D,) each."""
@@ -74,21 +93,34 @@ class Chain:
             self.sampler.set_digits(self.explicit.digits())
             return moved
         kernel = self.chosen_kernel()
+        if kernel == "bottom_up":
+            if self.turns is None:
+                self.turns = Turns(self.schema.structure, self.schema.compiled, self.schema.code(self.values))
+            self.n_bottom_up += 1
+            return self.turns.sweep(rng, self.sampler)
+        self.n_bottom_up = 0
+        if self.turns is not None:
+            self.turns.is_behind = True
         return self.sampler.sweep(rng, kernel, self.frontier)
 
     def chosen_kernel(self):
-        """The kernel in use; "auto" decides from counts alone, so a seed gives the same draws on any machine.
+        """The kernel of the next sweep; decided from counts alone, so a seed gives the same draws on any machine.
 
-        A row costs the exact kernel 10 to 20 ns for each occupied leaf and the frontier kernel about 0.5 us for each
-        column (measured on abalone and ailerons), so they cost the same near 40 leaves a column. An exact draw moves
-        further, hence a little more than that.
+        "auto" makes bottom-up sweeps in turns with collapsed ones where they are much cheaper (`alternation`);
+        "alternating" does so everywhere. Of the collapsed kernels both choose as follows: a row costs the exact kernel
+        5 to 8 ns for each occupied leaf and the frontier kernel 0.6 to 1 us for each column (measured on abalone and
+        cpu_small), so they cost the same near 150 leaves a column.
         """
-        n_columns = len(self.schema.columns)
-        if self.frontier >= n_columns and self.kernel in ("auto", "frontier"):
-            return "exact"
-        if self.kernel != "auto":
-            return self.kernel
-        return "exact" if self.sampler.n_occupied_leaves() <= LEAVES_PER_COLUMN * n_columns else "frontier"
+        n_rows, n_columns = self.values.shape
+        if self.kernel not in ("auto", "alternating"):
+            return "exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel
+        n_leaves = self.sampler.n_occupied_leaves()
+        if self.n_bottom_up < TURNS and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
+            ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
+            if self.kernel == "alternating" or ratio >= WORTH_IT:
+                return "bottom_up"
+        fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
+        return "exact" if fits else "frontier"
 
     def update_hyperparameters(self, rng, owned, priors):
         """Slice updates of the owned hyperparameters; returns the four vectors."""
@@ -122,18 +154,27 @@ class Chain:
                 prior, family = s.net.prior[e], s.net.entry_family[e]
                 n = int((inverse == k).sum())
                 table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
-        return table * c.scale + c.centre
+        table = table * c.scale + c.centre
+        for d in self.schema.rounded_columns:
+            table[:, d] = np.round(table[:, d] / self.schema.resolution[d]) * self.schema.resolution[d]
+        return table
 
 
 def _draw_leaf(rng, family, prior, n_levels, offset, n):
     """Values of one leaf with parameters drawn from its prior, in coded units."""
-    if family == GAUSSIAN:
+    if family == GAUSSIAN or family == LOG_NORMAL:
         mu0, rho0, a0, b0 = prior
         precision = rng.gamma(a0) / b0
         mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
-        return mean + rng.standard_normal(n) / np.sqrt(precision)
+        y = mean + rng.standard_normal(n) / np.sqrt(precision)
+        return y if family == GAUSSIAN else np.exp(np.clip(y, -LARGEST_LOG, LARGEST_LOG)) - offset
     if family == DISCRETE:
         return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
+    if family == GEOMETRIC:
+        p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]
+        with np.errstate(divide="ignore"):
+            k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
+        return np.minimum(k, LARGEST_COUNT) - offset
     rate = rng.gamma(prior[0]) / prior[1]
     x = rng.exponential(1.0 / rate, n) if family == EXPONENTIAL else rng.poisson(rate, n).astype(np.float64)
     return x - offset

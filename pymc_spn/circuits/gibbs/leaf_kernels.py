@@ -2,13 +2,25 @@
 
 A continuous leaf is kept as five numbers with which its log predictive density is
 ``log_scale - power * log1p((y - centre)**2 * curvature + (y + offset) * slope)``: the Student t of a Gaussian leaf
-(slope 0) and the Lomax of an Exponential one (curvature 0) in a single formula that vectorises over slots.
+(slope 0) and the Lomax of an Exponential one (curvature 0) in a single formula that vectorises over slots. A log-normal
+leaf is a Gaussian one at u = log(y + offset), less the Jacobian u.
 Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_N) b_N / a_N.
 """
 
 import math
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, LEVELS, POISSON, VECTOR
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LEVELS,
+    LOG_NORMAL,
+    LOGS,
+    POISSON,
+    VECTOR,
+)
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -30,7 +42,7 @@ def refresh_leaf(net, d, slot, n):
     e = net.entry[slot]
     family = net.entry_family[e]
     prior = net.prior[e]
-    if family == GAUSSIAN:
+    if family == GAUSSIAN or family == LOG_NORMAL:
         mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
         width = 2.0 * b * (rho + 1.0) / rho
         net.log_scale[slot] = net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width))
@@ -52,6 +64,12 @@ def refresh_leaf(net, d, slot, n):
         net.centre[slot] = a
         net.slope[slot] = -fast_log(b + 1.0)
         net.log_scale[slot] = a * math.log(b / (b + 1.0)) - math.lgamma(a)
+    elif family == GEOMETRIC:
+        a = prior[0] + n
+        b = prior[1] + net.s1[slot]
+        net.centre[slot] = b
+        net.slope[slot] = a + b + 1.0
+        net.log_scale[slot] = math.log(a) - math.lgamma(b) + math.lgamma(a + b)
 
 
 @bare_kernel
@@ -69,8 +87,12 @@ def add_value(net, d, slot, n, y, sign):
     elif family == GAUSSIAN:
         net.s1[slot] += sign * y
         net.s2[slot] += sign * y * y
-    elif family == EXPONENTIAL:
+    elif family == EXPONENTIAL or family == GEOMETRIC:
         net.s1[slot] += sign * (y + net.offset[d])
+    elif family == LOG_NORMAL:
+        u = math.log(y + net.offset[d])
+        net.s1[slot] += sign * u
+        net.s2[slot] += sign * u * u
     else:
         x = y + net.offset[d]
         net.s1[slot] += sign * x
@@ -82,6 +104,9 @@ def log_predictive(net, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = net.entry[slot]
     family = net.entry_family[e]
+    if family == GAUSSIAN:
+        t = y - net.centre[slot]
+        return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot])
     if family == DISCRETE:
         r = net.leaf_region[d]
         local = slot - net.begin[r]
@@ -91,12 +116,18 @@ def log_predictive(net, d, slot, y):
         a = net.centre[slot]
         x = y + net.offset[d]
         return net.log_scale[slot] + math.lgamma(a + x) - math.lgamma(x + 1.0) + x * net.slope[slot]
-    if family == EXPONENTIAL and y + net.offset[d] < 0.0:
+    if family == GEOMETRIC:
+        x = y + net.offset[d]
+        return net.log_scale[slot] + math.lgamma(net.centre[slot] + x) - math.lgamma(net.slope[slot] + x)
+    if family == LOG_NORMAL:
+        if y + net.offset[d] <= 0.0:
+            return EMPTY_LEAF
+        u = math.log(y + net.offset[d])
+        t = u - net.centre[slot]
+        return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot]) - u
+    if y + net.offset[d] < 0.0:
         return EMPTY_LEAF
-    t = y - net.centre[slot]
-    return net.log_scale[slot] - net.power[slot] * fast_log1p(
-        t * t * net.curvature[slot] + (y + net.offset[d]) * net.slope[slot]
-    )
+    return net.log_scale[slot] - net.power[slot] * fast_log1p((y + net.offset[d]) * net.slope[slot])
 
 
 @bare_kernel
@@ -112,16 +143,28 @@ def log_predictive_without(net, d, slot, y):
         r = net.leaf_region[d]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + slot - net.begin[r]] - 1.0
         return math.log((k + prior[0]) / (n + prior[1]))
-    if family == GAUSSIAN:
+    if family == GAUSSIAN or family == LOG_NORMAL:
+        jacobian = 0.0
+        if family == LOG_NORMAL:
+            y = math.log(y + net.offset[d])
+            jacobian = -y
         mean, rho, a, b = gaussian_posterior(
             n, net.s1[slot] - y, net.s2[slot] - y * y, prior[0], prior[1], prior[2], prior[3]
         )
         width = 2.0 * b * (rho + 1.0) / rho
         t = y - mean
         return (
-            net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
+            net.half_step[net.source[d], n]
+            - 0.5 * (LOG_PI + fast_log(width))
+            - (a + 0.5) * fast_log1p(t * t / width)
+            + jacobian
         )
     x = y + net.offset[d]
+    if family == GEOMETRIC:
+        a = prior[0] + n
+        b = prior[1] + net.s1[slot] - x
+        rising = math.lgamma(b + x) - math.lgamma(b)
+        return math.log(a) + rising + math.lgamma(a + b) - math.lgamma(a + b + x + 1.0)
     if family == EXPONENTIAL:
         a = prior[0] + n
         b = prior[1] + net.s1[slot] - x
@@ -153,11 +196,15 @@ def evaluate_leaves(net, y):
     last = 0
     for d in range(y.size):
         r = net.leaf_region[d]
-        if net.missing[r] or net.column_kind[d] != VECTOR:
+        kind = net.column_kind[d]
+        if net.missing[r] or (kind != VECTOR and kind != LOGS):
             continue
         begin = net.begin[r]
         end = begin + net.top[r]
         last = max(last, end)
+        if kind == LOGS:
+            argument_in_logs(net, d, y[d], begin, end)
+            continue
         # slices start at zero: only then does LLVM know that no index is negative, and vectorises
         argument_of(
             y[d],
@@ -182,6 +229,8 @@ def evaluate_leaves(net, y):
             total = net.prior[net.entry_ptr[d], 1]
             for i in range(begin, end):
                 net.log_value[i] = fast_log((net.level_count[row + i] + alpha) / (net.edge_count[i] + total))
+        elif kind == LOGS:
+            subtract_logs(net, d, y[d], begin, end)
         elif kind != VECTOR:
             for i in range(begin, end):
                 net.log_value[i] = log_predictive(net, d, i, y[d])
@@ -206,6 +255,29 @@ def shift_column(net, c):
         end = begin + net.top[net.leaf_region[d]]
         subtract(net.log_value[begin:end], largest, net.scaled[begin:end])
     return largest
+
+
+@bare_kernel
+def argument_in_logs(net, d, y, begin, end):
+    """`argument_of` where some leaves of a column are log-normal."""
+    x = y + net.offset[d]
+    u = math.log(x)
+    for i in range(begin, end):
+        if net.entry_family[net.entry[i]] == LOG_NORMAL:
+            t = u - net.centre[i]
+            net.scaled[i] = t * t * net.curvature[i]
+        else:
+            t = y - net.centre[i]
+            net.scaled[i] = t * t * net.curvature[i] + x * net.slope[i]
+
+
+@bare_kernel
+def subtract_logs(net, d, y, begin, end):
+    """The Jacobian of the log-normal leaves of a column."""
+    u = math.log(y + net.offset[d])
+    for i in range(begin, end):
+        if net.entry_family[net.entry[i]] == LOG_NORMAL:
+            net.log_value[i] -= u
 
 
 @bare_kernel

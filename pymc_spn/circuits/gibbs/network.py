@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-VECTOR, LEVELS, GENERAL = 0, 1, 2  # how the leaves of a column are evaluated
-GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE = 0, 1, 2, 3  # family codes of palette entries
+VECTOR, LEVELS, GENERAL, LOGS = range(4)  # how the leaves of a column are evaluated; LOGS: densities, some of the log
+GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE, LOG_NORMAL, GEOMETRIC = range(6)  # family codes of palette entries
+LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
+LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 EMPTY_LEAF = -1e300  # log value of a slot that is not in use; finite, so that arithmetic on it stays finite
 
 
@@ -48,16 +50,16 @@ class Network(NamedTuple):
     entry_source: np.ndarray  # (E,) the entry's number in the palette of the columns
     entry_family: np.ndarray  # (E,) family code
     entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
-    column_kind: np.ndarray  # (P,) VECTOR, LEVELS or GENERAL
+    column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL or LOGS
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
-    offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what Exponential leaves see
+    offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what all but Gaussian leaves see
     # hyperparameters
     mass: np.ndarray  # (R,) concentration: total mass of a sum node
     share: np.ndarray  # (R,) mass of one child of a finite inner node, 0 for an infinite one
     entry_mass: np.ndarray  # (E,) total mass of the entry's copies in a sum node
     entry_share: np.ndarray  # (E,) mass of one copy, 0 in an infinite node
-    prior: np.ndarray  # (E, 4) Gaussian (mu0, rho0, a0, b0); gamma (alpha, beta); Dirichlet (alpha_k, K alpha_k)
-    half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), Gaussian columns
+    prior: np.ndarray  # (E, 4) normal-gamma (mu0, rho0, a0, b0); gamma, beta (alpha, beta); levels (alpha_k, K alpha_k)
+    half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), columns with a normal-gamma prior
     # slots
     begin: np.ndarray  # (R,) first slot of the region; univariate regions come first
     capacity: np.ndarray  # (R,)
@@ -84,8 +86,8 @@ class Network(NamedTuple):
     occupied: np.ndarray
     # leaves
     entry: np.ndarray  # (L,) palette entry
-    s1: np.ndarray  # (L,) sum of the coded values
-    s2: np.ndarray  # (L,) sum of their squares; for Poisson the sum of log x!
+    s1: np.ndarray  # (L,) sum of the coded values, of a log-normal leaf of their logs
+    s2: np.ndarray  # (L,) sum of their squares; for Poisson the sum of log x!; 0 for Geometric
     log_scale: np.ndarray  # (L,) predictive of a continuous leaf: exp(log_scale - power log1p(t)),
     power: np.ndarray  # (L,)                t = (y - centre)^2 curvature + (y + offset) slope
     centre: np.ndarray  # (L,)

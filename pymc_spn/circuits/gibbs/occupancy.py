@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import add_value, refresh_leaf
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL
 from pymc_spn.numerics.elementary import half_step_log_gamma
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
@@ -33,7 +33,7 @@ def set_hyperparameters(net, inner_mass, leaf_mass, prior):
         d = net.place_ptr[c]
         if not same or net.half_step[c, 0] == 0.0:
             for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-                if net.entry_family[e] == GAUSSIAN:
+                if net.entry_family[e] == GAUSSIAN or net.entry_family[e] == LOG_NORMAL:
                     for n in range(net.half_step.shape[1]):
                         net.half_step[c, n] = half_step_log_gamma(net.prior[e, 2] + 0.5 * n)
                     break

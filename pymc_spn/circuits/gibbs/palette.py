@@ -11,19 +11,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, VECTOR
-from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.leaves.geometric import Geometric
-from pymc_spn.circuits.leaves.log_normal import LogNormal
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GENERAL,
+    GEOMETRIC,
+    LEVELS,
+    LOG_NORMAL,
+    LOGS,
+    POISSON,
+    VECTOR,
+)
+from pymc_spn.circuits.leaves.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    Poisson,
+)
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 FAMILY_CODE = {
     Gaussian: GAUSSIAN,
+    LogNormal: LOG_NORMAL,
     Exponential: EXPONENTIAL,
     Poisson: POISSON,
+    Geometric: GEOMETRIC,
     Bernoulli: DISCRETE,
     Categorical: DISCRETE,
 }
+DENSITIES = {GAUSSIAN, LOG_NORMAL, EXPONENTIAL}
 DEFAULT_ENTRY = {
     "real": Gaussian(),
     "positive": Gaussian(),
@@ -34,8 +54,10 @@ DEFAULT_ENTRY = {
 MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
 ALLOWED_KINDS = {
     Gaussian: ("real", "positive", "count"),
+    LogNormal: ("positive",),
     Exponential: ("positive",),
     Poisson: ("count",),
+    Geometric: ("count",),
     Bernoulli: ("binary",),
     Categorical: ("binary", "categorical"),
 }
@@ -47,7 +69,7 @@ class CompiledPalette(NamedTuple):
     entry_ptr: np.ndarray  # (D+1,) entries of column d: entry_ptr[d]:entry_ptr[d+1]
     family: np.ndarray  # (E,) family codes
     constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale
-    column_kind: np.ndarray  # (D,) VECTOR, LEVELS or GENERAL
+    column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS
     n_levels: np.ndarray  # (D,)
     centre: np.ndarray  # (D,) coded value = (x - centre) / scale
     scale: np.ndarray  # (D,)
@@ -55,7 +77,7 @@ class CompiledPalette(NamedTuple):
     is_density: np.ndarray  # (D,) bool: leaves are densities, not masses
 
 
-def complete_palette(columns, values, leaves=None, resolution="auto"):
+def complete_palette(columns, values, leaves=None, resolution="auto", rounded=False):
     """Palette of every column with all constants filled in from the data.
 
     Parameters
@@ -67,12 +89,14 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
         Column name to a palette entry or a list of them; other columns get the default of their kind.
     resolution : {"auto"}, float or dict
         Recording grid of the real columns: found from the data, one number for all, or by name.
+    rounded : bool
+        Whether the likelihood is that of rounded values, under which equal values are no spikes: nothing to warn of.
 
     Returns
     -------
     palette : list of list of entries
     resolutions : (D,) float64
-        Grid of each column with Gaussian leaves, 0 where there is none.
+        Grid of each column with Gaussian or log-normal leaves, 0 where there is none.
 
     Raises
     ------
@@ -91,11 +115,6 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
         if not entries:
             raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
         for entry in entries:
-            if isinstance(entry, LogNormal | Geometric):
-                raise TypeError(
-                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves are for explicit circuits; "
-                    "the samplers have Gaussian, Exponential, Poisson, Bernoulli and Categorical leaves"
-                )
             kinds = ALLOWED_KINDS.get(type(entry))
             if kinds is None:
                 raise TypeError(
@@ -107,23 +126,29 @@ def complete_palette(columns, values, leaves=None, resolution="auto"):
                     f"{' or '.join(kinds)}; {column.name!r} is {column.kind}"
                 )
         observed = values[~np.isnan(values[:, d]), d]
-        if any(isinstance(e, Gaussian) for e in entries):
+        if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name] = tie_excess(observed, grids[d])
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
-    _warn_of_ties(excess)
+    if not rounded:
+        _warn_of_ties(excess)
     return palette, grids
 
 
 def choose_coding(palette, values):
-    """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled."""
+    """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled.
+
+    A column with log-normal leaves is divided by its geometric mean and not centred: its logs then are.
+    """
     centre, scale = np.zeros(len(palette)), np.ones(len(palette))
     for d, entries in enumerate(palette):
         codes = {FAMILY_CODE[type(e)] for e in entries}
         observed = values[~np.isnan(values[:, d]), d]
         if observed.size == 0 or codes == {DISCRETE}:
             continue
-        if codes <= {GAUSSIAN, EXPONENTIAL}:
+        if LOG_NORMAL in codes:
+            scale[d] = np.exp(np.log(observed).mean())
+        elif codes <= DENSITIES:
             centre[d] = observed.mean()
             scale[d] = observed.std() or 1.0
         else:
@@ -140,8 +165,8 @@ def compile_palette(columns, palette, resolutions, centre, scale):
     family, constants = [], []
     for d, entries in enumerate(palette):
         codes = {FAMILY_CODE[type(e)] for e in entries}
-        if codes <= {GAUSSIAN, EXPONENTIAL}:
-            kind[d] = VECTOR
+        if codes <= DENSITIES:
+            kind[d] = LOGS if LOG_NORMAL in codes else VECTOR
             is_density[d] = True
         elif codes == {DISCRETE}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
@@ -178,6 +203,9 @@ def _coded_constants(entry, code, centre, scale, grid):
     relative = entry.relative_scale
     if code == GAUSSIAN:
         return (entry.mean - centre) / scale, entry.variance / scale**2, grid**2 / 12.0 / scale**2, relative
+    if code == LOG_NORMAL:
+        floor = (grid / math.exp(entry.log_mean)) ** 2 / 12.0
+        return entry.log_mean - math.log(scale), entry.log_variance, floor, relative
     if code == DISCRETE:
         return 0.0, 0.0, 0.0, relative
     return entry.mean / scale, 0.0, 0.0, relative
@@ -188,9 +216,17 @@ def _with_constants(entry, observed, grid):
     if isinstance(entry, Bernoulli | Categorical):
         return entry
     changes = {}
+    if isinstance(entry, LogNormal):
+        logs = np.log(observed) if observed.size else np.zeros(1)
+        if entry.log_mean is None:
+            changes["log_mean"] = float(logs.mean())
+        if entry.log_variance is None:
+            step = grid / math.exp(changes.get("log_mean", entry.log_mean))
+            changes["log_variance"] = float(logs.var()) or _constant_variance(logs, step)
+        return replace(entry, **changes)
     if entry.mean is None:
         mean = float(observed.mean()) if observed.size else 1.0
-        if isinstance(entry, Exponential | Poisson) and mean <= 0.0:
+        if isinstance(entry, Exponential | Poisson | Geometric) and mean <= 0.0:
             mean = 1.0 / (observed.size + 1.0)  # a column of zeros: as if one more row had counted one
         changes["mean"] = mean
     if isinstance(entry, Gaussian) and entry.variance is None:
@@ -238,7 +274,8 @@ def _warn_of_ties(excess):
         listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
         warnings.warn(
             f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
-            "put spikes of density on them. Declare such a column a count or categorical, or raise its resolution",
+            "put spikes of density on them. Declare such a column a count or categorical, raise its resolution, or say "
+            "rounded=True",
             UserWarning,
             stacklevel=4,
         )

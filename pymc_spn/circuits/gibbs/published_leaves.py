@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.explicit_layout import follow
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI, add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.gibbs.network import GAUSSIAN, spread
+from pymc_spn.circuits.gibbs.network import GAUSSIAN, LOG_NORMAL, spread
 from pymc_spn.numerics.elementary import fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -86,7 +86,7 @@ def install_leaf_priors(leaves, prior):
         for e in range(leaves.entry_ptr[d], leaves.entry_ptr[d + 1]):
             if d > 0 and leaves.source[d - 1] == c:
                 break
-            if leaves.entry_family[e] == GAUSSIAN:
+            if leaves.entry_family[e] == GAUSSIAN or leaves.entry_family[e] == LOG_NORMAL:
                 for n in range(leaves.half_step.shape[1]):
                     leaves.half_step[c, n] = half_step_log_gamma(leaves.prior[e, 2] + 0.5 * n)
                 break

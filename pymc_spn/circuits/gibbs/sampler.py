@@ -67,7 +67,9 @@ class Sampler:
         """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
         n_options = self.structure.n_splits.copy()
         n_options[self.structure.leaf_region] = np.diff(self.net.entry_ptr)
-        self.options[:] = np.maximum(digits, 0) % n_options
+        self.options[:] = 0
+        several = n_options > 1
+        self.options[:, several] = np.maximum(digits[:, several], 0) % n_options[several]
         self._rebuild(np.ascontiguousarray(digits, np.int32))
 
     def draw_prior(self, rng):

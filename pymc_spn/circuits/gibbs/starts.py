@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.circuits.gibbs.induced_tree import propose_tree
-from pymc_spn.circuits.gibbs.network import DISCRETE
+from pymc_spn.circuits.gibbs.network import DISCRETE, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
@@ -51,6 +51,8 @@ def _features(structure, compiled, coded):
     for d in structure.order:
         x = coded[:, d]
         seen = ~np.isnan(x)
+        if (compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]] == LOG_NORMAL).any():
+            x = np.log(x + compiled.offset[d])
         if compiled.family[compiled.entry_ptr[d]] == DISCRETE:
             block = (x[:, None] == np.arange(compiled.n_levels[d])).astype(np.float64)
             block -= block[seen].mean(0) if seen.any() else 0.0

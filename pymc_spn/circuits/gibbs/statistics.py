@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import kernel
@@ -179,12 +179,12 @@ def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_r
     ``constants`` is (mean, variance, floor of the prior variance, relative scale); see `families` for the formulas.
     """
     scale = leaf_scale * constants[3]
-    if family == GAUSSIAN:
+    if family == GAUSSIAN or family == LOG_NORMAL:
         return constants[0], precision_ratio, leaf_shape, leaf_shape * max(scale * constants[1], constants[2])
     a = 1.0 / scale
     if family == DISCRETE:
         return a, a * n_levels, 0.0, 0.0
-    if family == EXPONENTIAL:
+    if family == EXPONENTIAL or family == GEOMETRIC:
         return a, a * constants[0], 0.0, 0.0
     return a, a / constants[0], 0.0, 0.0
 
@@ -230,21 +230,25 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
         n = state[at + 1]
         scale = leaf_scale * constants[e, 3]
         code = family[e]
+        located = code == GAUSSIAN or code == LOG_NORMAL
         if e != known:
             p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
             known = e
-            lead = p2 if code == GAUSSIAN else p0
+            lead = p2 if located else p0
             c0 = math.lgamma(lead)
-            c1 = math.lgamma(p1) if code == DISCRETE else math.log(p3 if code == GAUSSIAN else p1)
+            by_sum = code == DISCRETE or code == GEOMETRIC
+            c1 = math.lgamma(p1) if by_sum else math.log(p3 if located else p1)
             if want:
                 s0 = digamma(lead)
-                s1 = digamma(p1) if code == DISCRETE else 0.0
-        if code == GAUSSIAN:
+                s1 = digamma(p1) if by_sum else 0.0
+        if located:
             mean, rho, a, excess = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, 0.0)
             b = p3 + excess
             log_b = math.log(b)
             log_p += log_rising(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
             log_p += 0.5 * math.log(p1 / rho)
+            if code == LOG_NORMAL:
+                log_p -= state[at + 2]  # the Jacobian of every value
             if want:
                 by_b = p2 / p3 - a / b
                 if scale * constants[e, 1] > constants[e, 2]:
@@ -262,6 +266,15 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                         by_alpha += digamma(p0 + state[level]) - s0
             if want:
                 slopes[0] -= by_alpha / (scale * leaf_scale)
+        elif code == GEOMETRIC:
+            total = state[at + 2]
+            both = p0 + p1
+            log_p += log_rising(p0, n, c0) + log_rising(p1, total, c1) - log_rising(both, n + total, math.lgamma(both))
+            if want:
+                by_both = digamma(both) - digamma(both + n + total)
+                by_alpha = digamma(p0 + n) - s0 + by_both
+                by_beta = digamma(p1 + total) - s1 + by_both
+                slopes[0] -= (by_alpha + constants[e, 0] * by_beta) / (scale * leaf_scale)
         else:
             if code == EXPONENTIAL:
                 more, weight = n, state[at + 2]

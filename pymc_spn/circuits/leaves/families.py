@@ -4,7 +4,7 @@ A family is a frozen dataclass that serves as palette entry, with one vocabulary
 
 * ``constants``, ``prior``: what the entry takes from its column, and the prior in the column's units;
 * ``statistics``, ``posterior``, ``log_marginal``: data summarised, learned, and weighed;
-* ``predictive_*``: the leaf with its parameters integrated out (Student t, Lomax, negative binomial, levels);
+* ``predictive_*``: the leaf with its parameters integrated out (Student t, Lomax, negative binomial, levels, ..);
 * ``draw_parameters``, ``leaf_log_density``, ``leaf_cdf``: the leaf with explicit parameters, (..., p) arrays.
 
 NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
@@ -13,21 +13,27 @@ NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
 from typing import Any
 
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
+from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.circuits.leaves.leaf_statistics import DirichletLevels, GammaRate, LeafConstants, Moments, NormalGamma
+from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
 
 __all__ = [
     "FAMILIES",
     "Bernoulli",
+    "BetaProbability",
     "Categorical",
     "DirichletLevels",
     "Exponential",
     "GammaRate",
     "Gaussian",
+    "Geometric",
     "LeafConstants",
+    "LogNormal",
     "Moments",
     "NormalGamma",
     "Poisson",
 ]
 
-FAMILIES: dict[str, Any] = {f.family: f for f in (Gaussian, Exponential, Poisson, Bernoulli, Categorical)}
+_ALL = (Gaussian, LogNormal, Exponential, Poisson, Geometric, Bernoulli, Categorical)
+FAMILIES: dict[str, Any] = {f.family: f for f in _ALL}

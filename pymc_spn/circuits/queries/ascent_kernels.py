@@ -5,8 +5,10 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.queries.box_kernels import (
+    BETA_GEOMETRIC,
     EXPONENTIAL,
     LEVELS,
+    LOG_STUDENT,
     LOGNORMAL,
     LOMAX,
     NEGATIVE_BINOMIAL,
@@ -167,7 +169,7 @@ def upward(tape, x, value):
 def pull(tape, i, share, x, force, stiffness):
     """Add a leaf's pull on its column."""
     kind = tape.kind[i]
-    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL:
+    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC:
         return
     d = tape.column[i]
     p = tape.parameter[i]
@@ -184,6 +186,11 @@ def pull(tape, i, share, x, force, stiffness):
         force[d] -= share * p[0]
     elif kind == LOMAX:
         force[d] -= share * (p[0] + 1.0) / (p[1] + x[d])
+    elif kind == LOG_STUDENT and x[d] > 0.0:
+        z = (math.log(x[d]) - p[0]) / p[1]
+        steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))
+        force[d] -= share * (1.0 + steep * p[1] * z) / x[d]
+        stiffness[d] += share * (1.0 + steep) / (x[d] * x[d])
     elif kind == LOGNORMAL and x[d] > 0.0:
         a = 1.0 + (math.log(x[d]) - p[0]) / (p[1] * p[1])
         force[d] -= share * a / x[d]

@@ -14,6 +14,7 @@ import numpy as np
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
+LOG_STUDENT, BETA_GEOMETRIC = 11, 12
 NOTHING = -1e300
 
 
@@ -34,8 +35,10 @@ class Tape(NamedTuple):
     parameter : (n, 4) float64
         CONSTANT (log value, ., ., .); NORMAL (mean, sd, log scale, .); STUDENT (centre, scale, degrees of
         freedom, log scale); EXPONENTIAL (rate, ., ., log rate); LOMAX (alpha, beta, ., log scale); LOGNORMAL
-        (mean and sd of the log, log scale, .); POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha,
-        log p, log (1 - p), mode); LEVELS (first entry in `level`, number of levels, ., .).
+        (mean and sd of the log, log scale, .); LOG_STUDENT (centre and scale of the log, degrees of freedom, log
+        scale), which grows without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha,
+        log p, log (1 - p), mode); BETA_GEOMETRIC (alpha, beta, log constant, .); LEVELS (first entry in `level`,
+        number of levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -70,8 +73,16 @@ def log_leaf(kind, a, b, c, e, x):
         y = math.log(x)
         t = (y - a) / b
         return c - 0.5 * t * t - y
+    if kind == LOG_STUDENT:
+        if x <= 0.0:
+            return NOTHING
+        y = math.log(x)
+        t = (y - a) / b
+        return e - 0.5 * (c + 1.0) * math.log1p(t * t / c) - y
     if kind == POISSON:
         return x * a - b - math.lgamma(x + 1.0)
+    if kind == BETA_GEOMETRIC:
+        return c + math.lgamma(b + x) - math.lgamma(a + b + x + 1.0)
     return math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0) + a * b + x * c
 
 
@@ -95,14 +106,26 @@ def leaf_mode(tape, i):
         return p[0]
     if kind == LOGNORMAL:
         return math.exp(p[0] - p[1] * p[1])
+    if kind == LOG_STUDENT:
+        return math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], 1.0))
     if kind == POISSON:
         return p[2]
     return p[3] if kind == NEGATIVE_BINOMIAL else 0.0
 
 
+@kernel
+def log_student_turn(scale, freedom, sign):
+    """z of the local maximum (sign 1) or minimum (-1) of a log-Student density, u = centre + scale z; else 0."""
+    root = (freedom + 1.0) ** 2 - 4.0 * scale * scale * freedom
+    return (sign * math.sqrt(root) - (freedom + 1.0)) / (2.0 * scale) if root > 0.0 else 0.0
+
+
 @bare_kernel
 def leaf_log_range(tape, i, low, high):
-    """Smallest and largest log value of leaf i over [low, high]; each leaf but LEVELS is unimodal."""
+    """Smallest and largest log value of leaf i over [low, high].
+
+    Each leaf is unimodal but LEVELS and LOG_STUDENT, which falls from infinity at 0 before it rises to its mode.
+    """
     kind = tape.kind[i]
     if kind == LEVELS:
         least = math.inf
@@ -120,6 +143,14 @@ def leaf_log_range(tape, i, low, high):
         return at_low, at_low
     at_high = leaf_log(tape, i, high)
     mode = leaf_mode(tape, i)
+    if kind == LOG_STUDENT:
+        p = tape.parameter[i]
+        turn = math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], -1.0))
+        least = min(at_low, at_high)
+        if low < turn < high:
+            least = min(least, leaf_log(tape, i, turn))
+        most = max(at_low, at_high)
+        return least, (max(most, leaf_log(tape, i, mode)) if low < mode < high else most)
     most = leaf_log(tape, i, mode) if low < mode < high else max(at_low, at_high)
     return min(at_low, at_high), most
 
@@ -142,6 +173,11 @@ def slopes(kind, a, b, c, x):
         return -(a + 1.0) * s, (a + 1.0) * (a + 2.0) * s * s
     if x <= 0.0:
         return 0.0, 0.0
+    if kind == LOG_STUDENT:
+        z = (math.log(x) - a) / b
+        g = -(c + 1.0) * z / (b * (c + z * z))
+        h = -(c + 1.0) * (c - z * z) / (b * b * (c + z * z) * (c + z * z))
+        return (g - 1.0) / x, ((g - 1.0) * (g - 2.0) + h) / (x * x)
     y = 1.0 + (math.log(x) - a) / (b * b)
     return -y / x, (y * y + y - 1.0 / (b * b)) / (x * x)
 
@@ -180,6 +216,8 @@ def derivative_ranges(kind, p, low, high, shift, out):
         a = math.sqrt(p[2] / (p[2] + 2.0))
         for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
             widen(kind, p, p[0] + c * a * p[1], low, high, shift, out)
+    elif kind == LOG_STUDENT:
+        log_student_ranges(p, low, high, shift, out)
     elif kind == LOGNORMAL:
         inverse = 1.0 / (p[1] * p[1])
         root = math.sqrt(1.0 + 4.0 * inverse)
@@ -198,6 +236,61 @@ def derivative_ranges(kind, p, low, high, shift, out):
         smallest = vertex * vertex + vertex - inverse
         out[2] = min(smallest, 0.0) * most
         out[3] = max(largest, 0.0) * most
+
+
+@kernel
+def log_student_ranges(p, low, high, shift, out):
+    """`derivative_ranges` of a log-Student leaf over low > 0, by interval arithmetic on its factors.
+
+    With g and h the derivatives of the log density of u = log x they are f (g - 1) / x and
+    f ((g - 1) (g - 2) + h) / x^2.
+    """
+    m = p[0]
+    s = p[1]
+    v = p[2]
+    z0 = (math.log(low) - m) / s if low > 0.0 else -math.inf
+    z1 = (math.log(high) - m) / s
+    if low <= 0.0:
+        out[0] = out[2] = -math.inf
+        out[1] = out[3] = math.inf
+        return
+    g0 = -(v + 1.0) * z0 / (s * (v + z0 * z0))
+    g1 = -(v + 1.0) * z1 / (s * (v + z1 * z1))
+    g_low = min(g0, g1)
+    g_high = max(g0, g1)
+    h0 = -(v + 1.0) * (v - z0 * z0) / (s * s * (v + z0 * z0) ** 2)
+    h1 = -(v + 1.0) * (v - z1 * z1) / (s * s * (v + z1 * z1) ** 2)
+    h_low = min(h0, h1)
+    h_high = max(h0, h1)
+    for sign in (-1.0, 1.0):
+        if z0 < sign * math.sqrt(v) < z1:
+            g_low = min(g_low, -sign * (v + 1.0) / (2.0 * s * math.sqrt(v)))
+            g_high = max(g_high, -sign * (v + 1.0) / (2.0 * s * math.sqrt(v)))
+        if z0 < sign * math.sqrt(3.0 * v) < z1:
+            h_high = max(h_high, (v + 1.0) / (8.0 * s * s * v))
+    if z0 < 0.0 < z1:
+        h_low = min(h_low, -(v + 1.0) / (s * s * v))
+    at_low = log_leaf(LOG_STUDENT, m, s, v, p[3], low)
+    at_high = log_leaf(LOG_STUDENT, m, s, v, p[3], high)
+    least = min(at_low, at_high)
+    most = max(at_low, at_high)
+    for sign in (-1.0, 1.0):
+        x = math.exp(m + s * log_student_turn(s, v, sign))
+        if low < x < high:
+            at = log_leaf(LOG_STUDENT, m, s, v, p[3], x)
+            least = min(least, at)
+            most = max(most, at)
+    f_low = math.exp(least - shift)
+    f_high = math.exp(most - shift)
+    a, b = times(f_low / high, f_high / low, g_low - 1.0, g_high - 1.0)
+    out[0] = a
+    out[1] = b
+    # (g - 1) (g - 2) is a parabola with its vertex at 3/2
+    ends = ((g_low - 1.0) * (g_low - 2.0), (g_high - 1.0) * (g_high - 2.0))
+    q_low = -0.25 if g_low < 1.5 < g_high else min(ends[0], ends[1])
+    a, b = times(f_low / (high * high), f_high / (low * low), q_low + h_low, max(ends[0], ends[1]) + h_high)
+    out[2] = a
+    out[3] = b
 
 
 @kernel

@@ -18,6 +18,7 @@ from pymc_spn.circuits.queries import ascent_kernels, box_kernels
 from pymc_spn.circuits.queries.box_kernels import (
     EXPONENTIAL,
     LEVELS,
+    LOG_STUDENT,
     LOGNORMAL,
     LOMAX,
     NORMAL,
@@ -59,6 +60,9 @@ def modes_of(tape: Tape) -> np.ndarray:
     out[(kind == EXPONENTIAL) | (kind == LOMAX)] = 0.0
     skew = kind == LOGNORMAL
     out[skew] = np.exp(p[skew, 0] - p[skew, 1] ** 2)
+    for i in np.flatnonzero(kind == LOG_STUDENT):
+        out[i] = np.exp(p[i, 0] + p[i, 1] * box_kernels.log_student_turn(p[i, 1], p[i, 2], 1.0))
+    out[kind == box_kernels.BETA_GEOMETRIC] = 0.0
     out[kind == box_kernels.POISSON] = p[kind == box_kernels.POISSON, 2]
     out[kind == box_kernels.NEGATIVE_BINOMIAL] = p[kind == box_kernels.NEGATIVE_BINOMIAL, 3]
     return out
@@ -78,6 +82,8 @@ def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_di
             cells = allowed.get(d, [(0.0, float(tape.parameter[here, 1].max() - 1.0))])
         else:
             low, high = float(modes[here].min()), float(modes[here].max())
+            if (kinds == LOG_STUDENT).any():
+                low = min(low, 0.0)  # these fall from infinity at 0, so the least value that is allowed counts, too
             if is_discrete[d]:
                 low, high = np.floor(low), np.ceil(high)
             cells = []

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, POISSON
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.circuits.queries.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel
 
-TINY = float(np.finfo(np.float64).tiny)
+TINY, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
 
 @bare_kernel
@@ -170,8 +170,10 @@ class CellMoves:
         for k, code in enumerate(self.family[columns].tolist()):
             if code == POISSON:
                 x[k] = rng.poisson(drawn[k])
-            elif code == EXPONENTIAL:
-                x[k] = max(x[k], TINY)  # what rounding takes from a value near 0
+            elif code == GEOMETRIC:
+                x[k] = round(x[k])
+            elif code == EXPONENTIAL or code == LOG_NORMAL:
+                x[k] = min(max(x[k], TINY), LARGEST)  # what rounding takes from a value near 0
         return x
 
     def _write(self, y: np.ndarray, cells: slice, missing: np.ndarray) -> None:

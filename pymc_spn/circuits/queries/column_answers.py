@@ -224,17 +224,24 @@ class ColumnAnswers(ConditionedDraws):
         attrs = {"exactness": "numerical", "tolerance": TOLERANCE} if isinstance(event, Interval) else {}
         return self._predicted("predict", df, d, lambda leaves: leaf_moments(leaves, event)[0], {}, False, **attrs)
 
-    def leaf_types(self, column: str) -> "xr.DataArray":
+    def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
 
         Rows in which the column is missing do not count. The families are those of the column's palette;
         where they are several entries of one family, their shares add up. In a variational fit it is the expected
         share, which is one number.
 
+        Parameters
+        ----------
+        column : str
+        by_entry : bool
+            Whether each palette entry counts by itself, for instance two Gaussians of different scale.
+
         Returns
         -------
         DataArray
-            (chain, draw, family); exact, its spread over draws is the posterior.
+            (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry beside
+            it; exact, its spread over draws is the posterior.
         """
         d = self._column_number("column", column)
         entries = self._schema.palette[d]
@@ -242,6 +249,14 @@ class ColumnAnswers(ConditionedDraws):
         rows = self._states.rows_on_entries(d)
         if not rows.any():
             raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
+        if by_entry:
+            coords: dict[str, Any] = {"entry": np.arange(len(entries))}
+            coords["family"] = ("entry", [e.family for e in entries])
+            coords["relative_scale"] = ("entry", [e.relative_scale for e in entries])
+            share = rows / rows.sum(axis=1, keepdims=True)
+            return self._labelled(
+                "leaf_types", share, {"entry": coords.pop("entry")}, True, column=column
+            ).assign_coords(coords)
         code = np.array([families.index(e.family) for e in entries])
         share = np.stack([rows[:, code == f].sum(axis=1) for f in range(len(families))], axis=1)
         share = share / share.sum(axis=1, keepdims=True)

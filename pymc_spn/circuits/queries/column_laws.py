@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries import share_kernels
 from pymc_spn.circuits.queries.events import Events
+from pymc_spn.circuits.queries.interval_moments import about, beta_geometric_about, from_factorial, log_student_about
 from pymc_spn.circuits.queries.leaf_predictives import (
+    COUNTS,
     FAMILY,
     Interval,
     Leaves,
@@ -115,7 +117,7 @@ class ColumnLaw(NamedTuple):
     @property
     def is_discrete(self) -> bool:
         """Whether every leaf has masses only: a column may mix them with densities on a unit grid."""
-        return bool(np.isin(self.leaves.family, (POISSON, DISCRETE)).all())
+        return bool(np.isin(self.leaves.family, (*COUNTS, DISCRETE)).all())
 
     def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
@@ -151,7 +153,7 @@ class ColumnLaw(NamedTuple):
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        positive = np.all((self.leaves.family == EXPONENTIAL) | (self.leaves.family == POISSON))
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS)).all()
         low, high = (0.0 if positive else -np.inf), np.inf
         if isinstance(self.event, Interval):
             return max(low, self.event.low), min(high, self.event.high)
@@ -164,8 +166,13 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
     for code, which, params in by_family(leaves):
         if code == GAUSSIAN:
             centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
+        elif code == LOG_NORMAL:
+            centre[which] = np.exp(params.mu)
+            width[which] = np.sinh(np.minimum(FAMILY[GAUSSIAN].predictive_scale(params), 3.0)) * centre[which]
         elif code == DISCRETE:
             centre[which], width[which] = 0.0, params.alpha.shape[1]
+        elif code == GEOMETRIC:
+            centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha
         else:
             centre[which] = FAMILY[code].predictive_mode(params)
             rate = params.alpha / params.beta if code == POISSON else params.beta / params.alpha
@@ -243,6 +250,10 @@ def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np
     """By sums over a set or over counts, else by Gauss panels in w, x = leaf + width sinh(w)."""
     code = int(law.leaves.family[0])
     params = posterior_of(code, law.leaves.parameters)
+    if isinstance(event, Interval) and code in _ABOUT:
+        excluded = np.isneginf(FAMILY[code].predictive_log_interval(params, *event))
+        inside = _ABOUT[code](params, *event, np.full(excluded.size, centre), order)
+        return np.where(excluded[:, None], 0.0, inside)
     if isinstance(event, Interval) and code not in (POISSON, DISCRETE):
         own, width = leaf_centres(law.leaves)
         low, high = (np.clip(np.arcsinh((v - own) / width), -40.0, 40.0) for v in event)
@@ -282,17 +293,6 @@ def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np
     return out
 
 
-def _about(own: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Moments about another centre from moments (n, K + 1) about one's own; shift (n,) = own - other."""
-    from math import comb
-
-    out = np.zeros_like(own)
-    for k in range(own.shape[1]):
-        for j in range(k + 1):
-            out[:, k] += comb(k, j) * own[:, j] * shift ** (k - j)
-    return out
-
-
 def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
     """Even central moments of t: scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i)."""
     nu, scale = 2.0 * params.a, FAMILY[GAUSSIAN].predictive_scale(params)
@@ -303,7 +303,7 @@ def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
             value = value * (2 * i - 1) / np.where(nu > 2 * i, nu - 2 * i, np.nan)
         own[:, k] = np.where(nu > k, value, np.inf)
     with np.errstate(invalid="ignore"):
-        out = _about(own, params.mu - centre)
+        out = about(own, params.mu - centre)
     for k in range(order + 1):
         out[nu <= k, k] = np.inf if k % 2 == 0 else np.nan
     out[:, 0] = 1.0
@@ -317,7 +317,7 @@ def _lomax_moments(params: Any, centre: float, order: int) -> np.ndarray:
         fall = np.where(params.alpha > k, params.alpha - k, np.nan)
         own[:, k] = np.where(params.alpha > k, own[:, k - 1] * k * params.beta / fall, np.inf)
     with np.errstate(invalid="ignore"):
-        out = _about(own, np.full(params.alpha.size, -centre))
+        out = about(own, np.full(params.alpha.size, -centre))
     for k in range(1, order + 1):
         out[params.alpha <= k, k] = np.inf
     return out
@@ -328,12 +328,7 @@ def _count_moments(params: Any, centre: float, order: int) -> np.ndarray:
     factorial = np.ones((params.alpha.size, order + 1))
     for k in range(1, order + 1):
         factorial[:, k] = factorial[:, k - 1] * (params.alpha + k - 1) / params.beta
-    stirling = np.zeros((order + 1, order + 1))
-    stirling[0, 0] = 1.0
-    for n in range(1, order + 1):
-        for k in range(1, n + 1):
-            stirling[n, k] = stirling[n - 1, k - 1] + k * stirling[n - 1, k]
-    return _about(factorial @ stirling.T, np.full(params.alpha.size, -centre))
+    return from_factorial(factorial, np.full(params.alpha.size, -centre))
 
 
 def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
@@ -342,8 +337,11 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
     return p @ np.stack([x**k for k in range(order + 1)], axis=1)
 
 
-_MOMENTS = {
+_ABOUT: dict[int, Any] = {LOG_NORMAL: log_student_about, GEOMETRIC: beta_geometric_about}
+_MOMENTS: dict[int, Any] = {
     GAUSSIAN: _student_moments,
+    LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
+    GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     EXPONENTIAL: _lomax_moments,
     POISSON: _count_moments,
     DISCRETE: _level_moments,

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, LOG_NORMAL
 from pymc_spn.circuits.queries.column_laws import ColumnLaw
 from pymc_spn.circuits.queries.events import Events
 from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
@@ -159,7 +159,7 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         return Grid(x, np.ones(x.size))
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]), GRID_HALVINGS)
-    if np.isin(law.leaves.family, EXPONENTIAL).any() and cuts[0] < 0.0 < cuts[-1]:
+    if np.isin(law.leaves.family, (EXPONENTIAL, LOG_NORMAL)).any() and cuts[0] < 0.0 < cuts[-1]:
         cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
     t, w = np.polynomial.legendre.leggauss(NODES)
     start, length = cuts[:-1], np.diff(cuts)

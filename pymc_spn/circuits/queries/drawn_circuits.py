@@ -193,7 +193,7 @@ class _Drawing:
                 out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
             return out
         if not rows:
-            return np.zeros((0, 2 if name == "gaussian" else 1))
+            return np.zeros((0, 2 if name in ("gaussian", "log_normal") else 1))
         code = self.leaves[place[0]].family[slot[0]]
         return FAMILIES[name].draw_parameters(posterior_of(int(code), np.array(rows)), rng)
 

@@ -37,7 +37,7 @@ class FittedStates(RecordedStates):
         self.schema, self.structure, self.compiled = schema, schema.structure, schema.compiled
         self.coded = schema.code(table)
         self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]
-        self.fit = fit
+        self.fit, self.rounded = fit, None
         self._network: Any = None
 
     def load(self, s: int) -> Any:

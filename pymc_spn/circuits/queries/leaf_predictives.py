@@ -9,26 +9,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
 from pymc_spn.circuits.leaves.families import (
+    BetaProbability,
     Categorical,
     DirichletLevels,
     Exponential,
     GammaRate,
     Gaussian,
+    Geometric,
+    LogNormal,
     NormalGamma,
     Poisson,
+)
+from pymc_spn.circuits.queries.interval_moments import (
+    beta_geometric_moments,
+    count_moments,
+    log_student_moments,
+    lomax_moments,
+    student_moments,
+    weighted_moments,
 )
 
 FAMILY: dict[int, Any] = {
     GAUSSIAN: Gaussian,
     EXPONENTIAL: Exponential,
+    LOG_NORMAL: LogNormal,
     POISSON: Poisson,
+    GEOMETRIC: Geometric,
     DISCRETE: Categorical,
 }
-SUMMED = 256  # counts in an interval that are summed one by one
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-PANELS = 24
+COUNTS = (POISSON, GEOMETRIC)
 TOLERANCE = 1e-8  # relative, of moments under an interval
 
 
@@ -47,7 +66,8 @@ class Leaves(NamedTuple):
     family : (n,) int
         Family codes of `network`.
     parameters : (n, p) float64
-        Gaussian (mu, rho, a, b), Exponential and Poisson (alpha, beta, ., .), levels (alpha_1 .. alpha_K).
+        Gaussian and log-normal (mu, rho, a, b), Exponential, Poisson and Geometric (alpha, beta, ., .), levels
+        (alpha_1 .. alpha_K).
     """
 
     family: np.ndarray
@@ -75,21 +95,27 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
     s1, s2 = net.s1[slots], net.s2[slots]
     centre, scale = compiled.centre[c], compiled.scale[c]
     out = np.zeros((entry.size, 4))
-    g, x, p = family == GAUSSIAN, family == EXPONENTIAL, family == POISSON
+    g, x, p = (family == GAUSSIAN) | (family == LOG_NORMAL), family == EXPONENTIAL, family == POISSON
     mu0, rho0, a0, b0 = prior[g].T
     rho, shifted = rho0 + n[g], s1[g] - n[g] * mu0
     spread = s2[g] - 2.0 * mu0 * s1[g] + n[g] * mu0**2 - shifted**2 / rho
     b = b0 + 0.5 * np.maximum(spread, 0.0)
-    out[g] = np.stack([(mu0 + shifted / rho) * scale + centre, rho, a0 + 0.5 * n[g], b * scale**2], axis=1)
+    mean, in_logs = mu0 + shifted / rho, family[g] == LOG_NORMAL
+    mean = np.where(in_logs, mean + math.log(scale), mean * scale + centre)
+    out[g] = np.stack([mean, rho, a0 + 0.5 * n[g], np.where(in_logs, b, b * scale**2)], axis=1)
     out[x, 0], out[x, 1] = prior[x, 0] + n[x], (prior[x, 1] + s1[x]) * scale
     out[p, 0], out[p, 1] = prior[p, 0] + s1[p], prior[p, 1] + n[p]
+    k = family == GEOMETRIC
+    out[k, 0], out[k, 1] = prior[k, 0] + n[k], prior[k, 1] + s1[k]
     return Leaves(family, out)
 
 
 def posterior_of(code: int, parameters: np.ndarray) -> Any:
     """Parameters (n, p) of one family as its named tuple."""
-    if code == GAUSSIAN:
+    if code == GAUSSIAN or code == LOG_NORMAL:
         return NormalGamma(*parameters.T)
+    if code == GEOMETRIC:
+        return BetaProbability(parameters[:, 0], parameters[:, 1])
     if code == DISCRETE:
         return DirichletLevels(parameters)
     return GammaRate(parameters[:, 0], parameters[:, 1])
@@ -126,7 +152,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
             p = Categorical.predictive_probabilities(params)
             if event is not None:
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
-            mean[which], variance[which] = _weighted(np.arange(p.shape[1], dtype=np.float64), p)
+            mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
             mean[which] = params.mu if code == GAUSSIAN else FAMILY[code].predictive_mean(params)
             spread = FAMILY[code].predictive_variance(params)
@@ -134,81 +160,21 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
             mass = np.zeros((np.count_nonzero(which), x.size))
-            if code == POISSON:
-                mass = np.exp(Poisson.predictive_log_density(GammaRate(*(v[:, None] for v in params)), x))
-            mean[which], variance[which] = _weighted(x, mass)
-        elif code == POISSON:
-            mean[which], variance[which] = _count_moments(params, event)
+            if code in COUNTS:
+                mass = np.exp(FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x))
+            mean[which], variance[which] = weighted_moments(x, mass)
         else:
-            rule = _student_moments if code == GAUSSIAN else _lomax_moments
-            mean[which], variance[which] = rule(params, event)
+            mean[which], variance[which] = _WITHIN[code](params, *event)
     return mean, variance
 
 
-def _weighted(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of points under weights (n, points); 0 where all weights are."""
-    total = weight.sum(axis=1)
-    p = weight / np.where(total > 0, total, 1.0)[:, None]
-    mean = (p * x).sum(axis=1)
-    return mean, (p * (x - mean[:, None]) ** 2).sum(axis=1)
-
-
-def _count_moments(params: GammaRate, event: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """By sums where the interval is short, else by x NB(x; alpha) = alpha/beta NB(x - 1; alpha + 1)."""
-    low, high = max(math.ceil(event.low) if event.low > -math.inf else 0, 0), event.high
-    if high - low <= SUMMED:
-        x = np.arange(low, math.floor(high) + 1.0)
-        logs = Poisson.predictive_log_density(GammaRate(*(v[:, None] for v in params)), x)
-        return _weighted(x, np.exp(logs - logs.max(axis=1, keepdims=True)) if x.size else np.zeros(logs.shape))
-    alpha, beta = params
-    total = Poisson.predictive_log_interval(params, low, high)
-    first = Poisson.predictive_log_interval(GammaRate(alpha + 1.0, beta), low - 1.0, high - 1.0) - total
-    second = Poisson.predictive_log_interval(GammaRate(alpha + 2.0, beta), low - 2.0, high - 2.0) - total
-    mean = alpha / beta * np.exp(first)
-    return mean, alpha * (alpha + 1.0) / beta**2 * np.exp(second) + mean - mean**2
-
-
-def _student_moments(params: NormalGamma, event: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """By quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof."""
-    dof = 2.0 * params.a
-    width = Gaussian.predictive_scale(params) * np.sqrt(dof)
-    low, high = np.arcsinh((event.low - params.mu) / width), np.arcsinh((event.high - params.mu) / width)
-    mean, variance = _by_quadrature(low, high, dof, np.sinh, lambda w: np.log(np.cosh(w)))
-    unbounded = math.isinf(event.low) or math.isinf(event.high)
-    if unbounded:
-        infinite = np.where(math.isinf(event.low) & math.isinf(event.high), np.nan, math.copysign(np.inf, event.high))
-        mean = np.where(dof > 1.0, mean, infinite)
-        variance = np.where(dof > 2.0, variance, np.inf)
-    return params.mu + width * mean, width**2 * variance
-
-
-def _lomax_moments(params: GammaRate, event: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """By quadrature in w, x = beta (e^w - 1): the density is then e^(-alpha w)."""
-    if event.high < 0:
-        return np.zeros(params.alpha.shape), np.zeros(params.alpha.shape)
-    low, high = np.log1p(max(event.low, 0.0) / params.beta), np.log1p(event.high / params.beta)
-    mean, variance = _by_quadrature(low, high, params.alpha, np.expm1, lambda w: w)
-    if math.isinf(event.high):
-        mean = np.where(params.alpha > 1.0, mean, np.inf)
-        variance = np.where(params.alpha > 2.0, variance, np.inf)
-    return params.beta * mean, params.beta**2 * variance
-
-
-def _by_quadrature(low, high, power, value, fall):
-    """Mean and variance (n,) of ``value(w)`` under a density exp(-power fall(w)) between low and high.
-
-    Gauss-Legendre panels on both sides of the point nearest to 0, graded towards it.
-    """
-    decay = np.where(power > 2.0, power - 2.0, np.maximum(power - 1.0, 0.1))  # of the second or first moment
-    reach = np.minimum(np.arccosh(np.exp(np.minimum(45.0 / decay, 339.0))), 340.0)
-    nearest = np.clip(0.0, low, high)
-    ends = np.maximum(low, nearest - reach) - nearest, np.minimum(high, nearest + reach) - nearest
-    s = ((np.arange(PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / PANELS).ravel()
-    w = nearest[:, None] + np.concatenate([end[:, None] * s**3 for end in ends], axis=1)
-    spacing = np.concatenate([np.abs(end)[:, None] * s**2 for end in ends], axis=1)
-    logs = -power[:, None] * fall(w)
-    weight = np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing * np.tile(_WEIGHTS, 2 * PANELS)
-    return _weighted(value(w), weight)
+_WITHIN: dict[int, Any] = {
+    GAUSSIAN: student_moments,
+    LOG_NORMAL: log_student_moments,
+    EXPONENTIAL: lomax_moments,
+    POISSON: count_moments,
+    GEOMETRIC: beta_geometric_moments,
+}
 
 
 def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.ndarray:
@@ -220,8 +186,8 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             x = np.array(sorted(event), dtype=np.float64)
             if code == DISCRETE:
                 weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
-            elif code == POISSON:
-                logs = Poisson.predictive_log_density(GammaRate(*(v[:, None] for v in params)), x)
+            elif code in COUNTS:
+                logs = FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
                 weight = np.exp(logs - logs.max(axis=1, keepdims=True))
             else:
                 weight = np.ones((u.size, x.size))  # never chosen: a set has no mass under a density
@@ -229,12 +195,16 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
         elif code == GAUSSIAN:
             out[which] = _invert_student(params, event, u)
+        elif code == LOG_NORMAL:
+            with np.errstate(divide="ignore"):
+                logs = Interval(float(np.log(max(event.low, 0.0))), float(np.log(max(event.high, 0.0))))
+            out[which] = np.clip(np.exp(_invert_student(params, logs, u)), event.low, event.high)
         elif code == EXPONENTIAL:
             low, high = (np.log1p(np.maximum(v, 0.0) / params.beta) for v in event)
             w = low - np.log1p(u * np.expm1(-params.alpha * (high - low))) / params.alpha
             out[which] = np.clip(params.beta * np.expm1(w), event.low, event.high)
         else:
-            out[which] = _invert_counts(params, event, u)
+            out[which] = _invert_counts(FAMILY[code], params, event, u)
     return out
 
 
@@ -253,17 +223,17 @@ def _invert_student(params: NormalGamma, event: Interval, u: np.ndarray) -> np.n
     return np.clip(params.mu + scale * np.sinh(0.5 * (low + high)), event.low, event.high)
 
 
-def _invert_counts(params: GammaRate, event: Interval, u: np.ndarray) -> np.ndarray:
+def _invert_counts(family: Any, params: Any, event: Interval, u: np.ndarray) -> np.ndarray:
     """Smallest count up to which the interval holds a share u of its mass."""
     first = max(math.ceil(event.low), 0) if event.low > -math.inf else 0
-    log_total = Poisson.predictive_log_interval(params, event.low, event.high)
+    log_total = family.predictive_log_interval(params, event.low, event.high)
     with np.errstate(divide="ignore"):
         target = np.log(u) + log_total
     low, high = np.full(u.size, first - 1.0), np.full(u.size, float(first))
     last = math.floor(event.high) if event.high < math.inf else math.inf
 
     def short(x: np.ndarray) -> np.ndarray:
-        return Poisson.predictive_log_interval(params, event.low, x) < target
+        return family.predictive_log_interval(params, event.low, x) < target
 
     step = 1.0
     while np.any(more := short(high) & (high < last)):

@@ -79,9 +79,11 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
                     i = slots + slot
                     share = net.weight[i] * relative_value(net, r, i, k, logs) / total
                     if d >= 0:
-                        if sweep == 0:
+                        if share == 0.0:
+                            pass  # its mean may be infinite
+                        elif sweep == 0:
                             mean[0] += share * leaf_mean[i]
-                        elif share > 0.0:
+                        else:
                             cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
                     else:
                         for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
@@ -102,9 +104,11 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
                     for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
                         i = slots + e - net.entry_ptr[d]
                         share = free_entry_mass(net, d, e, node) * relative_value(net, r, i, k, logs) / total
-                        if sweep == 0:
+                        if share == 0.0:
+                            pass  # its mean may be infinite
+                        elif sweep == 0:
                             mean[0] += share * leaf_mean[i]
-                        elif share > 0.0:
+                        else:
                             cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
                 else:
                     share = free_mass(net, r, node) / total
@@ -131,10 +135,12 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
 def add_share(sweep, share, edge_mean, mean, cov):
     """First sweep: add an edge's mean; second: its spread round the mean of the node."""
     m = mean.size
+    if share == 0.0:
+        return
     if sweep == 0:
         for a in range(m):
             mean[a] += share * edge_mean[a]
-    elif share > 0.0:
+    else:
         for a in range(m):
             for b in range(m):
                 cov[a * m + b] += share * (edge_mean[a] - mean[a]) * (edge_mean[b] - mean[b])
@@ -150,7 +156,9 @@ def empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, em
         total += prior_slot_mass(net, r, d, e, FRESH, logs)
     mean = 0.0
     for e in range(first, last):
-        mean += prior_slot_mass(net, r, d, e, FRESH, logs) / total * leaf_mean[net.begin[r] + e - first]
+        share = prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        if share > 0.0:
+            mean += share * leaf_mean[net.begin[r] + e - first]
     variance = 0.0
     for e in range(first, last):
         share = prior_slot_mass(net, r, d, e, FRESH, logs) / total

@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.box_kernels import NOTHING
 from pymc_spn.circuits.queries.box_search import BoxResult, search
+from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.queries.draw_averages import relative_weights
 from pymc_spn.circuits.queries.events import Events, Interval, points_of, read_events, spread_of
 from pymc_spn.circuits.queries.tapes import tape_of_circuit, tape_of_draws
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 TOLERANCE = 1e-6  # nats
+BULK = 1e-3  # quantile of a column with log-normal leaves below which its density is not searched
 FEWEST_BOXES, MOST_BOXES = 500, 100_000
 NODE_BOXES = 50_000_000  # nodes times boxes
 
@@ -65,6 +69,9 @@ class ModeAnswers(ConditionedDraws):
         with the number of continuous columns; where it stops at `max_boxes` the answer is the best row found
         and a bound on what it may miss.
 
+        The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
+        below its quantile at 0.001 are left out, unless an interval that begins above 0 is given for the column.
+
         Parameters
         ----------
         given : mapping, optional
@@ -97,6 +104,13 @@ class ModeAnswers(ConditionedDraws):
         tape = tape_of_draws(self._states, points, unasked, weights)
         discrete = np.array([not d for d in self._states.compiled.is_density])
         inside = {d: e for d, e in spread_of(known).items() if d in asked}
+        for d in asked:
+            if any(isinstance(e, LogNormal) for e in self._schema.palette[d]):
+                event: Any = inside.get(d, Interval(0.0, np.inf))
+                if event.low <= 0.0:
+                    law = law_of_column(self._states, d, self._row(known), spread_of(known))
+                    least = law.mixed(relative_weights(weights + self._log_of(known))).quantile(np.array([BULK]))[0]
+                    inside[d] = Interval(float(least), event.high)
         found = search(
             tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
@@ -99,7 +100,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
     # ---- densities and probabilities
 
-    def log_density(self, df: Any, per_draw: bool = False) -> "xr.DataArray":
+    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
         """Log density of the posterior predictive at new rows, missing cells summed out.
 
         Parameters
@@ -108,6 +109,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
         per_draw : bool
             Whether each draw's own density is wanted instead of the log of their mean.
+        cells : bool
+            Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
+            log(mass / width), as it does in learning; otherwise by the density of the exact value.
 
         Returns
         -------
@@ -119,14 +123,14 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         base = self._log_evidence()
         rows = {"row": table.index}
         if per_draw:
-            logs = self._states.log_densities(values, spread_of(self._evidence)) - base[:, None]
+            logs = self._states.log_densities(values, spread_of(self._evidence), cells) - base[:, None]
             return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True)
         log_norm = log_average(self._log_weights, base)
         answer, errors = np.full(len(values), -np.inf), []
         block = max(1, BLOCK_VALUES // self._states.n_draws)
         for start in range(0, len(values), block):
             part = slice(start, start + block)
-            logs = self._states.log_densities(values[part], spread_of(self._evidence))
+            logs = self._states.log_densities(values[part], spread_of(self._evidence), cells)
             answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
             weight = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
@@ -286,7 +290,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
         column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
-        with their centre, and the column is named in ``attrs["principal_value"]``.
+        with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal leaves
+        have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
         """
         known, numbers, attrs = self._moment_query(given)
         means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
@@ -296,7 +301,11 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             return self._labelled("mean", means, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
         answer = np.average(means, axis=0, weights=weight)
-        error = chain_error(weight[:, None] * (means - answer), self._n_chains)
+        infinite = np.isinf(answer)
+        if infinite.any():
+            attrs["infinite_mean"] = [c for c, off in zip(columns["column"], infinite, strict=True) if off]
+        finite = np.where(infinite, 0.0, means)
+        error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
         return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
@@ -304,7 +313,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
         such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
-        ``given={"a": (0, 10)}``, makes it finite.
+        ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
+        covariances do not exist and are NaN.
         """
         known, numbers, attrs = self._moment_query(given)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
@@ -314,7 +324,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if per_draw:
             return self._labelled("cov", covariances, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
-        centred = means - np.average(means, axis=0, weights=weight)
+        with np.errstate(invalid="ignore"):
+            centred = means - np.average(means, axis=0, weights=weight)
         second = covariances + centred[:, :, None] * centred[:, None, :]
         answer = np.average(second, axis=0, weights=weight)
         infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
@@ -334,7 +345,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
         shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
-        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known]
+        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self._schema.palette]
+        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known and not skewed[d]]
         tails = [d for d in gaussian if shape[d] <= 0.5]
         if tails:
             attrs["principal_value"] = [self._schema.columns[d].name for d in tails]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries.draw_laws import shares_of
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
@@ -17,7 +17,14 @@ from pymc_spn.tables import Table, decode
 if TYPE_CHECKING:
     import xarray as xr
 
-PREDICTIVE = {GAUSSIAN: "student_t", EXPONENTIAL: "lomax", DISCRETE: "categorical"}  # else negative_binomial
+PREDICTIVE = {
+    GAUSSIAN: "student_t",
+    LOG_NORMAL: "log_student_t",
+    EXPONENTIAL: "lomax",
+    POISSON: "negative_binomial",
+    GEOMETRIC: "beta_geometric",
+    DISCRETE: "categorical",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +144,12 @@ class _Building:
         code, p = int(leaves.family[i]), leaves.parameters[i]
         if code == DISCRETE:
             row = p / p.sum()
-        elif code == GAUSSIAN:
+        elif code == GAUSSIAN or code == LOG_NORMAL:
             mu, rho, a, b = p
             row = np.array([mu, np.sqrt((1.0 + 1.0 / rho) * b / a), 2.0 * a])
         else:
             row = p[:2]
-        return self.add(LEAF, leaf=(self.position[column], PREDICTIVE.get(code, "negative_binomial"), row))
+        return self.add(LEAF, leaf=(self.position[column], PREDICTIVE[code], row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""

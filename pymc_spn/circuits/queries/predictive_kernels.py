@@ -18,7 +18,18 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
     log_predictive,
     shift_column,
 )
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, VECTOR
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LARGEST_COUNT,
+    LARGEST_LOG,
+    LOG_NORMAL,
+    LOGS,
+    VECTOR,
+)
 from pymc_spn.circuits.gibbs.occupancy import (
     FRESH,
     MISSING,
@@ -104,7 +115,9 @@ def evaluate_row(net, y, event, event_log):
 
 @bare_kernel
 def is_outside(net, d, y):
-    """Whether a value of a continuous column is one that an Exponential leaf excludes."""
+    """Whether a value of a continuous column is one that an Exponential or a log-normal leaf excludes."""
+    if net.column_kind[d] == LOGS:
+        return y + net.offset[d] <= 0.0
     if net.column_kind[d] != VECTOR or y + net.offset[d] >= -ROUNDING * (1.0 + abs(net.offset[d])):
         return False
     outside = False
@@ -283,6 +296,16 @@ def draw_value(rng, net, d, slot):
     if family == GAUSSIAN:
         mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
         return mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
+    if family == LOG_NORMAL:
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+        u = mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
+        return math.exp(min(max(u, -LARGEST_LOG), LARGEST_LOG)) - net.offset[d]
+    if family == GEOMETRIC:
+        success = rng.standard_gamma(prior[0] + n)
+        failure = rng.standard_gamma(prior[1] + net.s1[slot])
+        rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
+        k = math.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
+        return min(k, LARGEST_COUNT) - net.offset[d]
     if family == DISCRETE:
         r = net.leaf_region[d]
         u = rng.random() * (n + prior[1])

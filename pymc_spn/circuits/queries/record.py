@@ -15,7 +15,7 @@ from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 if TYPE_CHECKING:
     import xarray as xr
 
-SCHEMA, DIGITS = "_schema", "_digits"
+SCHEMA, DIGITS, EXACT = "_schema", "_digits", "_exact"
 SAVED = "spn_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 1  # of a saved posterior object
 
@@ -55,11 +55,14 @@ def cut_digits(digits: np.ndarray, length: int) -> np.ndarray:
     return out.reshape(-1, length)
 
 
-def join_digits(chunks: np.ndarray, n_rows: int, n_regions: int) -> np.ndarray:
-    """States (chain, record, N, R) from chunks (chain, draw, length); an unfinished last state is dropped."""
+def join_digits(chunks: np.ndarray, n_rows: int, n_regions: int, n_chunks: int | None = None) -> np.ndarray:
+    """States (chain, record, N, R) from chunks (chain, draw, length); an unfinished last state is dropped.
+
+    ``n_chunks`` of a state follow from their length unless something else was cut into as many.
+    """
     n_chains, n_draws, length = chunks.shape
     n_cells = n_rows * n_regions
-    k = chunks_per_state(n_cells, length)
+    k = chunks_per_state(n_cells, length) if n_chunks is None else n_chunks
     n_records = n_draws // k
     joined = chunks[:, : n_records * k].reshape(n_chains, n_records, k * length)
     return joined[..., :n_cells].reshape(n_chains, n_records, n_rows, n_regions)
@@ -99,9 +102,10 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     -------
     DataTree
         With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the
-        number of the child that each row takes in each region, -1 where all its cells are missing; ``draw``
-        says at which draw the record was made. The digit of a single column modulo its number of palette
-        entries is the palette entry.
+        number of the child that each row takes in each region, -1 where all its cells are missing; with
+        ``rounded=True`` also ``exact``, the exact values as lattice points of their cells. ``draw`` says at
+        which draw the record was made. The digit of a single column modulo its number of palette entries is
+        the palette entry.
 
     Raises
     ------
@@ -135,7 +139,14 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     if rows in table.coords:
         coords[rows] = table[rows].values
     group = xr.Dataset({"digits": (("chain", "record", rows, f"{name}_region"), digits)}, coords=coords)
-    tree["sample_stats"] = xr.DataTree(stats.drop_vars(name + DIGITS).drop_dims(str(chunks.dims[2]), errors="ignore"))
+    used = [name + DIGITS]
+    if schema.rounded:
+        used.append(name + EXACT)
+        exact = join_digits(stats[name + EXACT].values, table.sizes[rows], schema.rounded_columns.size, step)
+        group["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), exact)
+        group[f"{name}_rounded_column"] = [schema.columns[d].name for d in schema.rounded_columns]
+    dims = [str(stats[v].dims[2]) for v in used]
+    tree["sample_stats"] = xr.DataTree(stats.drop_vars(used).drop_dims(dims, errors="ignore"))
     tree[name] = xr.DataTree(group)
     return tree
 
@@ -183,6 +194,8 @@ class Record:
         For each of `HYPERPARAMETERS`, (2,) or (D,) numbers a draw.
     variables : dict of (chain, record, ...) float64
         The variables of the posterior that they were read from.
+    exact : (chain, record, N, K) uint16, optional
+        With ``rounded=True`` the exact values, as lattice points of their cells.
     """
 
     schema: NetworkSchema
@@ -193,6 +206,7 @@ class Record:
     draws: np.ndarray
     hyperparameters: dict[str, np.ndarray]
     variables: dict[str, np.ndarray]
+    exact: np.ndarray | None = None
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
@@ -229,6 +243,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         draws=draws,
         hyperparameters=hyperparameters,
         variables=variables,
+        exact=group["exact"].values if schema.rounded else None,
     )
 
 
@@ -271,6 +286,9 @@ def write_record(record: Record, query: str) -> "xr.DataTree":
             f"{name}_region": region_labels(record.schema.structure),
         },
     )
+    if record.exact is not None:
+        digits["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), record.exact)
+        digits[f"{name}_rounded_column"] = [record.schema.columns[d].name for d in record.schema.rounded_columns]
     groups = {
         "/": xr.Dataset(attrs={SAVED: query, "spn_posterior_format": FORMAT}),
         "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", write_schema(record.schema))}),

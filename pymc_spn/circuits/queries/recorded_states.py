@@ -11,6 +11,7 @@ from pymc_spn.circuits.queries import predictive_kernels
 from pymc_spn.circuits.queries.leaf_predictives import leaf_moments, leaves_of_column, log_event
 from pymc_spn.circuits.queries.moment_kernels import moments, positions_in_parent
 from pymc_spn.circuits.queries.record import Record
+from pymc_spn.circuits.queries.rounded_cells import RoundedCells
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
@@ -40,6 +41,7 @@ class RecordedStates:
         ]
         drawn = record.variables.get(f"{self.schema.name}_missing") if self.schema.missing == "draw" else None
         self.cells = None if drawn is None else drawn.reshape(len(self.digits), -1)
+        self.rounded = RoundedCells(self.schema, record.table) if self.schema.rounded else None
         self._sampler: Any = None
         self._kept: dict[int, Any] = {}
         self._bytes = 0
@@ -54,6 +56,9 @@ class RecordedStates:
         if self._sampler is None:
             self._sampler = Sampler(self.structure, self.compiled, self.coded)
         sampler = self._sampler
+        if self.rounded is not None and self.record.exact is not None:
+            n_rows, n_columns = self.rounded.low.shape
+            sampler.coded = self.rounded.exact(self.record.exact.reshape(-1, n_rows, n_columns)[s])
         if self.cells is not None:
             sampler.coded = self.coded_rows(self.completed(s))
         sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
@@ -118,8 +123,15 @@ class RecordedStates:
         """Log density (M,) of the coding of each row's points."""
         return -(~np.isnan(values) * (self.compiled.is_density * np.log(self.compiled.scale))).sum(axis=1)
 
-    def log_densities(self, values: np.ndarray, events: dict[int, Any]) -> np.ndarray:
-        """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events."""
+    def log_densities(self, values: np.ndarray, events: dict[int, Any], cells: bool = False) -> np.ndarray:
+        """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events.
+
+        With ``cells`` a value of a rounded column is its cell, and counts by log(mass / width).
+        """
+        if cells and self.rounded is not None:
+            rows = RoundedCells(self.schema, values)
+            nets = (self.network(s) for s in range(self.n_draws))
+            return np.array([rows.log_densities(net, self.event_logs(net, events)) for net in nets])
         coded = self.coded_rows(values)
         out = np.empty((self.n_draws, len(values)))
         for s in range(self.n_draws):
@@ -132,6 +144,8 @@ class RecordedStates:
         out = np.empty((self.n_draws, len(self.coded)))
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
         asked = place_columns(self.structure, self.coded)
+        if self.rounded is not None:
+            return np.array([self.rounded.leave_one_out(self.load(s)) for s in range(self.n_draws)])
         for s in range(self.n_draws):
             sampler = self.load(s)
             rows = (sampler.coded, asked, sampler.slots, sampler.options)

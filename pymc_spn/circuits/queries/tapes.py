@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN
+from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL as EXPONENTIAL_LEAF
 from pymc_spn.circuits.gibbs.network import POISSON as POISSON_LEAF
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
 from pymc_spn.circuits.queries.box_kernels import (
+    BETA_GEOMETRIC,
     CONSTANT,
     EXPONENTIAL,
     LEVELS,
+    LOG_STUDENT,
     LOGNORMAL,
     LOMAX,
     NEGATIVE_BINOMIAL,
@@ -31,6 +33,13 @@ from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
 
 LOG_2PI = np.log(2.0 * np.pi)
+TAPE_KIND = {
+    GAUSSIAN: STUDENT,
+    LOG_NORMAL: LOG_STUDENT,
+    EXPONENTIAL_LEAF: LOMAX,
+    POISSON_LEAF: NEGATIVE_BINOMIAL,
+    GEOMETRIC: BETA_GEOMETRIC,
+}
 
 
 class TapeBuilder:
@@ -133,7 +142,7 @@ def rooted(builder: TapeBuilder, root: int) -> Tape:
 def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> int:
     if name == "gaussian":
         return builder.add(NORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
-    if name == "lognormal":
+    if name == "log_normal":
         return builder.add(LOGNORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
     if name == "exponential":
         return builder.add(EXPONENTIAL, (), (), d, (p[0], 0.0, 0.0, np.log(p[0])))
@@ -227,7 +236,7 @@ def _leaves_of_draw(
                 out[i] = builder.levels(d, row) if reached[i] else -1
             continue
         rows = _leaf_rows(code, params)
-        kind = {GAUSSIAN: STUDENT, EXPONENTIAL_LEAF: LOMAX, POISSON_LEAF: NEGATIVE_BINOMIAL}[code]
+        kind = TAPE_KIND[code]
         for i, row in zip(at, rows, strict=True):
             out[i] = builder.add(kind, (), (), d, tuple(row)) if reached[i] else -1
     return out
@@ -235,7 +244,7 @@ def _leaves_of_draw(
 
 def _leaf_rows(code: int, params: Any) -> np.ndarray:
     """Parameters (n, 4) of the tape's leaves from posteriors of one family."""
-    if code == GAUSSIAN:
+    if code == GAUSSIAN or code == LOG_NORMAL:
         nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
         log_scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(scale)
         return np.stack([params.mu, scale, nu, log_scale], axis=1)
@@ -245,4 +254,7 @@ def _leaf_rows(code: int, params: Any) -> np.ndarray:
     if code == POISSON_LEAF:
         mode = Poisson.predictive_mode(params)
         return np.stack([params.alpha, -np.log1p(1.0 / params.beta), -np.log1p(params.beta), mode], axis=1)
+    if code == GEOMETRIC:
+        log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
+        return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
     raise ValueError(f"mpe does not know leaves of family code {code}")

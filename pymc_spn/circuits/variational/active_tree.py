@@ -28,7 +28,7 @@ class ActiveTree(NamedTuple):
     width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
     place: np.ndarray  # (R,) place of a univariate region, else -1
     column_of_place: np.ndarray  # (P,)
-    offset: np.ndarray  # (P,) coded value + offset = what Exponential and Poisson leaves see
+    offset: np.ndarray  # (P,) coded value + offset = what all but Gaussian leaves see
     edge_begin: np.ndarray  # (R+1,) edges of region r
     node_begin: np.ndarray  # (R+1,) sum nodes of region r
     node_ptr: np.ndarray  # (V+1,) edges of node k: node_ptr[k]:node_ptr[k+1]

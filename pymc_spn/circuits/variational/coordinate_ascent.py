@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.network import LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.circuits.variational.active_tree import ActiveTree, Statistics, pruned
@@ -41,14 +42,17 @@ class Ascent(NamedTuple):
     converged: bool
 
 
-def log_factorials(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
-    """log x! (N, P) of the count columns at all their places, else 0."""
+def base_logs(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
+    """log x! (N, P) of columns with Poisson leaves, log of the coded values with log-normal ones, else 0."""
     from scipy.special import gammaln
 
     out = np.zeros((len(values), len(structure.columns)))
-    for d, column in enumerate(structure.columns):
-        if getattr(column, "kind", None) == "count":
+    for d in range(len(structure.columns)):
+        families = compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]]
+        if POISSON in families:
             out[:, d] = np.nan_to_num(gammaln(values[:, d] + 1.0))
+        elif LOG_NORMAL in families:
+            out[:, d] = np.nan_to_num(np.log(values[:, d] / compiled.scale[d]))
     return place_columns(structure, out)
 
 
@@ -56,7 +60,7 @@ def ascend(
     structure: Any,
     compiled: Any,
     coded: np.ndarray,
-    log_factorial: np.ndarray,
+    base_log: np.ndarray,
     jacobian: float,
     start: tuple[ActiveTree, Statistics],
     hyperparameters: tuple,
@@ -72,8 +76,8 @@ def ascend(
     ----------
     structure : RegionTree
     compiled : CompiledPalette
-    coded, log_factorial : (N, P) float64
-        Coded table with a column for each place; `log_factorials`.
+    coded, base_log : (N, P) float64
+        Coded table with a column for each place; `base_logs`.
     jacobian : float
         Log density of the coded table relative to the original one, in nats.
     start : (ActiveTree, Statistics)
@@ -96,11 +100,11 @@ def ascend(
         keep = _worth_keeping(tree, statistics.edge_count)
         if keep.sum() < (1.0 - WORTH) * keep.size:
             smaller = pruned(tree, statistics, structure, compiled, keep)
-            after = _step(smaller[0], smaller[1], compiled, coded, log_factorial, hyper, learned, priors)
+            after = _step(smaller[0], smaller[1], compiled, coded, base_log, hyper, learned, priors)
             # dropping edges costs what they held; the rare step that gains less is taken again with all edges
             after = after if after[2] + jacobian >= bounds[-1] else None
         if after is None:
-            after = _step(tree, statistics, compiled, coded, log_factorial, hyper, learned, priors)
+            after = _step(tree, statistics, compiled, coded, base_log, hyper, learned, priors)
         tree, statistics, bound, log_prior, hyper = after
         bounds.append(bound + jacobian)
         stepped()
@@ -110,14 +114,14 @@ def ascend(
     return Ascent(tree, statistics, hyper, np.array(bounds), log_prior, converged)
 
 
-def _step(tree, statistics, compiled, coded, log_factorial, hyper, learned, priors):
+def _step(tree, statistics, compiled, coded, base_log, hyper, learned, priors):
     """New assignments, then weights, parameters and hyperparameters; with the bound, without the Jacobian."""
-    statistics, entropy, _ = assign(tree, statistics, compiled, coded, log_factorial, hyper)
+    statistics, entropy, _ = assign(tree, statistics, compiled, coded, base_log, hyper)
     bound, log_prior, hyper = _set_parameters(tree, statistics, compiled, hyper, learned, priors)
     return tree, statistics, bound + entropy, log_prior, hyper
 
 
-def assign(tree, statistics, compiled, coded, log_factorial, hyper):
+def assign(tree, statistics, compiled, coded, base_log, hyper):
     """Best assignments given the parameters that fit the statistics: their statistics, entropy and log value."""
     concentration, *leaf_hyperparameters = hyper
     prior = entry_priors(compiled, *leaf_hyperparameters)
@@ -127,7 +131,7 @@ def assign(tree, statistics, compiled, coded, log_factorial, hyper):
     leaf_count = statistics.edge_count[tree.leaf >= 0]
     expect_leaves(tree, leaf_count, statistics.s1, statistics.s2, statistics.levels, prior, coefficient, level_log)
     out = Statistics(*(np.empty(x.size) for x in statistics))
-    entropy, log_value = assign_softly(tree, coded, log_factorial, log_weight, coefficient, level_log, *out)
+    entropy, log_value = assign_softly(tree, coded, base_log, log_weight, coefficient, level_log, *out)
     return out, entropy, log_value
 
 

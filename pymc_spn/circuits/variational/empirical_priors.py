@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknown
-from pymc_spn.circuits.leaves.families import Bernoulli, Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.circuits.leaves.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    Poisson,
+)
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Table
 
@@ -29,7 +37,8 @@ def empirical_leaf_priors(
 
     Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given
     the shape of the prior: mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
-    and beta = alpha / mean(x) for Poisson ones. Levels have no closed form and keep their entry. At ratio 1 all entries
+    and beta = alpha / mean(x) for Poisson ones; log-normal leaves as Gaussian ones of the logs. Geometric leaves
+    have no closed form and take the mean, levels have none and keep their entry. At ratio 1 all entries
     of a column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with
     ``leaf_scale=1``.
 
@@ -126,15 +135,24 @@ def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, 
     """The entry with the constants that maximise the marginal likelihood of the sample given the prior's shape."""
     if isinstance(entry, Bernoulli | Categorical):
         return entry
+    if isinstance(entry, LogNormal):
+        mean, grid = float(np.log(sample).mean()), grid / float(np.exp(np.log(observed).mean()))
+        variance = _variance(np.log(sample), np.log(observed), floor, grid)
+        return replace(entry, log_mean=mean, log_variance=variance)
     mean = float(sample.mean())
-    if isinstance(entry, Exponential | Poisson):
+    if isinstance(entry, Exponential | Poisson | Geometric):
         if mean <= 0.0:
             mean = 1.0 / (sample.size + 1.0)  # a sample of zeros: as if one more row had counted one
         return replace(entry, mean=mean)
     if not isinstance(entry, Gaussian):
-        raise TypeError(f"leaves must hold Gaussian, Exponential, Poisson, Bernoulli or Categorical, got {entry!r}")
+        raise TypeError(f"leaves must hold palette entries such as ps.Gaussian(), got {entry!r}")
+    return replace(entry, mean=mean, variance=_variance(sample, observed, floor, grid))
+
+
+def _variance(sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> float:
+    """Variance of the sample, at least that of the floor and of the grid."""
     spread = float(observed.var())
     lowest = max(floor * spread, grid**2 / 12.0)
     if lowest == 0.0:  # a constant column without grid
         lowest = floor * max(float(observed[0]) ** 2, 1.0)
-    return replace(entry, mean=mean, variance=max(float(sample.var()), lowest))
+    return max(float(sample.var()), lowest)

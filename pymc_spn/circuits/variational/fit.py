@@ -10,7 +10,7 @@ from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.circuits.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
-from pymc_spn.circuits.variational.coordinate_ascent import Ascent, ascend, log_factorials
+from pymc_spn.circuits.variational.coordinate_ascent import Ascent, ascend, base_logs
 from pymc_spn.circuits.variational.starts import clustered_tree
 from pymc_spn.numerics.progress_bars import ProgressBar
 
@@ -95,7 +95,7 @@ def fit_by_ascent(
     structure, compiled = schema.structure, schema.compiled
     coded = schema.code(values)
     placed = place_columns(structure, coded)
-    factorials = log_factorials(structure, compiled, values)
+    factorials = base_logs(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
     own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)

@@ -12,7 +12,17 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GENERAL, LEVELS, POISSON, build_network
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GENERAL,
+    GEOMETRIC,
+    LEVELS,
+    LOG_NORMAL,
+    POISSON,
+    build_network,
+)
 from pymc_spn.circuits.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.circuits.variational.active_tree import edges_of
@@ -103,12 +113,14 @@ def _with_own_entries(net, tree, statistics):
     n, s1, s2 = statistics.edge_count[tree.leaf >= 0], statistics.s1, statistics.s2
     posterior = np.zeros((n.size, 4))
     family = tree.leaf_family
-    g, x, p, k = (family == code for code in (GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE))
+    g, x, p, k = (np.isin(family, codes) for codes in ((GAUSSIAN, LOG_NORMAL), EXPONENTIAL, POISSON, DISCRETE))
     rho, shifted = p1 + n, s1 - n * p0
     spread = np.maximum(s2 - 2.0 * p0 * s1 + n * p0 * p0 - shifted * shifted / rho, 0.0)
     posterior[g] = np.stack([p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * spread], axis=1)[g]
     posterior[x, 0], posterior[x, 1] = (p0 + n)[x], (p1 + s1)[x]
     posterior[p, 0], posterior[p, 1] = (p0 + s1)[p], (p1 + n)[p]
+    h = family == GEOMETRIC
+    posterior[h, 0], posterior[h, 1] = (p0 + n)[h], (p1 + s1)[h]
     posterior[k, 0], posterior[k, 1] = p0[k], (p1 + n)[k]  # (counts + alpha) / (total alpha + n)
     return net._replace(
         column_kind=np.where(
@@ -146,7 +158,7 @@ def _set_predictives(net, slots):
     """What `refresh_leaf` writes for leaves without data."""
     entry = net.entry[slots]
     family, (p0, p1, p2, p3) = net.entry_family[entry], net.prior[entry].T
-    g, x, p = family == GAUSSIAN, family == EXPONENTIAL, family == POISSON
+    g, x, p = np.isin(family, (GAUSSIAN, LOG_NORMAL)), family == EXPONENTIAL, family == POISSON
     at, width = slots[g], (2.0 * p3 * (p1 + 1.0) / np.where(g, p1, 1.0))[g]
     half_step = np.array([half_step_log_gamma(a) for a in p2[g]])
     net.log_scale[at] = half_step - 0.5 * (LOG_PI + np.log(width))
@@ -156,4 +168,9 @@ def _set_predictives(net, slots):
     net.centre[at], net.curvature[at] = 0.0, 0.0
     at, a, b = slots[p], p0[p], p1[p]
     net.centre[at], net.slope[at] = a, -np.log(b + 1.0)
-    net.log_scale[at] = a * np.log(b / (b + 1.0)) - np.vectorize(math.lgamma, otypes=[float])(a)
+    log_gamma = np.vectorize(math.lgamma, otypes=[float])
+    net.log_scale[at] = a * np.log(b / (b + 1.0)) - log_gamma(a)
+    h = family == GEOMETRIC
+    at, a, b = slots[h], p0[h], p1[h]
+    net.centre[at], net.slope[at] = b, a + b + 1.0
+    net.log_scale[at] = np.log(a) - log_gamma(b) + log_gamma(a + b)

@@ -11,7 +11,15 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, EXPONENTIAL, GAUSSIAN, POISSON
+from pymc_spn.circuits.gibbs.network import (
+    DISCRETE,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -33,7 +41,8 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
     prior : (entries, 4) float64
         Prior parameters of the palette entries of the columns.
     coefficient : (L, 4) float64
-        Out: (c, m, u, v), the log density of y is ``c - u (y - m)^2 - v (y + offset)``, and minus log x! for counts.
+        Out: (c, m, u, v), the log density of y is ``c - u (y - m)^2 - v (y + offset)``, and minus log x! for Poisson
+        leaves; of log-normal leaves that of log(y + offset), less it.
     level_log : (level_ptr[-1],) float64
         Out: expected log probability of each level.
     """
@@ -43,7 +52,7 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
         n = count[i]
         out = coefficient[i]
         out[:] = 0.0
-        if family == GAUSSIAN:
+        if family == GAUSSIAN or family == LOG_NORMAL:
             mean, rho, a, b = gaussian_posterior(n, s1[i], s2[i], p[0], p[1], p[2], p[3])
             out[0] = 0.5 * (digamma(a) - math.log(b) - LOG_2PI - 1.0 / rho)
             out[1] = mean
@@ -58,6 +67,11 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
             b = p[1] + n
             out[0] = -a / b
             out[3] = math.log(b) - digamma(a)
+        elif family == GEOMETRIC:
+            a = p[0] + n
+            b = p[1] + s1[i]
+            out[0] = digamma(a) - digamma(a + b)
+            out[3] = digamma(a + b) - digamma(b)
         else:
             total = digamma(p[1] + n)
             for k in range(tree.level_ptr[i], tree.level_ptr[i + 1]):
@@ -65,7 +79,7 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
 
 
 @kernel
-def assign_softly(tree, y, log_factorial, log_weight, coefficient, level_log, count, s1, s2, levels):
+def assign_softly(tree, y, base_logs, log_weight, coefficient, level_log, count, s1, s2, levels):
     """Best distribution of every row's induced tree: its expected statistics, and its entropy.
 
     Parameters
@@ -73,8 +87,8 @@ def assign_softly(tree, y, log_factorial, log_weight, coefficient, level_log, co
     tree : ActiveTree
     y : (N, P) float64
         Coded table with a column for each place, NaN where missing.
-    log_factorial : (N, P) float64
-        log x! in places with Poisson leaves.
+    base_logs : (N, P) float64
+        log x! in places with counts, log(y + offset) where there are log-normal leaves.
     log_weight : (E,) float64
         Expected log weight of every edge.
     coefficient, level_log
@@ -96,7 +110,7 @@ def assign_softly(tree, y, log_factorial, log_weight, coefficient, level_log, co
     loss = np.empty((n_nodes, BLOCK))  # of a node: expected log share of its children, minus the entropy
     seen = np.empty((tree.parent.size, BLOCK))
     block = np.empty((y.shape[1], BLOCK))
-    factorials = np.empty((y.shape[1], BLOCK))
+    logs = np.empty((y.shape[1], BLOCK))
     count[:] = 0.0
     s1[:] = 0.0
     s2[:] = 0.0
@@ -105,21 +119,21 @@ def assign_softly(tree, y, log_factorial, log_weight, coefficient, level_log, co
     log_value = 0.0
     for start in range(0, y.shape[0], BLOCK):
         m = min(BLOCK, y.shape[0] - start)
-        load_rows(tree, y[start : start + m], log_factorial[start : start + m], block, factorials, seen)
-        pass_upwards(tree, block, factorials, seen, m, log_weight, coefficient, level_log, value, node_value, loss)
+        load_rows(tree, y[start : start + m], base_logs[start : start + m], block, logs, seen)
+        pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log, value, node_value, loss)
         log_value += node_value[0, :m].sum()
-        entropy += pass_downwards(tree, block, factorials, seen, m, value, node_value, loss, count, s1, s2, levels)
+        entropy += pass_downwards(tree, block, logs, seen, m, value, node_value, loss, count, s1, s2, levels)
     return entropy, log_value
 
 
 @kernel
-def load_rows(tree, y, log_factorial, block, factorials, seen):
+def load_rows(tree, y, base_logs, block, logs, seen):
     """Transpose a block of rows; ``seen`` (R, B) is 1 where a row has a cell in the region. Missing cells become 0."""
     m = y.shape[0]
     for d in range(y.shape[1]):
         for b in range(m):
             block[d, b] = 0.0 if np.isnan(y[b, d]) else y[b, d]
-            factorials[d, b] = log_factorial[b, d]
+            logs[d, b] = base_logs[b, d]
     for r in range(tree.parent.size - 1, -1, -1):
         d = tree.place[r]
         for b in range(m):
@@ -133,7 +147,7 @@ def load_rows(tree, y, log_factorial, block, factorials, seen):
 
 
 @kernel
-def pass_upwards(tree, block, factorials, seen, m, log_weight, coefficient, level_log, value, node_value, loss):
+def pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log, value, node_value, loss):
     """Log values of all sum nodes; ``value`` ends as each edge's share of its node. Regions not seen are worth 1."""
     for r in range(tree.parent.size - 1, -1, -1):
         first = tree.edge_begin[r]
@@ -142,7 +156,7 @@ def pass_upwards(tree, block, factorials, seen, m, log_weight, coefficient, leve
             i = tree.leaf[e]
             if i >= 0:
                 d = tree.place[r]
-                leaf_values(tree, i, block[d, :m], factorials[d, :m], coefficient[i], level_log, tree.offset[d], out)
+                leaf_values(tree, i, block[d, :m], logs[d, :m], coefficient[i], level_log, tree.offset[d], out)
                 continue
             out[:] = 0.0
             for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
@@ -174,7 +188,7 @@ def pass_upwards(tree, block, factorials, seen, m, log_weight, coefficient, leve
 
 
 @kernel
-def leaf_values(tree, i, y, log_factorial, c, level_log, offset, out):
+def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
     """Expected log density of one leaf at the rows of a block."""
     if tree.leaf_family[i] == DISCRETE:
         first = tree.level_ptr[i]
@@ -189,12 +203,16 @@ def leaf_values(tree, i, y, log_factorial, c, level_log, offset, out):
         for b in range(out.size):
             t = y[b] - c1
             out[b] = c0 - c2 * t * t
+    elif tree.leaf_family[i] == LOG_NORMAL:
+        for b in range(out.size):
+            t = base_logs[b] - c1
+            out[b] = c0 - c2 * t * t - base_logs[b]
     else:
         for b in range(out.size):
             out[b] = c0 - c3 * (y[b] + offset)
         if tree.leaf_family[i] == POISSON:
             for b in range(out.size):
-                out[b] -= log_factorial[b]
+                out[b] -= base_logs[b]
 
 
 @kernel
@@ -240,7 +258,7 @@ def shares(value, total, loss):
 
 
 @kernel
-def pass_downwards(tree, block, factorials, seen, m, value, node_flow, loss, count, s1, s2, levels):
+def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1, s2, levels):
     """Add the flows of a block of rows to the statistics; returns the entropy of their trees."""
     entropy = 0.0
     node_flow[0, :m] = 1.0
@@ -262,7 +280,7 @@ def pass_downwards(tree, block, factorials, seen, m, value, node_flow, loss, cou
                 count[e] += total_of(share)
                 if d >= 0:
                     add_leaf_statistics(
-                        tree, tree.leaf[e], block[d, :m], factorials[d, :m], tree.offset[d], share, s1, s2, levels
+                        tree, tree.leaf[e], block[d, :m], logs[d, :m], tree.offset[d], share, s1, s2, levels
                     )
                     continue
                 for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
@@ -273,7 +291,7 @@ def pass_downwards(tree, block, factorials, seen, m, value, node_flow, loss, cou
 
 
 @kernel
-def add_leaf_statistics(tree, i, y, log_factorial, offset, flow, s1, s2, levels):
+def add_leaf_statistics(tree, i, y, base_logs, offset, flow, s1, s2, levels):
     family = tree.leaf_family[i]
     if family == DISCRETE:
         first = tree.level_ptr[i]
@@ -282,10 +300,13 @@ def add_leaf_statistics(tree, i, y, log_factorial, offset, flow, s1, s2, levels)
     elif family == GAUSSIAN:
         s1[i] += dot(flow, y)
         s2[i] += second_moment(flow, y)
+    elif family == LOG_NORMAL:
+        s1[i] += dot(flow, base_logs)
+        s2[i] += second_moment(flow, base_logs)
     else:
         s1[i] += dot(flow, y) + offset * total_of(flow)
         if family == POISSON:
-            s2[i] += dot(flow, log_factorial)
+            s2[i] += dot(flow, base_logs)
 
 
 @kernel

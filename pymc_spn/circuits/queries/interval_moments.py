@@ -1,0 +1,190 @@
+"""Moments of leaf predictives, whole or within an interval: closed forms, sums over counts, Gauss panels."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.circuits.leaves.families import BetaProbability, GammaRate, Gaussian, NormalGamma, Poisson
+from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
+
+SUMMED = 256  # Poisson counts in an interval that are summed one by one
+ONE_BY_ONE = 4096  # counts of a beta-geometric leaf; beyond, its mass is smooth at their scale and goes by panels
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+PANELS = 24
+_LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
+_END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
+
+
+def weighted_moments(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of points under weights (n, points); 0 where all weights are."""
+    total = weight.sum(axis=1)
+    p = weight / np.where(total > 0, total, 1.0)[:, None]
+    mean = (p * x).sum(axis=1)
+    return mean, (p * (x - mean[:, None]) ** 2).sum(axis=1)
+
+
+def count_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """By sums where the interval is short, else by x NB(x; alpha) = alpha/beta NB(x - 1; alpha + 1)."""
+    low = max(math.ceil(low) if low > -math.inf else 0, 0)
+    if high - low <= SUMMED:
+        x = np.arange(low, math.floor(high) + 1.0)
+        logs = Poisson.predictive_log_density(GammaRate(*(v[:, None] for v in params)), x)
+        return weighted_moments(x, np.exp(logs - logs.max(axis=1, keepdims=True)) if x.size else np.zeros(logs.shape))
+    alpha, beta = params
+    total = Poisson.predictive_log_interval(params, low, high)
+    first = Poisson.predictive_log_interval(GammaRate(alpha + 1.0, beta), low - 1.0, high - 1.0) - total
+    second = Poisson.predictive_log_interval(GammaRate(alpha + 2.0, beta), low - 2.0, high - 2.0) - total
+    mean = alpha / beta * np.exp(first)
+    return mean, alpha * (alpha + 1.0) / beta**2 * np.exp(second) + mean - mean**2
+
+
+def student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """By quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof."""
+    dof = 2.0 * params.a
+    width = Gaussian.predictive_scale(params) * np.sqrt(dof)
+    ends = np.arcsinh((low - params.mu) / width), np.arcsinh((high - params.mu) / width)
+    mean, variance = _by_quadrature(*ends, dof, np.sinh, lambda w: np.log(np.cosh(w)))
+    if math.isinf(low) or math.isinf(high):
+        infinite = np.where(math.isinf(low) & math.isinf(high), np.nan, math.copysign(np.inf, high))
+        mean = np.where(dof > 1.0, mean, infinite)
+        variance = np.where(dof > 2.0, variance, np.inf)
+    return params.mu + width * mean, width**2 * variance
+
+
+def lomax_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """By quadrature in w, x = beta (e^w - 1): the density is then e^(-alpha w)."""
+    if high < 0:
+        return np.zeros(params.alpha.shape), np.zeros(params.alpha.shape)
+    ends = np.log1p(max(low, 0.0) / params.beta), np.log1p(high / params.beta)
+    mean, variance = _by_quadrature(*ends, params.alpha, np.expm1, lambda w: w)
+    if math.isinf(high):
+        mean = np.where(params.alpha > 1.0, mean, np.inf)
+        variance = np.where(params.alpha > 2.0, variance, np.inf)
+    return params.beta * mean, params.beta**2 * variance
+
+
+def _by_quadrature(low, high, power, value, fall):
+    """Mean and variance (n,) of ``value(w)`` under a density exp(-power fall(w)) between low and high.
+
+    Gauss-Legendre panels on both sides of the point nearest to 0, graded towards it.
+    """
+    decay = np.where(power > 2.0, power - 2.0, np.maximum(power - 1.0, 0.1))  # of the second or first moment
+    reach = np.minimum(np.arccosh(np.exp(np.minimum(45.0 / decay, 339.0))), 340.0)
+    nearest = np.clip(0.0, low, high)
+    ends = np.maximum(low, nearest - reach) - nearest, np.minimum(high, nearest + reach) - nearest
+    s = ((np.arange(PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / PANELS).ravel()
+    w = nearest[:, None] + np.concatenate([end[:, None] * s**3 for end in ends], axis=1)
+    spacing = np.concatenate([np.abs(end)[:, None] * s**2 for end in ends], axis=1)
+    logs = -power[:, None] * fall(w)
+    weight = np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing * np.tile(_WEIGHTS, 2 * PANELS)
+    return weighted_moments(value(w), weight)
+
+
+def log_student_about(params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of log-normal leaves; infinite for high = inf.
+
+    Gauss panels in u = log x: by sinh round the leaf, and graded towards the upper end, where x^k weighs most.
+    """
+    out = np.ones((params.mu.size, order + 1))
+    if math.isinf(high) or order == 0:
+        out[:, 1:] = np.inf
+        return out
+    scale = Gaussian.predictive_scale(params)
+    with np.errstate(divide="ignore"):
+        first, last = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
+    cuts = params.mu[:, None] + scale[:, None] * np.sinh(_LOG_CUTS)
+    cuts = np.concatenate([cuts, np.broadcast_to(last - _END_CUTS, (cuts.shape[0], _END_CUTS.size))], axis=1)
+    lowest = max(first, float(cuts.min()))
+    ends = np.broadcast_to([lowest, max(last, lowest)], (cuts.shape[0], 2))
+    cuts = np.sort(np.concatenate([np.clip(cuts, lowest, max(last, lowest)), ends], axis=1), axis=1)
+    half = 0.5 * np.diff(cuts, axis=1)[:, :, None]
+    u = (cuts[:, :-1, None] + half * (1.0 + _NODES)).reshape(len(cuts), -1)
+    logs = Gaussian.predictive_log_density(NormalGamma(*(v[:, None] for v in params)), u)
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * (half * _WEIGHTS).reshape(len(cuts), -1)
+    total = mass.sum(axis=1)
+    away = np.exp(u) - centre[:, None]
+    for k in range(1, order + 1):
+        out[:, k] = np.where(total > 0, (mass * away**k).sum(axis=1) / np.where(total > 0, total, 1.0), 0.0)
+    return out
+
+
+def log_student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    if high <= 0.0:
+        return np.zeros(params.mu.shape), np.zeros(params.mu.shape)
+    mean = log_student_about(params, low, high, np.zeros(params.mu.shape), 1)[:, 1]
+    if math.isinf(high):
+        return mean, mean
+    return mean, log_student_about(params, low, high, mean, 2)[:, 2]
+
+
+def about(own: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Moments about another centre from moments (n, K + 1) about one's own; shift (n,) = own - other."""
+    out = np.zeros_like(own)
+    for k in range(own.shape[1]):
+        for j in range(k + 1):
+            out[:, k] += math.comb(k, j) * own[:, j] * shift ** (k - j)
+    return out
+
+
+def from_factorial(factorial: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Moments (n, K + 1) about -shift from factorial moments, by Stirling numbers."""
+    order = factorial.shape[1] - 1
+    stirling = np.zeros((order + 1, order + 1))
+    stirling[0, 0] = 1.0
+    for n in range(1, order + 1):
+        for k in range(1, n + 1):
+            stirling[n, k] = stirling[n - 1, k - 1] + k * stirling[n - 1, k]
+    return about(factorial @ stirling.T, shift)
+
+
+def _beta_geometric_whole(params: BetaProbability, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments k! beta (beta + 1) .. / ((alpha - 1) .. (alpha - k)); infinite for alpha <= k."""
+    alpha, beta = params
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(alpha > k, alpha - k, 1.0)
+        factorial[:, k] = factorial[:, k - 1] * k * (beta + k - 1.0) / fall
+    out = from_factorial(factorial, -centre)
+    for k in range(1, order + 1):
+        out[alpha <= k, k] = np.inf
+    return out
+
+
+def beta_geometric_about(
+    params: BetaProbability, low: float, high: float, centre: np.ndarray, order: int
+) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of geometric leaves, ``centre`` (n,).
+
+    What exceeds a count that is reached is beta-geometric again, with beta larger by that count.
+    """
+    first = float(max(math.ceil(low), 0)) if low > -math.inf else 0.0
+    if math.isinf(high):
+        return _beta_geometric_whole(BetaProbability(params.alpha, params.beta + first), centre - first, order)
+    last = float(math.floor(high))
+    if last < first:
+        return np.concatenate([np.ones((params.alpha.size, 1)), np.zeros((params.alpha.size, order))], axis=1)
+    x = np.arange(first, min(last, first + ONE_BY_ONE) + 1.0)
+    weight = np.ones(x.size)
+    if last > x[-1]:  # the midpoint rule backwards: a sum over counts as an integral from half a count before
+        start, stop = x[-1] + 0.5, last + 0.5
+        cuts = start * np.exp(np.linspace(0.0, math.log(stop / start), 2 + int(4.0 * math.log(stop / start))))
+        half = 0.5 * np.diff(cuts)
+        x = np.concatenate([x, (cuts[:-1, None] + half[:, None] * (1.0 + _NODES)).ravel()])
+        weight = np.concatenate([weight, (half[:, None] * _WEIGHTS).ravel()])
+    alpha, beta = (v[:, None] for v in params)
+    logs = log_gamma_ratio(beta, x) - log_gamma_ratio(alpha + beta, x + 1.0)  # also between the counts
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * weight
+    mass = mass / mass.sum(axis=1, keepdims=True)
+    away = x - centre[:, None]
+    return np.stack([(mass * away**k).sum(axis=1) for k in range(order + 1)], axis=1)
+
+
+def beta_geometric_moments(params: BetaProbability, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = beta_geometric_about(params, low, high, np.zeros(params.alpha.shape), 1)[:, 1]
+    if not np.all(np.isfinite(mean)):
+        finite = np.where(np.isfinite(mean), mean, 0.0)
+        second = beta_geometric_about(params, low, high, finite, 2)[:, 2]
+        return mean, np.where(np.isfinite(mean), second, np.inf)
+    return mean, beta_geometric_about(params, low, high, mean, 2)[:, 2]

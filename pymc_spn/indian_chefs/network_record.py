@@ -1,0 +1,116 @@
+"""Belief networks of ``pm.sample`` in a DataTree: finding them, reading them, and parameters as labelled arrays."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs, without_record
+from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, NetworkSchema
+from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
+from pymc_spn.indian_chefs.process import GraphSchema
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+WEIGHTS = "weights", "biases", "precisions"
+
+
+def belief_network_names(idata: "xr.DataTree") -> list[str]:
+    """Names of the belief networks whose draws a DataTree holds, unpacked or not."""
+    constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
+    if constants is None or stats is None:
+        return []
+    found = [str(v).removesuffix(NETWORK_SCHEMA) for v in constants.data_vars if str(v).endswith(NETWORK_SCHEMA)]
+    return [n for n in found if n + PARAMETERS in stats.data_vars or _is_unpacked(idata, n)]
+
+
+def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
+    """The schema of the network that was asked for, or of the only one.
+
+    Raises
+    ------
+    ValueError
+        If there is none, several and no name is given, or none of that name.
+    """
+    names = belief_network_names(idata)
+    if not names:
+        raise ValueError(
+            f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
+        )
+    if name is None and len(names) > 1:
+        raise ValueError(f"the tree holds several belief networks, give name=, one of {names}")
+    name = names[0] if name is None else name
+    if name not in names:
+        raise ValueError(f"name must be one of {names}, got {name!r}")
+    return NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
+
+
+def network_records(idata: "xr.DataTree", schema: NetworkSchema) -> np.ndarray:
+    """(chain, draw, (K + 2) K) float32: parameters in the layout of `pack_parameters`."""
+    if not _is_unpacked(idata, schema.name):
+        record = idata["sample_stats"].dataset[schema.name + PARAMETERS]
+        return np.asarray(record.transpose("chain", "draw", ...).values, np.float32)
+    group = idata[schema.name].dataset
+    weights = group["weights"].transpose("chain", "draw", "parent", "child").values
+    rest = [group[part].transpose("chain", "draw", "node").values[..., None, :] for part in WEIGHTS[1:]]
+    table = np.concatenate([weights, *rest], axis=-2)
+    return np.nan_to_num(table, nan=0.0).reshape(*table.shape[:2], -1).astype(np.float32)
+
+
+def unpack_belief_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    """A tree with the parameters of a belief network, and its graphs, as labelled arrays.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of ``pm.sample``; not changed.
+    name : str, optional
+        The observed variable's name in the model, where there are several.
+
+    Returns
+    -------
+    DataTree
+        With the group ``<name>`` in place of the raw record: ``weights`` (chain, draw, parent, child) float32, 0 where
+        there is no edge; ``biases`` and ``precisions`` (chain, draw, node) float32, NaN where there is no node. The
+        graphs stand in the group of the graph's name.
+
+    Raises
+    ------
+    ValueError
+        If there is no belief network, or several and no name is given.
+    """
+    import xarray as xr
+
+    schema = find_network(idata, name)
+    out = unpack_reputed_graphs(idata, schema.graph)
+    if _is_unpacked(idata, schema.name):
+        return out
+    stats = out["sample_stats"].to_dataset()
+    table = network_records(idata, schema)
+    room = schema.max_nodes
+    table = table.reshape(*table.shape[:2], room + 2, room)
+    graphs = out[schema.graph].dataset
+    nodes = GraphSchema.from_vector(idata["constant_data"].dataset[schema.graph + GRAPH_SCHEMA].values).node_labels
+    is_node = table[..., room + 1, :] > 0.0
+    group = xr.Dataset(
+        {
+            "weights": (("chain", "draw", "parent", "child"), table[..., :room, :]),
+            "biases": (("chain", "draw", "node"), np.where(is_node, table[..., room, :], np.float32(np.nan))),
+            "precisions": (("chain", "draw", "node"), np.where(is_node, table[..., room + 1, :], np.float32(np.nan))),
+        },
+        coords={c: graphs[c].values for c in ("chain", "draw")} | dict.fromkeys(("parent", "child", "node"), nodes),
+        attrs={"kind": schema.kind},
+    )
+    out["sample_stats"] = xr.DataTree(without_record(stats, schema.name + PARAMETERS))
+    out[schema.name] = xr.DataTree(group)
+    return out
+
+
+def graph_of_network(idata: "xr.DataTree", name: str) -> list[str]:
+    """Names of the structures that a network brings along: its graph."""
+    return [find_network(idata, name).graph]
+
+
+def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
+    group = idata.children.get(name)
+    return group is not None and "precisions" in group.data_vars

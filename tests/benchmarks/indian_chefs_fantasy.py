@@ -1,0 +1,164 @@
+"""What the benchmarks of belief networks share: one start from warm-up to fantasy data, distances, tables of R-hat."""
+
+import json
+import time
+from pathlib import Path
+
+import arviz as az
+import numpy as np
+from scipy.stats import gaussian_kde
+
+from pymc_spn.indian_chefs.cascading_kernels import CascadePrior
+from pymc_spn.indian_chefs.network_chain import NetworkChain
+from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
+from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES
+from pymc_spn.indian_chefs.prior_density import make_prior
+from pymc_spn.indian_chefs.unit_scaling import UnitScaling
+from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
+
+GRID, FANTASY, FEWEST_SWEEPS = 60, 2000, 50
+ICP = make_prior(1.0, 1.0, 1.0)
+
+
+def resume(path):
+    """Lines of a file of results, one finished start each."""
+    path = Path(path)
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def keep(path, result):
+    """Append one finished start."""
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result, default=float) + "\n")
+
+
+def compile_kernels(priors=(ICP,)):
+    """Before any clock runs."""
+    n_observed = 2
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(50, n_observed))
+    start = race(rng, data, 2, 1, stages=(RaceStage(2, 2, 50), RaceStage(1, 2, 50)), passes_layers=False)
+    for prior in priors:
+        chain = NetworkChain(data, np.zeros(n_observed), np.ones(n_observed, bool), n_observed + 6)
+        chain.start_from(rng, start, 50)
+        for _ in range(3):
+            chain.sweep(rng, prior)
+            chain.log_joint(prior)
+
+
+def distance_to(held_out):
+    """The Hellinger distance of a sample's kernel estimate from that of the held-out rows, two columns, on a grid."""
+    centre, scale = held_out.mean(0), held_out.std(0)
+    z = (held_out - centre) / scale
+    axes = [np.linspace(z[:, d].min() - 1.0, z[:, d].max() + 1.0, GRID) for d in range(2)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(2, -1)
+
+    def masses(sample):
+        p = gaussian_kde(((sample - centre) / scale).T)(points)
+        return p / p.sum()
+
+    reference = masses(held_out)
+    return lambda sample: float(np.sqrt(max(0.0, 1.0 - np.sqrt(masses(sample) * reference).sum())))
+
+
+def logits(train):
+    """Scaling of the training rows, and their activations (N, D)."""
+    scaling = UnitScaling.from_data(train)
+    unit = scaling.transform(train).to_numpy()
+    return scaling, np.log(unit) - np.log1p(-unit)
+
+
+def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=ICP):
+    """Warm-up, sampling for the rest of the CPU seconds, and what came of them.
+
+    Parameters
+    ----------
+    rng : Generator
+    train : (N, D) float64
+    distances : dict of callables
+        Of fantasy rows, in the units of the data, from the held-out rows.
+    layers : (int, int)
+    stages : tuple of RaceStage
+    seconds : float
+    max_nodes : int
+    prior : GraphPrior or CascadePrior
+
+    Returns
+    -------
+    dict
+        Distances under their names, ``fantasy`` (the first 1,000 rows), and what the tables show.
+    """
+    scaling, data = logits(train)
+    d = data.shape[1]
+    begin = time.process_time()
+    passes_layers = not isinstance(prior, CascadePrior) or bool(prior.passes_layers)
+    start = race(rng, data, *layers, stages=stages, passes_layers=passes_layers)
+    chain = NetworkChain(data, np.zeros(d), np.ones(d, bool), max_nodes)
+    chain.start_from(rng, start)
+    warm_up = time.process_time() - begin
+    first = draw_rows(rng, chain.parameters(), scaling, FANTASY)
+    nets, nodes, joint = [], [], []
+    before = chain.counts()
+    while time.process_time() - begin < seconds or len(nodes) < FEWEST_SWEEPS:
+        chain.sweep(rng, prior)
+        nodes.append(chain.n_nodes)
+        if chain.sweeps % 5 == 0:
+            nets.append(chain.parameters())
+            joint.append(chain.log_joint(prior))
+    rows = fantasy_rows(rng, nets, scaling)
+    found = chain.parameters()
+    ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)
+    packed = np.vstack([found["weights"], found["biases"], np.log(found["precisions"])])
+    tally = chain.counts() - before
+    return {
+        **{name: distance(rows) for name, distance in distances.items()},
+        "after_warm_up": {name: distance(first) for name, distance in distances.items()},
+        "score": start.score,
+        "score_after": ascent.score(rng, packed),
+        "warm_up_seconds": warm_up,
+        "sweeps": len(nodes),
+        "n_nodes": nodes,
+        "n_edges": chain.n_edges,
+        "log_joint": joint,
+        "tally": dict(zip(TALLY_NAMES, tally.tolist(), strict=True)),
+        "fantasy": rows[:1000].round(4).tolist(),
+    }
+
+
+def draw_rows(rng, net, scaling, n):
+    """Fantasy rows of one network in the units of the data."""
+    arrays = net["weights"], net["biases"], net["precisions"]
+    nodes = draw_nodes(rng, "nonlinear gaussian", ancestral_order(net["weights"]), *arrays, n)
+    return scaling.inverse(nodes[: len(scaling.columns)].T).to_numpy()
+
+
+def fantasy_rows(rng, nets, scaling):
+    """Fantasy rows of networks after the first tenth, forty of each that is drawn."""
+    first = len(nets) // 10
+    return np.concatenate([draw_rows(rng, nets[t], scaling, 40) for t in rng.integers(first, len(nets), FANTASY // 40)])
+
+
+def rhat(traces):
+    """R-hat over the second halves of the starts' traces, NaN for fewer than two."""
+    if len(traces) < 2:
+        return float("nan")
+    shortest = min(len(t) for t in traces)
+    halves = np.array([t[shortest // 2 : shortest] for t in traces], float)
+    if np.ptp(halves) == 0.0 or halves.shape[1] < 4:
+        return float("nan")
+    return float(az.rhat(az.from_dict({"posterior": {"x": halves}}))["x"])
+
+
+def ess(traces):
+    """Effective draws of the second halves of the starts' traces, all starts taken as one chain each."""
+    shortest = min(len(t) for t in traces)
+    halves = np.array([t[shortest // 2 : shortest] for t in traces], float)
+    if np.ptp(halves) == 0.0 or halves.shape[1] < 4:
+        return float("nan")
+    return float(az.ess(az.from_dict({"posterior": {"x": halves}}))["x"])
+
+
+def size_moves(run):
+    """Accepted and tried births, deaths, splits, merges and twins of one start: the moves that change K+."""
+    kinds = run["tally"].keys() & {"guided", "prior", "collapsed", "split", "twins", "rooted"}
+    return tuple(sum(run["tally"][k][column] for k in kinds) for column in (1, 0))

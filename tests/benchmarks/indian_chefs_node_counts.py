@@ -1,0 +1,149 @@
+"""Whether the number of nodes of a nonlinear Gaussian belief network moves: its moves and tempering on a toy set.
+
+    python -m tests.benchmarks.indian_chefs_node_counts DATA --out RESULTS.jsonl [--rows 2000] [--starts 4]
+
+Every start is warmed up once. From there chains of each kind go on for the same CPU seconds, all powers of a tempered
+run included, with the same prior. Effective draws and R-hat are of the second halves of the chains, over the starts; a
+line of RESULTS is one start of one kind, and is not run again.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from pymc_spn.indian_chefs.network_chain import NetworkChain
+from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES, SweepPlan
+from pymc_spn.indian_chefs.tempered_chains import TemperedChains
+from pymc_spn.indian_chefs.warm_up import race
+from tests.benchmarks.indian_chefs_fantasy import (
+    ICP,
+    compile_kernels,
+    distance_to,
+    ess,
+    fantasy_rows,
+    keep,
+    logits,
+    resume,
+    rhat,
+    size_moves,
+)
+from tests.benchmarks.indian_chefs_toys import LAYERS, RACE, toy
+from tests.benchmarks.report import finish, markdown_table
+
+FEW = SweepPlan(guided=2, prior=1, collapsed=2, splits=2, twins=2, swaps=2, rooted=0)
+KINDS = {
+    "orphans, links and twins": (FEW, ()),
+    "and units with parents": (FEW._replace(rooted=2), ()),
+    "default: more of each": (SweepPlan(), ()),
+    "default at four powers": (SweepPlan(), (1.0, 0.9, 0.8, 0.7)),
+    "default at eight powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.1, 8))),
+    "default at eight close powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.6, 8))),
+}
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("data", help="folder that holds toy_ring.npz and the others")
+    arguments.add_argument("--out", required=True, help="file of JSON lines, continued if it is there")
+    arguments.add_argument("--json", help="also write all figures to this file")
+    arguments.add_argument("--starts", type=int, default=4)
+    arguments.add_argument("--seconds", type=float, default=15.0, help="CPU seconds of a chain after the warm-up")
+    arguments.add_argument("--set", default="ring", choices=list(LAYERS))
+    arguments.add_argument("--rows", type=int, default=2000, help="of the training rows")
+    arguments.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    options = arguments.parse_args()
+    done = resume(options.out)
+    settings = [options.set, options.rows, options.seconds]
+    tasks = [[*settings, seed, kind] for seed in range(options.starts) for kind in options.kinds]
+    if any(key not in [d["key"] for d in done] for key in tasks):
+        compile_kernels()
+    for seed in range(options.starts):
+        left = [k for k in options.kinds if not any(d["key"] == [*settings, seed, k] for d in done)]
+        if left:
+            train = toy(options, options.set)[0][: options.rows]
+            start = race(np.random.default_rng(seed), logits(train)[1], *LAYERS[options.set], stages=RACE[options.set])
+        for kind in left:
+            done.append({"key": [*settings, seed, kind], **one_chain(options, seed, kind, train, start)})
+            keep(options.out, done[-1])
+    figures = {
+        kind: [d for s in range(options.starts) for d in done if d["key"] == [*settings, s, kind]]
+        for kind in options.kinds
+    }
+    bare = {
+        k: [{x: y for x, y in r.items() if x not in ("n_nodes", "log_joint")} for r in v] for k, v in figures.items()
+    }
+    finish(options, sections(figures), bare)
+
+
+def one_chain(options, seed, kind, train, start):
+    """One chain from one start."""
+    rng = np.random.default_rng((seed, list(KINDS).index(kind)))
+    plan, powers = KINDS[kind]
+    scaling, data = logits(train)
+    whole, held_out = toy(options, options.set)
+    begin = time.process_time()
+    chains = []
+    for _ in powers or (1.0,):
+        chain = NetworkChain(data, np.zeros(2), np.ones(2, bool), 40, plan=plan)
+        chain.start_from(rng, start)
+        chains.append(chain)
+    tempered = TemperedChains(chains, powers or (1.0,))
+    nodes, joint, nets = [tempered.cold.n_nodes], [], []
+    while time.process_time() - begin < options.seconds:
+        tempered.sweep(rng, ICP)
+        nodes.append(tempered.cold.n_nodes)
+        if len(nodes) % 5 == 0:
+            nets.append(tempered.cold.parameters())
+            joint.append(tempered.cold.log_joint(ICP))
+    distance = distance_to(held_out)
+    tally = sum(c.tally for c in tempered.chains)
+    return {
+        "ratio": distance(fantasy_rows(rng, nets, scaling)) / distance(whole),
+        "sweeps": len(nodes) - 1,
+        "n_nodes": nodes,
+        "log_joint": joint,
+        "tally": dict(zip(TALLY_NAMES, tally.tolist(), strict=True)),
+        "exchanges": [tempered.tried.tolist(), tempered.accepted.tolist()],
+    }
+
+
+def sections(figures):
+    """One row a kind of chain, and the accepted moves of each kind."""
+    rows, moves = [], []
+    for kind, runs in figures.items():
+        if not runs:
+            continue
+        powers = len(KINDS[kind][1] or (1.0,))
+        rounds, seconds = sum(r["sweeps"] for r in runs), sum(r["key"][2] for r in runs)
+        changes = sum(size_moves(r)[0] for r in runs)
+        nodes = [r["n_nodes"] for r in runs]
+        tried, accepted = (np.sum([r["exchanges"][j] for r in runs], axis=0) for j in range(2))
+        rows.append(
+            [
+                kind,
+                rounds / seconds,
+                changes / (rounds * powers),
+                ess(nodes) / (seconds / 2),
+                rhat(nodes),
+                rhat([r["log_joint"] for r in runs]),
+                " ".join(f"{np.mean(n[len(n) // 2 :]):.1f}" for n in nodes),
+                float(np.median([r["ratio"] for r in runs])),
+                " ".join(f"{x:.2f}" for x in accepted / tried) or "–",
+            ]
+        )
+        cell = [kind]
+        for name in ("prior", "guided", "collapsed", "rooted", "split", "twins"):
+            a, t = (sum(r["tally"][name][column] for r in runs) for column in (1, 0))
+            cell.append(f"{a:,} of {t:,}" if t else "–")
+        moves.append(cell)
+    header = ["chains", "sweeps/s", "changes a sweep", "ESS(K+)/s", "R-hat K+", "R-hat log joint", "mean K+ by start"]
+    kinds = ["prior births", "guided", "collapsed", "with parents", "splits", "twins"]
+    return [
+        ("Movement of the number of nodes", markdown_table([*header, "median ratio", "exchanges by pair"], rows)),
+        ("Accepted moves", markdown_table(["chains", *kinds], moves)),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Repeated values: held-out scores as the prior scale of the leaves falls, recorded values as exact and as cells.
+
+python -m tests.benchmarks.spn_rounding DATA
+
+The values of airfoil stand on coarse grids: six chord lengths, four velocities. No proper model of the cells exceeds
+the ceiling, minus the sum of the logs of the grids; a density that takes recorded values for exact ones does, and grows
+as the prior lets the leaves shrink. The thickness of the boundary layer is left out: it is computed, repeats, and is
+printed to so many digits that its cells say nothing.
+"""
+
+import time
+import warnings
+
+import numpy as np
+import pymc as pm
+
+import pymc_spn as ps
+from pymc_spn.tables.resolution import resolution
+from tests.benchmarks.report import finish, markdown_table, parser
+from tests.benchmarks.spn_problem import read_table
+
+
+def main():
+    arguments = parser(__doc__.splitlines()[0])
+    arguments.add_argument("--table", default="airfoil_self_noise")
+    arguments.add_argument("--drop", nargs="*", default=["displacement_thickness"])
+    arguments.add_argument("--rows", type=int, default=600, help="training rows; 200 others are scored")
+    arguments.add_argument("--draws", type=int, default=15)
+    arguments.add_argument("--tune", type=int, default=45)
+    arguments.add_argument("--scales", type=float, nargs="+", default=[0.1, 0.01, 1e-3, 1e-4, 1e-6, 1e-8])
+    options = arguments.parse_args()
+    warnings.filterwarnings("ignore", "equal values are far more frequent")  # that is the subject
+    table = read_table(options.data, options.table)
+    frame = table.to_frame().drop(columns=options.drop)
+    order = np.random.default_rng(0).permutation(len(table.values))
+    train, test = (frame.iloc[order[a:b]] for a, b in ((0, options.rows), (options.rows, options.rows + 200)))
+    grids = {name: resolution(train[name]) for name in train}
+    ceiling = -sum(np.log(d) for d in grids.values())
+    rows = []
+    for scale in options.scales:
+        found = [scored(options, train, test, scale, rounded) for rounded in (False, True)]
+        (exact, *_), (cells, seconds, narrow) = found
+        rows.append([f"{scale:g}", exact, cells, ceiling, narrow, seconds / found[0][1]])
+    header = ["leaf scale", "recorded values as exact, nats", "as cells, nats", "ceiling, nats"]
+    header += ["smallest exact spread in a leaf, cells", "time of a draw, ratio"]
+    finish(options, [(f"{options.table}: mean held-out log score", markdown_table(header, rows))], rows)
+
+
+def scored(options, train, test, scale, rounded):
+    """Mean log score, CPU seconds a draw, and how narrow the leaves of the widest-celled column get, in cells."""
+    with pm.Model():
+        ps.SPN(
+            "x",
+            ps.complete_tree(list(train)),
+            observed=train,
+            leaf_scale=scale,
+            leaf_shape=1.5,
+            precision_ratio=scale,  # the mean of a leaf may be anywhere in the column, whatever its width
+            resolution="auto" if rounded else 0.0,
+            rounded=rounded,
+        )
+        begin = time.process_time()
+        idata = pm.sample(
+            options.draws, tune=options.tune, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        seconds = (time.process_time() - begin) / (options.draws + options.tune)
+    post = ps.SPNPosterior.from_idata(idata)
+    score = float(post.log_density(test).mean())
+    if not rounded:
+        return score, seconds, np.nan
+    group = ps.unpack(idata)["x"]
+    codes, digits = group["exact"].values[0, -1], group["digits"].values[0, -1]
+    schema = post._states.schema
+    spreads = []
+    for k, d in enumerate(schema.rounded_columns):
+        region = int(schema.structure.leaf_region[d])
+        path = [region]
+        while path[-1] > 0:
+            path.append(int(schema.structure.parent[path[-1]]))
+        for key in np.unique(digits[:, path], axis=0):
+            held = (digits[:, path] == key).all(axis=1)
+            values = train.iloc[:, d].to_numpy()[held] / schema.resolution[d] + codes[held, k] / 65536
+            spreads += [values.std()] if held.sum() >= 10 else []
+    return score, seconds, float(min(spreads))
+
+
+if __name__ == "__main__":
+    main()

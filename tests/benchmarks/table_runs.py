@@ -1,0 +1,242 @@
+"""One run of the tables: a chain or a variational fit on a prepared set, and what is recorded of it.
+
+CPU seconds count from the start of sampling, after compilation: sweeps, and updates of hyperparameters where they are
+learned. Recording, test densities and the k-means start, which is the same for all samplers, are not timed.
+"""
+
+import time
+
+import arviz as az
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_spn.circuits.distributions import PRIORS
+from pymc_spn.circuits.gibbs.chain import Chain
+from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.circuits.learners import STARTS, fit_variational
+from pymc_spn.circuits.queries.record import Record, digits_dtype
+from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.learned_tree import learn_tree
+
+FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
+MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
+STATES = (10, 10, 10, 20, 40)  # averaged at each of them, from the second half of the time until then
+READINGS = 1000  # of the log joint, in the second half
+THINNED = 50  # of which the paper reports the effective number
+STRUCTURES = {  # of the study: what each setting passes to the builders
+    "2": {"n_children": 2},
+    "4": {"n_children": 4},
+    "8": {"n_children": 8},
+    "infinite": {},
+    "infinite, random split": {"split": "random"},
+    "infinite, 4 repetitions": {"repetitions": 4},
+    "infinite, learned splits": {"learned": True},
+    "4, split per product": {"n_children": 4, "split": "per_product"},
+    "16 above, then 4": {"n_children": (16, 4)},
+}
+MAX_PER_PRODUCT = 14  # columns: a region of its own for every sum node
+MAX_CELLS = 400_000_000  # rows times sum nodes that the published sampler may hold
+
+
+def structure_of(setting, train, seed):
+    """Region tree of a setting; None where it does not exist for so many columns."""
+    options = dict(STRUCTURES[setting])
+    if options.pop("learned", False):
+        return learn_tree(train, random_seed=seed)
+    if options.get("split") == "per_product" and len(train.columns) > MAX_PER_PRODUCT:
+        return None
+    if isinstance(options.get("n_children"), tuple):
+        top, below = options["n_children"]
+        depths = int(np.ceil(np.log2(len(train.columns)))) + 1
+        options["n_children"] = (top,) + (below,) * (depths - 1)
+    return complete_tree(train.columns, random_seed=seed, **options)
+
+
+def make_schema(train, structure):
+    palette, grids = complete_palette(train.columns, train.values, None, 0.0)
+    centre, scale = choose_coding(palette, train.values)
+    return NetworkSchema(
+        "x", structure, tuple(train.columns), tuple(map(tuple, palette)), tuple(grids.tolist()),
+        tuple(centre.tolist()), tuple(scale.tolist()), {g: {"fixed": []} for g in HYPERPARAMETERS},
+    )  # fmt: skip
+
+
+class TimedRun:
+    """A chain that keeps the time of its sweeps, some states and log joints.
+
+    Parameters
+    ----------
+    train : Table
+    structure : RegionTree
+    kernel : str
+    learned : bool
+        Whether all hyperparameters are learned from their centres on, or fixed at `FIXED`.
+    """
+
+    def __init__(self, train, structure, kernel, learned=False):
+        self.schema, self.train, self.learned = make_schema(train, structure), train, learned
+        self.chain = Chain(self.schema, train.values, kernel)
+        n_columns = len(train.columns)
+        first = STARTS if learned else FIXED
+        self.first = tuple(np.full(2 if g == "concentration" else n_columns, first[g]) for g in HYPERPARAMETERS)
+        self.owned = np.zeros((4, max(2, n_columns)), np.bool_)
+        if learned:
+            self.owned[0, :2] = self.owned[1, :n_columns] = True
+            self.owned[2:, self.schema.gaussian_columns] = True
+        self.priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)
+        self.kind = digits_dtype(structure, self.schema.compiled, len(train.values))
+
+    def start(self, seed):
+        """K-means assignments, which depend on the seed and not on the kernel."""
+        self.chain.start(np.random.default_rng(seed), self.first)
+        self.rng = np.random.default_rng([seed, 1])
+        self.seconds, self.n_sweeps, self.behind = 0.0, 0, False
+
+    def compile(self, seed):
+        """One sweep by everything that the kernel may use, not timed."""
+        self.start(seed)
+        if self.chain.kernel == "auto":
+            for kernel in ("exact", "frontier"):
+                self.chain.sampler.sweep(self.rng, kernel, self.chain.frontier)
+        self.sweep()
+        self.log_joint()
+
+    def sweep(self):
+        """One sweep, and the hyperparameters where they are learned."""
+        chain = self.chain
+        begin = time.process_time()
+        if self.learned or chain.explicit is None:
+            chain.sweep(self.rng)
+            if self.learned:
+                chain.update_hyperparameters(self.rng, self.owned, self.priors)
+        else:
+            chain.explicit.sweep(self.rng)  # its state is not copied to the collapsed one: that is not its work
+        self.seconds += time.process_time() - begin
+        self.n_sweeps += 1
+        self.behind = not self.learned and chain.explicit is not None
+
+    def statistics(self):
+        """Log joint in nats, occupied nodes, edges and leaves."""
+        if self.behind:
+            self.chain.sampler.set_digits(self.chain.explicit.digits())
+            self.behind = False
+        return self.chain.sampler.statistics()[:4]
+
+    def log_joint(self):
+        return float(self.statistics()[0])
+
+    def state(self):
+        """Time, digits and hyperparameters."""
+        source = self.chain.sampler if self.chain.explicit is None else self.chain.explicit
+        digits = source.digits().astype(self.kind)
+        return self.seconds, digits, [np.array(h) for h in self.chain.sampler.hyperparameters]
+
+    def run(self, seed, budget):
+        """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints)."""
+        self.compile(seed)
+        self.start(seed)
+        due = np.unique(
+            np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, STATES, strict=True)])
+        )
+        due, states, readings, next_reading = budget * due, [], [], 0.0
+        while self.seconds < budget:
+            self.sweep()
+            if due.size and self.seconds >= due[0]:
+                states.append(self.state())
+                due = due[due > self.seconds]
+            if self.seconds >= next_reading:
+                readings.append((self.seconds, self.log_joint()))
+                step = budget / 100 if self.seconds < budget / 2 else budget / 2 / READINGS
+                next_reading = self.seconds + step
+        if not states:
+            states.append(self.state())
+        return states, np.array(readings)
+
+    def densities(self, states, tables):
+        """Log predictive (S, M) of each table's rows at each state."""
+        digits = np.stack([s[1] for s in states])[None]
+        own = {g: np.stack([s[2][i] for s in states])[None] for i, g in enumerate(HYPERPARAMETERS)}
+        one, draws = np.zeros(1, np.int64), np.arange(len(states))
+        rows = np.arange(len(self.train.values))
+        recorded = RecordedStates(Record(self.schema, self.train.values, rows, digits, one, draws, own, {}))
+        return [recorded.log_densities(t.values, {}) for t in tables]
+
+
+def averaged(logs):
+    """Mean over rows of the log of the mean density over states (S, M)."""
+    return float(np.mean(logsumexp(logs, axis=0) - np.log(len(logs))))
+
+
+def sample(prepared, structure, kernel, seed, budget, learned=False):
+    """Figures of one chain, as a dict for the store."""
+    run = TimedRun(prepared.train, structure, kernel, learned)
+    states, readings = run.run(seed, budget)
+    at = np.array([s[0] for s in states])
+    test, validation = run.densities(states, (prepared.test, prepared.validation))
+    curve = []
+    for m in MOMENTS:
+        window = (at > 0.5 * m * budget) & (at <= m * budget + 1e-9)
+        curve.append(averaged(test[window]) if window.any() else None)
+    last = at > 0.5 * budget
+    last = last if last.any() else at == at[-1]
+    traced = readings[readings[:, 0] > 0.5 * budget, 1]
+    thinned = traced[np.linspace(0, len(traced) - 1, THINNED).astype(int)] if len(traced) >= THINNED else None
+    occupied = run.statistics()
+    return {
+        "test": averaged(test[last]),
+        "validation": averaged(validation[last]),
+        "single": float(test[last].mean()),
+        "states": int(last.sum()),
+        "curve": curve,
+        "sweeps": run.n_sweeps,
+        "ms": 1e3 * run.seconds / run.n_sweeps,
+        "used": run.seconds,
+        "log_joint": float(traced.mean()) if len(traced) else float(readings[-1, 1]),
+        "climb": [float(np.interp(m * budget, *readings.T)) for m in MOMENTS],
+        "ess": float(az.ess(traced[None])) if len(traced) >= 8 and np.ptp(traced) > 0 else None,
+        "ess50": float(az.ess(thinned[None])) if thinned is not None and np.ptp(thinned) > 0 else None,
+        "occupied": [int(v) for v in occupied[1:]],
+        "kernel": run.chain.chosen_kernel(),
+    }
+
+
+def vary(prepared, structure, seed, budget):
+    """Figures of collapsed variational Bayes: k-means restarts until the budget is used, the highest bound kept.
+
+    A restart that would take longer than the budget is cut short by the number of steps.
+    """
+    train = prepared.train
+    fixed = {"resolution": 0.0, "restarts": 1, "progressbar": False, **FIXED}
+
+    def fit(number, n_steps):
+        begin = time.process_time()
+        post = fit_variational(structure, train, max_steps=n_steps, random_seed=1000 * seed + number, **fixed)
+        return post, time.process_time() - begin
+
+    fit(0, 1)  # compiles
+    start, several = fit(0, 1)[1], fit(0, 6)[1]
+    step = max((several - start) / 5, 1e-6)
+    n_steps = int(np.clip((budget - start) / step, 1, 500))
+    used, restarts, best, curve = 0.0, 0, None, [None] * len(MOMENTS)
+    while restarts == 0 or used * (1.0 + 1.0 / restarts) < budget:
+        post, seconds = fit(restarts, n_steps)
+        used, restarts = used + seconds, restarts + 1
+        value = float(post.trace().max())
+        if best is None or value > best[0]:
+            best = (value, post, float(post.log_density(prepared.test).mean()))
+        for i, m in enumerate(MOMENTS):
+            if used <= m * budget or (m == 1.0 and restarts == 1):
+                curve[i:] = [best[2]] * (len(MOMENTS) - i)
+                break
+    return {
+        "test": best[2],
+        "validation": float(best[1].log_density(prepared.validation).mean()),
+        "curve": curve,
+        "sweeps": restarts,
+        "ms": 1e3 * step,
+        "used": used,
+        "bound": best[0],
+        "converged": bool(best[1].converged),
+    }
