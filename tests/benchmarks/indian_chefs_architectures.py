@@ -1,6 +1,6 @@
 """Convolutional architectures under an Indian chefs process prior: section 4.2 and Figure 5 of the paper, on CPU.
 
-    python -m tests.benchmarks.indian_chefs_architectures --out FOLDER [--figures FOLDER] [--chains 4] [--draws 100]
+    python -m tests.benchmarks.indian_chefs_architectures --out FOLDER [--figures FOLDER] [--chains 3] [--draws 120]
 
 Scikit-learn's digits of 8 x 8 pixels, three classes; two thirds of the rows are fitted, the others are the test set.
 The log evidence of a graph is the log likelihood at trained weights from a cold start, equation (21): an
@@ -38,8 +38,8 @@ def main():
     arguments.add_argument("--figures", help="folder for the figures")
     arguments.add_argument("--json", help="also write all figures to this file")
     arguments.add_argument("--classes", type=int, nargs="+", default=[1, 2, 3])
-    arguments.add_argument("--chains", type=int, default=4)
-    arguments.add_argument("--draws", type=int, default=100)
+    arguments.add_argument("--chains", type=int, default=3)
+    arguments.add_argument("--draws", type=int, default=120)
     arguments.add_argument("--tune", type=int, default=20)
     arguments.add_argument("--steps", type=int, default=100, help="training steps of each network")
     arguments.add_argument("--held-out", type=int, default=0, help="training rows that are scored, and not fitted")
