@@ -210,7 +210,7 @@ def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
 
 @kernel
 def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
-    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `collapsed_birth`."""
+    """A proposed unit (-1: none) dies (-1) or not (0); ``log_ratio`` as in `collapsed_birth`."""
     if unit < 0:
         return 0
     n, children = state.count[0], work.children

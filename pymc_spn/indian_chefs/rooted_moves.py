@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.indian_chefs.collapsed_moves import add_to_gram, move_slot, sum_of_evidences
+from pymc_spn.indian_chefs.collapsed_moves import add_to_gram, collapsed_death, sum_of_evidences
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, set_edge
 from pymc_spn.indian_chefs.orphan_moves import count_below, draw_children, orphan_log_gain
 from pymc_spn.indian_chefs.prior_density import draw_base
@@ -172,18 +172,4 @@ def rooted_birth_or_death(rng, is_growth, state, graph_prior, network, heat, pri
         delete_node(state, slot)
         return 0
     unit, log_ratio = propose_rooted_death(rng, state, graph_prior, parents)
-    if unit < 0:
-        return 0
-    for i in range(n):
-        children[i] = state.parents[unit, i]
-    log_ratio -= sum_of_evidences(n, children, network, heat, prior, work)
-    for i in range(n):
-        network.parents[unit, i] = 0  # for the evidences alone
-    log_ratio += sum_of_evidences(n, children, network, heat, prior, work)
-    for i in range(n):
-        network.parents[unit, i] = children[i]
-    if log_ratio > -rng.standard_exponential():
-        delete_node(state, unit)
-        move_slot(n, n - 1, unit, network, work.gram)
-        return -1
-    return 0
+    return collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work)
