@@ -137,11 +137,22 @@ def CircuitDensity(
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
 
+    Returns
+    -------
+    TensorVariable
+        (N, D) where it is observed, else (D,) or `shape`, float64, levels in codes. Its log density has one term for
+        each row, in nats.
+
     Raises
     ------
     ValueError, TypeError
         Parameters of wrong shape or value; rows that do not fit the columns; a variable that is not observed and has
-        a column without a density.
+        a column without a density; `shape` beside `observed`, or one that does not end in D.
+
+    References
+    ----------
+    Poon, H. and Domingos, P. (2011). Sum-product networks: a new deep architecture. UAI: value and derivatives by one
+    pass up and one down. Darwiche, A. (2003). A differential approach to inference in Bayesian networks. JACM 50.
     """
     model = pm.modelcontext(None)
     packed, weights, theta = _inputs(circuit, log_weights, leaf_parameters)

@@ -113,7 +113,8 @@ def SPN(
     name : str
         Name of the observed variable; also the prefix of all that it adds to the model.
     structure : RegionTree
-        From `complete_tree` or `skewed_tree`. If its columns carry kinds (`Column`), the table is coded by them.
+        From `complete_tree`, `skewed_tree` or `learn_tree`; explicit `Circuit` trees are not taken. If its columns
+        carry kinds (`Column`), the table is coded by them.
     observed : DataFrame, Table, dict of columns or (N, D) array
         The data; NaN, None and pd.NA are missing.
     leaves : dict, optional

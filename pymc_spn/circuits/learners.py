@@ -47,7 +47,7 @@ def fit_variational(
     Parameters
     ----------
     structure : RegionTree
-        From `complete_tree` or `skewed_tree`, of finite or infinite width, with any splits.
+        From `complete_tree`, `skewed_tree` or `learn_tree`, of finite or infinite width, with any splits.
     df : DataFrame, Table, dict of columns or (N, D) array
         The data; missing cells are summed out.
     leaves, resolution

@@ -54,7 +54,7 @@ class TopDownSPNStep(OwnerStep):
         ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
         network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
         paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
-        never from a clock.
+        never from a clock, while tuning; the draws keep its last choice.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
@@ -219,6 +219,8 @@ class TopDownSPNStep(OwnerStep):
             chain.start(self.rng, given)
         else:
             chain.set_hyperparameters(given)
+        if not self.tune:
+            chain.settle()
         moved = accepted = 0.0
         new = point.copy()
         for _ in range(self.sweeps):

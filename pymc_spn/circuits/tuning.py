@@ -73,16 +73,22 @@ def tune_leaf_priors(
     progressbar : bool
         Show a bar, which counts trials, once it has taken a second.
 
+    Returns
+    -------
+    TunedLeafPriors
+
     Raises
     ------
     ImportError
         If Optuna is not installed.
     ValueError
-        As `empirical_leaf_priors`; a number of trials below 1.
+        As `empirical_leaf_priors`; if `n_trials` is below 1, `smallest_ratio` is not between 0 and 1, or there are no
+        validation rows.
 
     References
     ----------
-    Yokoi and Sato (2024), section 3.4; Bergstra, Bardenet, Bengio and Kegl (2011).
+    Yokoi and Sato (2024), section 3.4: the ratios and the search for them. Bergstra, J., Bardenet, R., Bengio, Y. and
+    Kegl, B. (2011). Algorithms for hyper-parameter optimization. NeurIPS: the tree-structured Parzen estimator.
     """
     try:
         import optuna

@@ -29,6 +29,11 @@ def plot_cluster_profile(data: pd.DataFrame, clusters: "xr.DataArray", ax: Any =
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    ValueError
+        If `clusters` does not label the rows of `data`.
     """
     labels = np.asarray(clusters.values)
     if labels.shape != (len(data),):

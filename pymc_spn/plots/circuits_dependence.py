@@ -23,6 +23,11 @@ def plot_dependence(dependence: "xr.Dataset", ax: Any = None, annotate: bool = T
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    ValueError
+        If `dependence` lacks what ``SPNPosterior.dependence`` puts into it.
     """
     for name in ("mutual_information", "hdi"):
         if name not in dependence:

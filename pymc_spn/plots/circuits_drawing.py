@@ -29,7 +29,7 @@ def plot_circuit(circuit: Circuit, log_weights: Any = None, ax: Any = None) -> A
     Raises
     ------
     ValueError
-        If the circuit has more than 400 nodes.
+        If the circuit has more than 400 nodes, or `log_weights` another shape.
     """
     if circuit.n_nodes > MOST_NODES:
         raise ValueError(f"circuit must have at most {MOST_NODES} nodes to be drawn, got {circuit.n_nodes}")

@@ -26,6 +26,11 @@ def plot_pairs(
     Returns
     -------
     (k, k) array of Axes
+
+    Raises
+    ------
+    ValueError
+        If `columns` names one that `data` or `drawn` lacks, or `axes` has another shape.
     """
     names = list(data.columns[:6]) if columns is None else list(columns)
     for name in names:

@@ -24,6 +24,11 @@ def plot_log_joint(results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str
     -------
     Axes
         R-hat of all chains together stands in the title.
+
+    Raises
+    ------
+    ValueError
+        If there is no result, or one holds several networks and `name` is not given or not among them.
     """
     import arviz as az
     import xarray as xr

@@ -67,8 +67,11 @@ def schema_of(problem: Problem, name="x") -> NetworkSchema:
     )
 
 
-def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1) -> xr.DataTree:
-    """What ``pm.sample`` would return for digits (chain, record, N, R) and hyperparameters alike."""
+def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, exact=None) -> xr.DataTree:
+    """What ``pm.sample`` would return for digits (chain, record, N, R) and hyperparameters alike.
+
+    With ``rounded=True`` also lattice points ``exact`` (chain, record, N, K), of records that are made at every draw.
+    """
     name = schema.name
     n_chains, n_records = digits.shape[:2]
     cells = digits[0, 0].size
@@ -89,6 +92,9 @@ def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1) ->
         f"{name}_digits": (("chain", "draw", f"{name}_digits_dim_0"), chunks),
         f"{name}_moved": (("chain", "draw"), np.zeros(chunks.shape[:2])),
     }
+    if exact is not None:
+        codes = np.asarray(exact, np.uint16).reshape(n_chains, n_records, -1)
+        stats[f"{name}_exact"] = (("chain", "draw", f"{name}_exact_dim_0"), codes)
     coords = {
         f"{name}_row": np.arange(len(table)) + 10,
         f"{name}_column": [c.name for c in schema.columns],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper
+from pymc_spn.circuits.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.explicit_chains import variation_ratio
@@ -77,8 +77,26 @@ def kernels_in_order(chain, n):
 def test_auto_takes_turns_on_many_rows_and_few_nodes():
     chain = chain_of("auto", 2000, 2)
     assert chain.n_nodes == chain.schema.structure.n_nodes({c.name: 1 + (c.name == "size") for c in COLUMNS})
-    assert how_much_cheaper(2000, 4, chain.sampler.n_occupied_leaves(), chain.n_nodes) >= WORTH_IT
-    assert kernels_in_order(chain, 5) == ["exact", *["bottom_up"] * TURNS, "exact"]
+    cheaper = how_much_cheaper(2000, 4, chain.sampler.n_occupied_leaves(), chain.n_nodes)
+    turns = n_turns(cheaper)
+    assert cheaper >= WORTH_IT and turns / cheaper == pytest.approx(3.0, abs=0.5 / cheaper)
+    assert kernels_in_order(chain, turns + 2) == ["exact", *["bottom_up"] * turns, "exact"]
+
+
+def test_what_is_settled_does_not_follow_the_state(monkeypatch):
+    """Kernels chosen by the state would not keep the posterior although each of them does."""
+    chain = chain_of("auto", 2000, 2)
+    monkeypatch.setattr(chain.sampler, "n_occupied_leaves", lambda: 4000)
+    wide = chain.plan()
+    monkeypatch.setattr(chain.sampler, "n_occupied_leaves", lambda: 20)
+    narrow = chain.plan()
+    assert wide[0] == "frontier" and narrow[0] == "exact" and wide[1] > narrow[1]
+    chain.settle()
+    monkeypatch.setattr(chain.sampler, "n_occupied_leaves", lambda: 4000)
+    chain.settle()
+    assert chain.settled == narrow and chain.chosen_kernel() == "exact"
+    chain.start(np.random.default_rng(0), (np.ones(2), np.ones(4), np.ones(4), np.ones(4)))
+    assert chain.settled is None
 
 
 @pytest.mark.parametrize(("n_rows", "width"), [(5, 2), (2000, "infinite")])

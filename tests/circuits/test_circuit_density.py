@@ -247,9 +247,21 @@ def test_bad_tensors_and_masses_are_refused():
         GAUSSIANS.dirichlet(-1.0)
 
 
+LARGEST_ERROR = 0.05  # of NUTS and sampler together, relative to the density
+
+
+def moments_with_errors(draws):
+    """Mean over draws (chains, draws, points), and its standard error by the effective number, at each point."""
+    ess = [float(az.ess(draws[..., k], chain_axis=0, draw_axis=1)) for k in range(draws.shape[-1])]
+    return draws.mean((0, 1)), draws.std((0, 1)) / np.sqrt(ess)
+
+
 @pytest.mark.full
 def test_nuts_agrees_with_the_top_down_sampler():
-    """Two samplers without a common line: parameters drawn by NUTS, or integrated out and assignments drawn."""
+    """Two samplers without a common line: parameters drawn by NUTS, or integrated out and assignments drawn.
+
+    A leaf scale of 0.6 for 0.4 in the sampler is noticed.
+    """
     rng = np.random.default_rng(6)
     first = rng.random(30) < 0.4
     frame = pd.DataFrame({"a": rng.normal(size=30) + 3.0 * first, "b": 0.5 * rng.normal(size=30) - 1.5 * first})
@@ -261,13 +273,16 @@ def test_nuts_agrees_with_the_top_down_sampler():
     grid = pd.DataFrame(
         [[x, y] for x in (-2.0, 0.0, 1.5, 3.0, 5.0) for y in (-3.0, -1.5, 0.0, 1.0)], columns=["a", "b"]
     )
-    with pm.Model():
-        ps.SPN(
-            "x", structure, observed=frame, leaves={"a": entry, "b": entry}, concentration=2.0, leaf_scale=scale,
-            leaf_shape=shape, precision_ratio=ratio, resolution=0.0,
-        )  # fmt: skip
-        idata = pm.sample(4_000, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
-    exact = np.exp(ps.SPNPosterior.from_idata(idata).log_density(grid, per_draw=True).values)
+
+    def by_sampler(leaf_scale):
+        with pm.Model():
+            ps.SPN(
+                "x", structure, observed=frame, leaves={"a": entry, "b": entry}, concentration=2.0,
+                leaf_scale=leaf_scale, leaf_shape=shape, precision_ratio=ratio, resolution=0.0,
+            )  # fmt: skip
+            idata = pm.sample(8_000, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+        return np.exp(ps.SPNPosterior.from_idata(idata).log_density(grid, per_draw=True).values)
+
     with pm.Model():
         precision = pm.Gamma("precision", shape, shape * scale * variance, shape=8)
         z = pm.Normal("z", shape=8)
@@ -287,10 +302,13 @@ def test_nuts_agrees_with_the_top_down_sampler():
             theta = np.column_stack([centre + p["z"].values[c, s] / np.sqrt(ratio * tau), tau**-0.5])
             weights = np.log(p["w"].values[c, s]).ravel()
             logs[c, s] = circuit.log_density(grid, weights, {"gaussian": theta})
-    by_nuts = np.exp(logs)
-    for k in range(len(grid)):
-        gap = by_nuts[..., k].mean() - exact[..., k].mean()
-        error = np.hypot(
-            *(v.std() / np.sqrt(float(az.ess(v, chain_axis=0, draw_axis=1))) for v in (by_nuts[..., k], exact[..., k]))
-        )
-        assert abs(gap) < 5 * error and error < 0.15 * exact[..., k].mean()
+    mean, error = moments_with_errors(np.exp(logs))
+    scores = []
+    for leaf_scale in (scale, 0.6):
+        other, other_error = moments_with_errors(by_sampler(leaf_scale))
+        both = np.hypot(error, other_error)
+        scores.append(np.abs(mean - other) / both)
+        print(scores[-1].max(), (both / other).max(), np.median(both / other), np.abs(mean / other - 1.0).max())
+        assert (both < LARGEST_ERROR * other).all()
+    assert scores[0].max() < 4.5  # of twenty points; a normal score exceeds it once in 7,000 runs of the test
+    assert scores[1].max() > 9.0

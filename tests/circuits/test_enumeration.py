@@ -60,7 +60,11 @@ EDGES = {
 PROBLEMS = tiny_problems() | EDGES
 CASES = [(name, *kernel) for name, problem in PROBLEMS.items() for kernel in kernels_of(problem)]
 SHORT = [c for c in CASES if c[0] not in EDGES or c[1:] in (("exact", 0), ("frontier", 1))]
-IN_LOGS = [("splits", "frontier", 2), ("infinite_splits", "exact", 0), ("two_trees", "exact", 0)]
+IN_LOGS = [
+    pytest.param("splits", "frontier", 2, marks=pytest.mark.full),
+    pytest.param("infinite_splits", "exact", 0, marks=pytest.mark.full),
+    ("two_trees", "exact", 0),
+]
 
 
 @pytest.mark.parametrize(("name", "kernel", "frontier"), SHORT)

@@ -292,7 +292,7 @@ def test_best_completion_of_levels_is_the_enumerated_one(seed):
     for row in ([np.nan] * 3, [np.nan, 1.0, np.nan]):
         got = circuit.mpe([row], log_weights, parameters)
         fits = np.all(np.isnan(row) | (states == row), axis=1)
-        assert got.log_density[0] == pytest.approx(np.log(p[fits].max()), abs=1e-12)
+        assert got.log_density[0] == pytest.approx(np.log(p[fits].max() / p[fits].sum()), abs=1e-12)
         assert got.certified[0] and got.upper_bound[0] == pytest.approx(got.log_density[0], abs=1e-6)
 
 
@@ -300,16 +300,18 @@ def test_best_completion_where_peers_choose_the_heavier_component():
     """0.6 N(0, 5) + 0.4 N(10, 0.1): two packages return 0, with log density -3.04."""
     circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     log_weights, parameters = np.log([0.6, 0.4]), {"gaussian": [[0.0, 5.0], [10.0, 0.1]]}
-    got = circuit.mpe([[np.nan]], log_weights, parameters)
     grid = np.linspace(9.9, 10.1, 200_001)[:, None]
     logs = circuit.log_density(grid, log_weights, parameters)
-    assert got.log_density[0] >= logs.max() and got.values[0, 0] == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
-    assert logs.max() <= got.upper_bound[0] < logs.max() + 0.03 and not got.certified[0]
+    for search in (False, True):
+        got = circuit.mpe([[np.nan]], log_weights, parameters, search=search)
+        assert got.log_density[0] >= logs.max() and got.value[0, 0] == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
+        assert logs.max() <= got.upper_bound[0] < logs.max() + (2e-6 if search else 0.03)
+        assert got.certified[0] == search and (got.n_boxes[0] > 0) == search
     product = build(
         [("product", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 1, "poisson")], ["a", "b"], ("gaussian", "poisson")
     )
     got = product.mpe([[np.nan, np.nan]], [], {"gaussian": [[1.5, 2.0]], "poisson": [[3.2]]})
-    assert got.values.tolist() == [[1.5, 3.0]] and got.certified[0]
+    assert got.value.tolist() == [[1.5, 3.0]] and got.certified[0] and got.n_boxes[0] == 0
 
 
 def test_log_normal_has_mass_one_and_its_moments():

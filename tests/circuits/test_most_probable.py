@@ -14,7 +14,9 @@ from pymc_spn.circuits.queries import box_search
 from pymc_spn.circuits.queries.box_kernels import leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.circuits.queries.tapes import tape_of_circuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.tables import Table
 from tests.circuits.random_circuits import column_families, random_circuit
+from tests.circuits.shared_circuits import build
 from tests.circuits.test_posterior import posterior_of, sampled_tree
 
 TOLERANCE = 1e-6
@@ -70,6 +72,10 @@ def test_fifty_random_circuits_are_certified(block):
         assert circuit.log_density(best, *parameters)[0] == pytest.approx(float(found.log_density), abs=1e-10)
         rows = values_to_try(rng, circuit, best, 2_000)
         assert circuit.log_density(rows, *parameters).max() <= float(found.upper_bound) + 1e-10
+        of_rows = circuit.mpe(np.full((1, best.size), np.nan), *parameters)
+        assert of_rows.certified.tolist() == [True] and of_rows.value.shape == best.shape
+        assert of_rows.log_density[0] == pytest.approx(float(found.log_density), abs=TOLERANCE)
+        assert circuit.log_density(of_rows.value, *parameters)[0] == pytest.approx(of_rows.log_density[0], abs=1e-10)
 
 
 @property_of(seed=st.integers(0, 10_000), n=st.integers(1, 3))
@@ -150,6 +156,110 @@ def test_counts_and_levels_by_enumeration():
     some = np.isin(rows[:, column], [0, 2])
     found = ps.most_probable(circuit, log_weights, parameters, {f"x{column}": {0, 2}})
     assert float(found.log_density) == pytest.approx(logs[some].max(), abs=1e-12)
+
+
+# ---- leaves that are predictives
+PREDICTIVES = ("student_t", "lomax", "negative_binomial", "beta_geometric")
+
+
+def predictive_circuit():
+    """Three products of one leaf of each predictive family; density columns first."""
+    nodes = [("sum", [1, 6, 11])]
+    for first in (1, 6, 11):
+        nodes += [("product", range(first + 1, first + 5)), *[("leaf", d, f) for d, f in enumerate(PREDICTIVES)]]
+    circuit = build(nodes, tuple("tlnb"), PREDICTIVES)
+    parameters = {
+        "student_t": np.array([[0.0, 0.5, 3.0], [0.7, 0.3, 8.0], [2.0, 1.0, 1.0]]),
+        "lomax": np.array([[2.0, 1.0], [5.0, 9.0], [1.5, 0.4]]),
+        "negative_binomial": np.array([[6.0, 2.0], [0.8, 0.1], [20.0, 3.0]]),
+        "beta_geometric": np.array([[3.0, 2.0], [1.2, 6.0], [5.0, 1.0]]),
+    }
+    return circuit, np.log([0.5, 0.3, 0.2]), parameters
+
+
+def test_predictive_leaves_against_a_grid():
+    circuit, *parameters = predictive_circuit()
+    t, x = np.linspace(-1, 3, 801), np.linspace(0, 2, 5)
+    grid = np.array(list(product(t, x, range(12), range(4))), float)
+    logs = circuit.log_density(grid, *parameters)
+    found = ps.most_probable(circuit, *parameters)
+    assert found.certified and logs.max() <= float(found.upper_bound) + 1e-12
+    assert float(found.log_density) == pytest.approx(logs.max(), abs=2e-4)  # the grid's step of 0.005, curvature 9
+    np.testing.assert_allclose(found.value.to_numpy(float)[0], grid[np.argmax(logs)], atol=5e-3)
+    rows = np.full((2, 4), np.nan)
+    rows[1, [1, 2]] = 0.5, 7.0
+    of_rows = circuit.mpe(rows, *parameters)
+    assert of_rows.certified.all() and of_rows.log_density[0] == pytest.approx(float(found.log_density), abs=1e-9)
+    known = ps.most_probable(circuit, *parameters, {"l": 0.5, "n": 7.0})
+    np.testing.assert_allclose(of_rows.value[1], known.value.to_numpy(float)[0], atol=1e-6)
+    assert of_rows.log_density[1] == pytest.approx(float(known.log_density), abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "point"), [("t", 0.3), ("l", 0.2), ("n", 4.0), ("b", 1.0)])
+def test_any_predictive_leaf_may_be_known(name, point):
+    circuit, *parameters = predictive_circuit()
+    found = ps.most_probable(circuit, *parameters, {name: point})
+    row = found.value.to_numpy(float)
+    known = np.where(np.array(list("tlnb")) == name, point, np.nan)[None]
+    given = circuit.log_density(row, *parameters) - circuit.log_density(known, *parameters)
+    assert found.certified and float(found.log_density) == pytest.approx(given[0], abs=1e-10)
+    if name in "nb":  # a mass: sets are events, too
+        among = ps.most_probable(circuit, *parameters, {name: {point, 9}})
+        assert among.certified and among.value[name].item() in (point, 9)
+
+
+@pytest.mark.parametrize("name", ["palette", "missing", "skewed"])
+def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
+    post = posterior_of(name)
+    circuit = post.as_circuit()
+    parameters = circuit.circuit, circuit.log_weights, circuit.leaf_parameters
+    expected, found = post.mpe(), ps.most_probable(*parameters)
+    of_rows = circuit.circuit.mpe(np.full((1, len(post.columns)), np.nan), *parameters[1:])
+    assert expected.certified and found.certified and of_rows.certified[0]
+    assert float(found.log_density) == pytest.approx(float(expected.log_density), abs=TOLERANCE)
+    assert of_rows.log_density[0] == pytest.approx(float(expected.log_density), abs=TOLERANCE)
+    values = Table.from_frame(found.value, schema=post.columns).values
+    np.testing.assert_allclose(of_rows.value, values, rtol=1e-4, atol=1e-4)
+    if name == "skewed":  # 256 draws: one question is enough
+        return
+    inside = {"x0": (0.4, 2)}
+    assert float(ps.most_probable(*parameters, inside).log_density) == pytest.approx(
+        float(post.mpe(inside).log_density) + np.log(float(post.probability(inside))), abs=TOLERANCE
+    )
+
+
+def test_rows_that_need_no_search_and_rows_that_may_not_search():
+    circuit, *parameters = predictive_circuit()
+    rows = np.array([[0.1, 0.2, 3.0, 1.0], [np.nan, 0.2, 3.0, 1.0]])
+    quick = circuit.mpe(rows, *parameters, search=False)
+    assert quick.certified.tolist() == [True, False] and quick.n_boxes.tolist() == [0, 0]
+    assert quick.log_density[0] == 0.0 and quick.value[0].tolist() == rows[0].tolist()
+    full = circuit.mpe(rows, *parameters)
+    assert full.certified.all() and full.n_boxes[0] == 0 < full.n_boxes[1]
+    assert quick.log_density[1] <= full.upper_bound[1] <= quick.upper_bound[1]
+    few = circuit.mpe(rows, *parameters, max_boxes=1, tolerance=1e-12)
+    assert not few.certified[1] and few.upper_bound[1] >= full.log_density[1]
+    with pytest.raises(ValueError, match="max_boxes must be an integer of at least 1, got 0"):
+        circuit.mpe(rows, *parameters, max_boxes=0)
+    with pytest.raises(ValueError, match="tolerance must be positive and finite, got -1"):
+        circuit.mpe(rows, *parameters, tolerance=-1)
+    with pytest.raises(ValueError, match="values: row 0 has density 0 in its observed cells"):
+        circuit.mpe([[np.nan, -1.0, 3.0, 1.0]], *parameters)
+
+
+def test_completions_are_values_that_the_column_may_take():
+    """Gaussian leaves below 0 in a positive column, and between two counts."""
+    columns = (ps.Column("size", "positive", None, "float64"),)
+    arguments = np.log([0.5, 0.5]), {"gaussian": np.array([[-1.0, 1.0], [-2.0, 0.5]])}
+    for search in (True, False):
+        found = mixture("gaussian", columns).mpe([[np.nan]], *arguments, search=search)
+        assert 0 < found.value[0, 0] < 1e-6
+    kind, leaf = np.array([SUM, LEAF, LEAF], np.int8), [-1, 0, 0]
+    counted = Circuit(kind, [0, 2, 2, 2], [1, 2], leaf, [-1, 0, 1], ("gaussian", "poisson"), ("n",))
+    found = counted.mpe(
+        [[np.nan]], np.log([0.9, 0.1]), {"gaussian": np.array([[2.4, 1.0]]), "poisson": np.array([[3.0]])}
+    )
+    assert found.value.tolist() == [[2.0]] and found.certified[0]
 
 
 # ---- posteriors

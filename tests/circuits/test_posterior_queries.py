@@ -1,10 +1,14 @@
 """Queries to the posterior against quadrature over all states, identities, and frequencies of draws."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import pymc_spn as ps
@@ -55,25 +59,59 @@ def test_probability_is_that_of_all_states(name, event, given, ref_event, ref_gi
     found = post.probability(event, given)
     assert found == pytest.approx(reference_queries.probability(problem, ref_event, ref_given), rel=1e-9)
     assert found.attrs["exactness"] == "exact" and found.attrs["mcse_chain"] >= 0
-    if given:
-        joint, known = post.probability(event | given), post.probability(given)
-        assert float(found) * float(known) == pytest.approx(float(joint), rel=1e-12)
-        assert post.condition(given).probability(event) == pytest.approx(float(found), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PROBLEMS + SKEWED)
-def test_probabilities_add_up(name):
-    post = posterior_of(name)
-    assert post.probability({}) == pytest.approx(1.0, abs=1e-12)
-    assert post.probability({c.name: (None, None) for c in post.columns if c.levels is None}) == pytest.approx(1.0)
+def events_of(column, is_density):
+    """Points, intervals (one end may be open) and sets that one column can have with some probability."""
+    if column.levels is not None:
+        levels = st.sampled_from(column.levels)
+        return st.one_of(levels, st.sets(levels, min_size=1))
+    low, high = st.floats(0.05, 1.5), st.floats(1.6, 6.0)  # a whole number is between them, whatever they are
+    spans = [st.tuples(low, high), st.tuples(st.none(), high), st.tuples(low, st.none())]
+    points = st.floats(0.05, 6.0) if column.kind in ("real", "positive") else st.integers(0, 6)
+    return st.one_of(points, *spans, *([] if is_density else [st.sets(st.integers(0, 6), min_size=1)]))
+
+
+@cache
+def few_states(name):
+    return ps.SPNPosterior.from_idata(sampled_tree(name, draws=4, chains=1))._states
+
+
+@st.composite
+def questions(draw):
+    """A posterior with draws of any weights, an event and a condition on other columns."""
+    states = few_states(draw(st.sampled_from(PROBLEMS + SKEWED)))
+    seed, spread = draw(st.integers(0, 2**16)), draw(st.sampled_from([0.0, 1.0, 5.0]))
+    weights = np.random.default_rng(seed).normal(scale=spread, size=states.n_draws)
+    post = ps.SPNPosterior(states, log_weights=weights)
+    about = draw(st.lists(st.sampled_from(["event", "given", "nothing"]), min_size=len(post.columns), max_size=3))
+    found = {"event": {}, "given": {}, "nothing": {}}
+    for column, role, is_density in zip(post.columns, about, post._states.compiled.is_density, strict=False):
+        if role != "nothing":
+            found[role][column.name] = draw(events_of(column, bool(is_density)))
+    return post, found["event"], found["given"]
+
+
+@property_of(asked=questions())
+@settings(max_examples=40, deadline=None)
+def test_probabilities_are_those_of_one_law(asked):
+    """p(A | B) p(B) = p(A, B), also by `condition`; what one column can be adds up to 1 whatever is known of others."""
+    post, event, given = asked
+    found, known, joint = (float(post.probability(*q)) for q in [(event, given), (given,), (event | given,)])
+    assert found * known == pytest.approx(joint, rel=1e-10, abs=1e-300)
+    assert float(post.condition(given).probability(event)) == pytest.approx(found, rel=1e-10, abs=1e-300)
     for column in post.columns:
+        name = column.name
+        if name in given:
+            continue
         if column.levels is not None:
-            parts = [float(post.probability({column.name: level}, {"x0": (0, 1)})) for level in column.levels]
+            parts = [float(post.probability({name: level}, given)) for level in column.levels]
             assert sum(parts) == pytest.approx(1.0, abs=1e-12)
-            assert post.probability({column.name: set(column.levels)}) == pytest.approx(1.0, abs=1e-12)
+            assert float(post.probability({name: set(column.levels)}, given)) == pytest.approx(1.0, abs=1e-12)
         else:
-            low, high = (float(post.probability({column.name: e})) for e in [(None, 1), (np.nextafter(1, 2), None)])
-            assert low + high == pytest.approx(1.0, abs=1e-12)
+            assert float(post.probability({name: (None, None)}, given)) == pytest.approx(1.0, abs=1e-12)
+            cuts = [(None, 1.3), (np.nextafter(1.3, 2), None)]
+            assert sum(float(post.probability({name: e}, given)) for e in cuts) == pytest.approx(1.0, abs=1e-10)
 
 
 def two_draws():

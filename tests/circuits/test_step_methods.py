@@ -455,3 +455,19 @@ def test_runs_with_a_progress_bar(style, capsys, monkeypatch):
     shown = capsys.readouterr().out
     if style == "split+stats":
         assert "Log joint" in shown and "Moved" in shown
+
+
+def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
+    """Occupied leaves that seem to fluctuate round the limit change the kernel while tuning and not afterwards."""
+    model, seen = fixed(), []
+    with model:
+        step = ps.TopDownSPNStep(kernel="auto")
+    chain, choose = step.chain, step.chain.plan
+
+    def fluctuating():
+        seen.append(step.tune)
+        return ("exact", "frontier")[len(seen) % 2], choose()[1]
+
+    monkeypatch.setattr(chain, "plan", fluctuating)
+    draw(model, draws=6, tune=4, chains=1, step=[step])
+    assert seen == [True] * 4 + [False]

@@ -232,6 +232,7 @@ def test_draws_are_equal_in_one_and_in_two_processes(model, sampled):
     np.testing.assert_array_equal(other.posterior["mu"], sampled.posterior["mu"])
 
 
+@pytest.mark.full  # a process started anew compiles everything again
 def test_spawned_processes_evaluate_the_same_model(model):
     """A spawned process builds the model from its pickled form and compiles it anew.
 

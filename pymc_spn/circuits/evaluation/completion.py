@@ -26,24 +26,21 @@ STARTS = 16  # random trees whose modes are tried beside the best tree's
 ENUMERATED = 4096  # completions that are all tried where the missing columns have only so many
 
 
-class MostProbable(NamedTuple):
+class BestFound(NamedTuple):
     """Completed rows of large density, and how much larger any other could be.
 
     Parameters
     ----------
     values : (n, D) float64
     log_density : (n,) float64
-        Of the completed row, in nats.
+        Of the completed row, observed cells included, in nats.
     upper_bound : (n,) float64
         No completion of the row has a larger log density.
-    certified : (n,) bool
-        Whether the two agree to 1e-6 nats, so that the completion is the best there is.
     """
 
     values: np.ndarray
     log_density: np.ndarray
     upper_bound: np.ndarray
-    certified: np.ndarray
 
 
 class RowMoments(NamedTuple):
@@ -157,12 +154,12 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     return RowMoments(means, covs)
 
 
-def most_probable(given: Parameterised, values: np.ndarray) -> MostProbable:
+def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERTIFIED) -> BestFound:
     """Best completion found for each row, and a bound on all others.
 
     Starts are the best tree's modes (max-product) and those of random trees; each is improved column by column and
-    then along the gradient. The bound puts every leaf of a missing column at its largest value. Where the missing
-    columns have few joint levels, all completions are tried.
+    then along the gradient, until the bound is within the tolerance. The bound puts every leaf of a missing column at
+    its largest value. Where the missing columns have few joint levels, all completions are tried.
     """
     modes = given.of_leaves("mode")
     peaks = given.peaks(modes)
@@ -179,13 +176,13 @@ def most_probable(given: Parameterised, values: np.ndarray) -> MostProbable:
         columns = np.flatnonzero(missing[n])
         if columns.size == 0:
             bound[n] = found[n]
-        elif bound[n] - found[n] > CERTIFIED and np.prod(n_levels[columns]) <= ENUMERATED:
+        elif bound[n] - found[n] > tolerance and np.prod(n_levels[columns]) <= ENUMERATED:
             rows = np.tile(values[n], (int(np.prod(n_levels[columns])), 1))
             rows[:, columns] = np.stack(np.unravel_index(np.arange(len(rows)), n_levels[columns].astype(int)), axis=1)
             logs = evaluator.log_density(rows)
             k = int(np.argmax(logs))
             best[n], found[n], bound[n] = rows[k], logs[k], logs[k]
-        elif bound[n] - found[n] > CERTIFIED:
+        elif bound[n] - found[n] > tolerance:
             trees, _ = given.leaves(np.tile(values[n], (STARTS, 1)), np.zeros(modes.size), False, rng)
             rows = np.where(missing[n], modes[trees], values[n])
             logs = evaluator.log_density(rows)
@@ -194,7 +191,7 @@ def most_probable(given: Parameterised, values: np.ndarray) -> MostProbable:
                 row, log_p = _climb(given, evaluator, row, log_p, columns, modes)
                 if log_p > found[n]:
                     best[n], found[n] = row, log_p
-    return MostProbable(best, found, np.maximum(bound, found), bound - found <= CERTIFIED)
+    return BestFound(best, found, np.maximum(bound, found))
 
 
 def _levels(given: Parameterised) -> np.ndarray:
@@ -251,9 +248,9 @@ def _polish(
     """Quasi-Newton ascent in the missing columns that have densities."""
     from scipy.optimize import minimize
 
-    is_density = np.zeros(row.size, np.bool_)
+    is_density = np.ones(row.size, np.bool_)
     for k, f in enumerate(given.layout.leaf_family):
-        is_density[given.layout.leaf_column[k]] |= EXPLICIT[given.circuit.families[f]].is_density
+        is_density[given.layout.leaf_column[k]] &= EXPLICIT[given.circuit.families[f]].is_density
     free = missing[is_density[missing]]
     if free.size == 0:
         return row, log_p

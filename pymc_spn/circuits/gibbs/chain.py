@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper
+from pymc_spn.circuits.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.circuits.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.circuits.gibbs.network import (
@@ -21,7 +21,7 @@ from pymc_spn.circuits.gibbs.starts import kmeans_digits
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 
 USUAL_FRONTIER = 5
-LEAVES_PER_COLUMN = 150  # above this many occupied leaves a column, "auto" uses the frontier kernel
+LEAVES_PER_COLUMN = 350  # above this many occupied leaves a column, "auto" uses the frontier kernel
 KERNELS = ("auto", "exact", "frontier", "induced_tree", "alternating", "published", "bottom_up")
 
 
@@ -47,7 +47,8 @@ class Chain:
         self.explicit = None
         self.turns = None  # bottom-up sweeps, made when they are first wanted
         self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
-        self.n_bottom_up = TURNS  # such sweeps since the last collapsed one; a chain begins with a collapsed one
+        self.n_bottom_up = np.inf  # such sweeps since the last collapsed one; a chain begins with a collapsed one
+        self.settled = None  # the plan that is kept
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel in ("published", "bottom_up"):
@@ -57,7 +58,7 @@ class Chain:
     def start(self, rng, hyperparameters):
         """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains."""
         self.sampler.reset()
-        self.n_bottom_up = TURNS
+        self.n_bottom_up, self.settled = np.inf, None
         self.set_hyperparameters(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
@@ -104,23 +105,39 @@ class Chain:
         return self.sampler.sweep(rng, kernel, self.frontier)
 
     def chosen_kernel(self):
-        """The kernel of the next sweep; decided from counts alone, so a seed gives the same draws on any machine.
+        """The kernel of the next sweep."""
+        collapsed, turns = self.plan() if self.settled is None else self.settled
+        return "bottom_up" if self.n_bottom_up < turns else collapsed
 
-        "auto" makes bottom-up sweeps in turns with collapsed ones where they are much cheaper (`alternation`);
-        "alternating" does so everywhere. Of the collapsed kernels both choose as follows: a row costs the exact kernel
-        5 to 8 ns for each occupied leaf and the frontier kernel 0.6 to 1 us for each column (measured on abalone and
-        cpu_small), so they cost the same near 150 leaves a column.
+    def settle(self):
+        """Keep the present plan until the next start.
+
+        A choice that follows the state is no longer a draw from kernels that keep the posterior, so it ends with the
+        tuning. Before that, a chain that has grown or shrunk is given what suits it.
+        """
+        if self.settled is None:
+            self.settled = self.plan()
+
+    def plan(self):
+        """Collapsed kernel, and bottom-up sweeps to each of its sweeps, that suit the present state.
+
+        From counts alone, so a seed gives the same draws on any machine. "auto" makes bottom-up sweeps in turns with
+        collapsed ones where they are much cheaper (`alternation`); "alternating" does so everywhere. Of the collapsed
+        kernels both choose as follows: a row costs the exact kernel 5 to 8 ns for each occupied leaf and the frontier
+        kernel 0.6 us for each column where leaves are few, 1.4 to 1.8 where there are 150 to 220 (abalone, cpu_small,
+        ailerons), so they cost the same near 350 leaves a column; up to 290 the exact kernel also stands higher after
+        as many seconds.
         """
         n_rows, n_columns = self.values.shape
         if self.kernel not in ("auto", "alternating"):
-            return "exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel
+            return ("exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel), 0
         n_leaves = self.sampler.n_occupied_leaves()
-        if self.n_bottom_up < TURNS and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
-            ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
-            if self.kernel == "alternating" or ratio >= WORTH_IT:
-                return "bottom_up"
         fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
-        return "exact" if fits else "frontier"
+        turns = 0
+        if self.schema.missing != "draw" and np.isfinite(self.n_nodes):
+            ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
+            turns = n_turns(ratio) if self.kernel == "alternating" or ratio >= WORTH_IT else 0
+        return ("exact" if fits else "frontier"), turns
 
     def update_hyperparameters(self, rng, owned, priors):
         """Slice updates of the owned hyperparameters; returns the four vectors."""

@@ -194,17 +194,15 @@ def evaluate_leaves(net, y):
         Sum of the shifts of the observed columns, in nats.
     """
     last = 0
+    in_logs = False
     for d in range(y.size):
         r = net.leaf_region[d]
-        kind = net.column_kind[d]
-        if net.missing[r] or (kind != VECTOR and kind != LOGS):
+        if net.missing[r] or net.column_kind[d] != VECTOR:
+            in_logs |= net.column_kind[d] == LOGS
             continue
         begin = net.begin[r]
         end = begin + net.top[r]
         last = max(last, end)
-        if kind == LOGS:
-            argument_in_logs(net, d, y[d], begin, end)
-            continue
         # slices start at zero: only then does LLVM know that no index is negative, and vectorises
         argument_of(
             y[d],
@@ -214,6 +212,8 @@ def evaluate_leaves(net, y):
             net.slope[begin:end],
             net.scaled[begin:end],
         )
+    if in_logs:
+        last = max(last, arguments_in_logs(net, y))
     log_density_of(net.log_scale[:last], net.power[:last], net.scaled[:last], net.log_value[:last])
     shift = 0.0
     for d in range(y.size):
@@ -229,11 +229,12 @@ def evaluate_leaves(net, y):
             total = net.prior[net.entry_ptr[d], 1]
             for i in range(begin, end):
                 net.log_value[i] = fast_log((net.level_count[row + i] + alpha) / (net.edge_count[i] + total))
-        elif kind == LOGS:
-            subtract_logs(net, d, y[d], begin, end)
         elif kind != VECTOR:
-            for i in range(begin, end):
-                net.log_value[i] = log_predictive(net, d, i, y[d])
+            if kind == LOGS:
+                subtract_logs(net, d, y[d], begin, end)
+            else:
+                for i in range(begin, end):
+                    net.log_value[i] = log_predictive(net, d, i, y[d])
         last = max(last, end)
     for c in range(net.place_ptr.size - 1):
         if not net.missing[net.leaf_region[net.place_ptr[c]]]:
@@ -258,17 +259,24 @@ def shift_column(net, c):
 
 
 @bare_kernel
-def argument_in_logs(net, d, y, begin, end):
-    """`argument_of` where some leaves of a column are log-normal."""
-    x = y + net.offset[d]
-    u = math.log(x)
-    for i in range(begin, end):
-        if net.entry_family[net.entry[i]] == LOG_NORMAL:
-            t = u - net.centre[i]
-            net.scaled[i] = t * t * net.curvature[i]
-        else:
-            t = y - net.centre[i]
-            net.scaled[i] = t * t * net.curvature[i] + x * net.slope[i]
+def arguments_in_logs(net, y):
+    """`argument_of` in the columns that have log-normal leaves; returns the end of their slots."""
+    last = 0
+    for d in range(y.size):
+        r = net.leaf_region[d]
+        if net.missing[r] or net.column_kind[d] != LOGS:
+            continue
+        x = y[d] + net.offset[d]
+        u = math.log(x)
+        last = max(last, net.begin[r] + net.top[r])
+        for i in range(net.begin[r], net.begin[r] + net.top[r]):
+            if net.entry_family[net.entry[i]] == LOG_NORMAL:
+                t = u - net.centre[i]
+                net.scaled[i] = t * t * net.curvature[i]
+            else:
+                t = y[d] - net.centre[i]
+                net.scaled[i] = t * t * net.curvature[i] + x * net.slope[i]
+    return last
 
 
 @bare_kernel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betainc, gammaincc, gammaln, xlogy
+from scipy.special import betainc, gammaln, xlogy
 
 from pymc_spn.circuits.leaves.leaf_statistics import (
     DirichletLevels,
@@ -192,14 +192,6 @@ class Poisson:
         return np.where(np.isnan(x), np.nan, np.where(_is_count(x), log_mass, -np.inf))
 
     @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 1), the rate."""
-        x = np.asarray(x, dtype=np.float64)
-        k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
-        inside = gammaincc(k + 1.0, parameters[..., 0])
-        return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
-
-    @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         if parameters.shape[1] != 1:
@@ -357,11 +349,6 @@ class Bernoulli(_Levels):
         return _log_mass(np.concatenate([1.0 - parameters, parameters], axis=-1), x)
 
     @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 1), the probability of level 1."""
-        return _cumulative(np.concatenate([1.0 - parameters, parameters], axis=-1), x)
-
-    @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         if parameters.shape[1] != 1:
@@ -397,11 +384,6 @@ class Categorical(_Levels):
     def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
         """Log mass of a leaf with parameters (..., K), the probabilities of the levels."""
         return _log_mass(parameters, x)
-
-    @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., K), the probabilities of the levels."""
-        return _cumulative(parameters, x)
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:

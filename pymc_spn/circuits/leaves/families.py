@@ -5,7 +5,7 @@ A family is a frozen dataclass that serves as palette entry, with one vocabulary
 * ``constants``, ``prior``: what the entry takes from its column, and the prior in the column's units;
 * ``statistics``, ``posterior``, ``log_marginal``: data summarised, learned, and weighed;
 * ``predictive_*``: the leaf with its parameters integrated out (Student t, Lomax, negative binomial, levels, ..);
-* ``draw_parameters``, ``leaf_log_density``, ``leaf_cdf``: the leaf with explicit parameters, (..., p) arrays.
+* ``draw_parameters``, ``leaf_log_density``: the leaf with explicit parameters, (..., p) arrays.
 
 NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
 """

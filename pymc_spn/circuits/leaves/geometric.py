@@ -181,14 +181,6 @@ class Geometric:
         return np.where(np.isnan(x), np.nan, np.where(_is_count(x), log_mass, -np.inf))
 
     @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 1), the probability."""
-        x = np.asarray(x, dtype=np.float64)
-        k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
-        inside = -np.expm1((k + 1.0) * np.log1p(-parameters[..., 0]))
-        return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
-
-    @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         if parameters.shape[1] != 1:

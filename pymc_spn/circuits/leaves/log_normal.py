@@ -165,11 +165,6 @@ class LogNormal:
         return np.where(np.isinf(logs), -np.inf, Gaussian.leaf_log_density(parameters, inside) - inside)
 
     @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 2), mean and standard deviation of log x."""
-        return Gaussian.leaf_cdf(parameters, _logs(x))
-
-    @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         return Gaussian.parameter_problem(parameters)

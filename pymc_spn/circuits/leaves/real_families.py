@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr, stdtr
+from scipy.special import stdtr
 
 from pymc_spn.circuits.leaves.leaf_statistics import (
     GammaRate,
@@ -20,11 +20,15 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
-from pymc_spn.circuits.leaves.tail_probabilities import UNDERFLOW, log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.circuits.leaves.tail_probabilities import (
+    UNDERFLOW,
+    log_betainc,
+    log_difference,
+    log_gamma_ratio,
+    log_narrow_integral,
+)
 
 LOG_2PI = np.log(2.0 * np.pi)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-NODES, LOG_NODE_WEIGHTS = 0.5 * (_NODES + 1.0), np.log(0.5 * _WEIGHTS)  # on (0, 1)
 
 
 @dataclass(frozen=True)
@@ -150,12 +154,8 @@ class Gaussian:
         ends = Gaussian.predictive_log_density(broadcast, a), Gaussian.predictive_log_density(broadcast, b)
         narrow = finite & ((b - a) / scale < 0.25 * np.minimum(1.0, np.sqrt(dof))) & (np.abs(ends[0] - ends[1]) < 0.5)
         if np.any(narrow & (b > a)):
-            inner = np.stack([Gaussian.predictive_log_density(broadcast, a + t * (b - a)) for t in NODES])
-            top = inner.max(axis=0)
-            total = np.exp(inner - top + LOG_NODE_WEIGHTS.reshape((-1,) + (1,) * top.ndim)).sum(axis=0)
-            with np.errstate(divide="ignore"):
-                quadrature = np.log(np.maximum(b - a, 0.0)) + top + np.log(total)
-            result = np.where(narrow, quadrature, result)
+            inside = log_narrow_integral(lambda x: Gaussian.predictive_log_density(broadcast, x), a, b)
+            result = np.where(narrow, inside, result)
         return np.where(high > low, result, -np.inf)
 
     @staticmethod
@@ -205,11 +205,6 @@ class Gaussian:
         """Log density of a leaf with parameters (..., 2), mean and standard deviation."""
         mean, sd = parameters[..., 0], parameters[..., 1]
         return -0.5 * np.square((np.asarray(x, dtype=np.float64) - mean) / sd) - np.log(sd) - 0.5 * LOG_2PI
-
-    @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 2), mean and standard deviation."""
-        return ndtr((np.asarray(x, dtype=np.float64) - parameters[..., 0]) / parameters[..., 1])
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
@@ -362,11 +357,6 @@ class Exponential:
         """Log density of a leaf with parameters (..., 1), the rate."""
         rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
         return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))
-
-    @staticmethod
-    def leaf_cdf(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """P(X <= x) of a leaf with parameters (..., 1), the rate."""
-        return -np.expm1(-parameters[..., 0] * np.maximum(np.asarray(x, dtype=np.float64), 0.0))
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:

@@ -102,6 +102,7 @@ def search(
     tolerance: float,
     max_boxes: int,
     max_derivatives: int = MOST_DERIVATIVES,
+    start: np.ndarray | None = None,
 ) -> BoxResult:
     """Largest log value of a tape.
 
@@ -116,8 +117,10 @@ def search(
     max_boxes : int
     max_derivatives : int
         Most columns for which derivatives are bounded.
+    start : (D,) float64, optional
+        An allowed point that is known to be good.
     """
-    return _Search(tape, allowed, is_discrete, tolerance, max_boxes, max_derivatives).run()
+    return _Search(tape, allowed, is_discrete, tolerance, max_boxes, max_derivatives).run(start)
 
 
 class _Search:
@@ -137,12 +140,14 @@ class _Search:
         self.moving = np.flatnonzero(self.position >= 0)
         modes = modes_of(tape)
         self.modes = [np.unique(modes[(tape.column == d) & ~np.isnan(modes)]) for d in range(n_columns)]
+        for d in np.flatnonzero(is_discrete):  # densities may stand beside masses on a unit grid
+            self.modes[d] = np.unique(np.concatenate([np.floor(self.modes[d]), np.ceil(self.modes[d])]))
         self.best, self.x = -np.inf, self.low[0]
         self.settled = -np.inf  # largest bound of a box that was given up
         self.n_boxes = 0
         self.order = itertools.count()  # ties in the heap
 
-    def run(self) -> BoxResult:
+    def run(self, start: np.ndarray | None = None) -> BoxResult:
         starts = [
             ascent_kernels.best_trees(self.tape, low, high, STARTS)
             for low, high in zip(self.low[:STARTS], self.high[:STARTS], strict=True)
@@ -152,6 +157,8 @@ class _Search:
         points = points[~np.isnan(points[:, self.used()]).any(axis=1)] if self.used().size else self.low[:1]
         points = np.where(np.isnan(points), 0.0, points)
         self.improve(points, 200)
+        if start is not None:
+            self.offer(start, float(box_kernels.log_bounds(self.tape, start[None], start[None])[0]))
         heap: list[Any] = []
         self.add(heap, self.low, self.high)
         while heap and self.n_boxes < self.max_boxes:

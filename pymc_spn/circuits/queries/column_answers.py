@@ -103,6 +103,8 @@ class ColumnAnswers(ConditionedDraws):
                 if level.ndim == 0:
                     error["mcse_chain"] = float(error["mcse_chain"][0])
             attrs |= error
+        else:
+            attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"
         return self._shaped("quantile", answer, coords, False, level.ndim == 0, **attrs)
 
     def moment(
@@ -178,7 +180,7 @@ class ColumnAnswers(ConditionedDraws):
         Returns
         -------
         DataArray
-            (row, level), each row adding up to 1; exact.
+            (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical.
         """
         d = self._column_number("target", target)
         column = self._schema.columns[d]
@@ -208,21 +210,33 @@ class ColumnAnswers(ConditionedDraws):
         -------
         DataArray
             (row,) of levels or numbers. A mean does not exist where the leaf shape is 1/2 or less; the centre
-            of such leaves stands for it (see `mean`).
+            of such leaves stands for it and ``principal_value`` names the column; where it is infinite,
+            ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
+            its error.
         """
-        import xarray as xr
-
         d = self._column_number("target", target)
         column = self._schema.columns[d]
         if column.levels is not None:
             proba = self.predict_proba(df, target)
-            labels = np.array(column.levels)[proba.values.argmax(axis=1)]
-            attrs = {"exactness": "exact", "ess_draws": proba.attrs["ess_draws"]}
-            return xr.DataArray(labels, {"row": proba["row"].values}, ["row"], "predict", attrs)
+            best = proba.values.argmax(axis=1)
+            each = np.arange(best.size), best
+            marks = dict(proba.attrs)
+            marks |= {k: v[each] for k, v in marks.items() if k == "mcse_chain"} | {"probability": proba.values[each]}
+            return self._labelled(
+                "predict", np.array(column.levels)[best], {"row": proba["row"].values}, False, **marks
+            )
 
         event = self._evidence.get(d)
-        attrs = {"exactness": "numerical", "tolerance": TOLERANCE} if isinstance(event, Interval) else {}
-        return self._predicted("predict", df, d, lambda leaves: leaf_moments(leaves, event)[0], {}, False, **attrs)
+        attrs: dict[str, Any] = (
+            {"exactness": "numerical", "tolerance": TOLERANCE} if isinstance(event, Interval) else {}
+        )
+        tails = self._heavy_tails([d], self._evidence)
+        if tails:
+            attrs["principal_value"] = tails
+        found = self._predicted("predict", df, d, lambda leaves: leaf_moments(leaves, event)[0], {}, False, **attrs)
+        if np.isinf(found.values).any():
+            found.attrs["infinite_mean"] = [target]
+        return found
 
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
@@ -317,7 +331,6 @@ class ColumnAnswers(ConditionedDraws):
         """Average over leaves and draws of a number (or of several) that each leaf of a column has."""
         values, index = self._rows_without(df, d)
         states = self._states
-        events = spread_of(self._evidence)
         path = regions_of(states.structure, d)
         per = None
         answer, ess, errors = [], [], []
@@ -329,15 +342,15 @@ class ColumnAnswers(ConditionedDraws):
         step = max(1, BLOCK_VALUES // (states.n_draws * width))
         for start in range(0, len(values), step):
             block = values[start : start + step]
-            coded, jacobian = states.coded_rows(block), states.log_jacobian(block)
+            shares = self._shares(block, path)
             logs = np.empty((states.n_draws, len(block)))
             part = np.empty((states.n_draws, len(block), *laws[0].shape[1:]))
             for s in range(states.n_draws):
                 net = states.network(s)
                 share = np.zeros((len(block), laws[s].shape[0]))
-                share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, logs[s], share)
+                shares(net, logs[s], share)
                 part[s] = share @ laws[s]
-            logs = logs + jacobian + self._log_weights[:, None]
+            logs = logs + self._log_weights[:, None]  # change of units: the same for all draws
             impossible = ~np.isfinite(logs.max(axis=0))
             if impossible.any():
                 m = int(np.argmax(impossible))
@@ -353,6 +366,7 @@ class ColumnAnswers(ConditionedDraws):
             with np.errstate(invalid="ignore"):
                 errors.append(chain_error(shaped * (part - mean), self._n_chains))
         coords = {"row": index, **coords}
+        attrs = self._cell_mark() | attrs
         if per_draw:
             return self._labelled(name, per, coords, True, **attrs)
         if all("mcse_chain" in e for e in errors):
@@ -361,6 +375,20 @@ class ColumnAnswers(ConditionedDraws):
             attrs |= next(e for e in errors if "mcse_chain" not in e)
         attrs["ess_draws"] = np.concatenate(ess or [np.zeros(0)])
         return self._labelled(name, np.concatenate(answer or [np.zeros((0, width))]), coords, False, **attrs)
+
+    def _shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
+        """A function that writes log density and `column_shares` of a user's rows under a network."""
+        cells, events, states = self._cells(values), spread_of(self._evidence), self._states
+        coded = states.coded_rows(values)
+
+        def ask(net: Any, log: np.ndarray, out: np.ndarray) -> None:
+            given = states.event_logs(net, events)
+            if cells is None:
+                share_kernels.column_shares(net, coded, *given, regions, log, out)
+            else:
+                cells.shares(net, given, regions, log, out)
+
+        return ask
 
     def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, Any]:
         """Rows (M, D) in which one column is not known, and their labels; its cells are not looked at."""
@@ -379,6 +407,10 @@ class ColumnAnswers(ConditionedDraws):
         table = Table.from_frame(df, schema=tuple(others))
         values = np.tile(self._row(self._evidence), (len(table.values), 1))
         values[:, [k for k in self._kept if k != d]] = table.values
+        possible = self._possible(values)
+        if not possible.all():
+            m = int(np.argmin(possible))
+            self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
         return values, table.index
 
 

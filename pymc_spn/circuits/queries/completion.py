@@ -8,6 +8,9 @@ from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GEOMETRIC, LOG_NORMAL, 
 from pymc_spn.circuits.queries import predictive_kernels
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, draw_in_event, leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.queries.rounded_cells import RoundedCells
+
+SIMULATION = "exact simulation"  # the mark of rows that are drawn
 
 
 def choose_draws(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -26,8 +29,13 @@ def complete_rows(
     events: dict[int, Any],
     chosen: np.ndarray,
     rng: np.random.Generator,
+    cells: RoundedCells | None = None,
 ) -> np.ndarray:
-    """Completed copies (n, M, D) of rows (M, D), each under its draw of the chain (n, M)."""
+    """Completed copies (n, M, D) of rows (M, D), each under its draw of the chain (n, M).
+
+    With ``cells`` of the same rows, what is drawn is given that the exact values lie in them; the rows keep what was
+    recorded.
+    """
     n, n_rows = chosen.shape
     if chosen.size == 0:
         return np.empty((n, n_rows, values.shape[1]))
@@ -44,8 +52,11 @@ def complete_rows(
     for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
         net = states.network(int(draw[start]))
         part = slice(start, stop)
-        flags, logs = states.event_logs(net, events)
-        predictive_kernels.draw_rows(rng, net, coded, row[part], flags, logs, out[part], leaves[part])
+        given = states.event_logs(net, events)
+        if cells is None:
+            predictive_kernels.draw_rows(rng, net, coded, row[part], *given, out[part], leaves[part])
+        else:
+            cells.draw(rng, net, row[part], given, out[part], leaves[part])
         family[part] = net.entry_family[net.entry[leaves[part]]]
         for d in events:
             local = leaves_of_column(net, compiled, d)

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.draw_averages import effective_draws
+from pymc_spn.circuits.leaves.families import LogNormal
+from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws
 from pymc_spn.circuits.queries.events import (
     Event,
     Events,
+    Interval,
     describe,
     holds,
     intersect,
@@ -17,6 +19,9 @@ from pymc_spn.circuits.queries.events import (
     spread_of,
 )
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.queries.rounded_cells import TOLERANCE as CELL_TOLERANCE
+from pymc_spn.circuits.queries.rounded_cells import RoundedCells
+from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -81,14 +86,36 @@ class ConditionedDraws:
             row[d] = x
         return row
 
-    def _embed(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    def _embed(self, table: Table, cells: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Rows (M, D) of all columns with the points of the evidence, and whether each is within it."""
         values = np.tile(self._row(self._evidence), (len(table.values), 1))
         values[:, list(self._kept)] = table.values
-        possible = np.ones(len(values), np.bool_)
+        return values, self._possible(values, cells)
+
+    def _possible(self, values: np.ndarray, cells: bool = True) -> np.ndarray:
+        """Whether each row (M,) is within the evidence; a cell is where a part of it is."""
+        rounded = self._cells(values) if cells else None
+        possible = np.ones(len(values), np.bool_) if rounded is None else rounded.possible.copy()
         for d, event in spread_of(self._evidence).items():
-            possible &= holds(event, values[:, d])
-        return values, possible
+            if rounded is None or d not in rounded.columns:
+                possible &= holds(event, values[:, d])
+        return possible
+
+    def _cells(self, values: np.ndarray) -> RoundedCells | None:
+        """What the rounded columns of a user's rows (M, D) stand for; points of the evidence are exact values."""
+        return self._states.cells_of(values, points_of(self._evidence), spread_of(self._evidence))
+
+    def _log_rows(self, values: np.ndarray, cells: bool = True) -> np.ndarray:
+        """Log density (S, M) of a user's rows together with the evidence, cells by mass over width."""
+        return self._states.log_densities(values, spread_of(self._evidence), self._cells(values) if cells else None)
+
+    def _cell_mark(self, cells: bool = True) -> dict[str, Any]:
+        """Attributes of answers from rows: masses of cells are integrals."""
+        exact = points_of(self._evidence)
+        rounded = cells and self._states.rounded is not None
+        if not rounded or not any(d in self._kept and d not in exact for d in self._schema.rounded_columns):
+            return {}
+        return {"exactness": "numerical", "tolerance": CELL_TOLERANCE}
 
     def _log_of(self, known: Events, check: bool = True) -> np.ndarray:
         """Log probability (S,) of points and events under each draw."""
@@ -117,9 +144,15 @@ class ConditionedDraws:
 
     def _refuse_row(self, where: str, row: np.ndarray) -> None:
         """Name the column that makes a row impossible."""
-        observed = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
+        observed: Events = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
+        cells = self._cells(row[None])
+        if cells is not None:
+            low, high = (end[0].tolist() for end in cells.ends)
+            observed |= {
+                d: Interval(*ends) for d, *ends in zip(cells.columns.tolist(), low, high, strict=True) if d in observed
+            }
         for d, event in spread_of(self._evidence).items():
-            if d in observed and not holds(event, observed[d]):
+            if d in observed and intersect({d: event}, {d: observed[d]})[1] is not None:
                 self._contradiction(where, d, observed[d])
         self._refuse(where, {**spread_of(self._evidence), **observed})
 
@@ -140,10 +173,31 @@ class ConditionedDraws:
         weighted = bool(self._evidence or known or np.any(self._log_weights))
         return {"ess_draws": float(effective_draws(logs))} if weighted else {}
 
+    @property
+    def _learner(self) -> str:
+        """What the attribute ``learner`` of every answer says."""
+        record = self._states.record
+        return f"mcmc: {len(record.chains)} chains of {len(record.draws)} recorded draws"
+
+    def _attrs(self, **attrs: Any) -> dict[str, Any]:
+        """Attributes of an answer: its exactness (exact unless said otherwise), its learner, and what is given."""
+        return {"exactness": "exact", "learner": self._learner, **attrs}
+
+    def _draw_error(self, influence: np.ndarray) -> dict[str, Any]:
+        """Standard error over the draws of a mean of per-draw values (S, ...), as attributes."""
+        return chain_error(influence, self._n_chains)
+
+    def _heavy_tails(self, numbers: Sequence[int], known: Events) -> list[str]:
+        """Names of the columns for whose mean a principal value stands; see `SPNPosterior.mean`."""
+        shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
+        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self._schema.palette]
+        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known and not skewed[d]]
+        return [self._schema.columns[d].name for d in gaussian if shape[d] <= 0.5]
+
     def _labelled(self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any) -> "xr.DataArray":
         import xarray as xr
 
-        attrs = {"exactness": "exact", **attrs}
+        attrs = self._attrs(**attrs)
         if not per_draw:
             return xr.DataArray(values, coords, list(coords), name, attrs)
         record = self._states.record

@@ -159,14 +159,17 @@ class DependenceAnswers(ColumnAnswers):
         labels = {**coords, "bound": ["lower", "upper"]}
         influence = used.size * weight[:, None, None] * np.nan_to_num(tables - mean)
         attrs |= self._draw_weights(known) | {"n_draws": int(used.size)} | chain_error(influence, self._n_chains)
+        attrs = self._attrs(**attrs)
+        disagree = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
+        disagree = self._attrs(**disagree, mcse_chain_note="no mcse_chain: it is that of mutual_information")
         return xr.Dataset(
             {
                 "mutual_information": (("column", "other"), mean, attrs),
-                "hdi": (("column", "other", "bound"), bounds, {**attrs, "prob": prob}),
-                "p_dependent": (("column", "other"), above, {**attrs, "threshold": threshold}),
+                "hdi": (("column", "other", "bound"), bounds, {**disagree, "prob": prob}),
+                "p_dependent": (("column", "other"), above, {**disagree, "threshold": threshold}),
             },
             labels,
-            {"exactness": attrs["exactness"]},
+            {k: attrs[k] for k in ("exactness", "learner", "tolerance") if k in attrs},
         )
 
     # ---- below the surface
@@ -201,8 +204,8 @@ class DependenceAnswers(ColumnAnswers):
             return {"exactness": "exact"}
         return {"exactness": "numerical", "tolerance": tolerance}
 
-    def _grids(self, asked: Sequence[int], known: Events, n_panels: int) -> dict[int, Grid]:
-        """A grid for each column, placed by the mixture of a few draws."""
+    def _grids(self, asked: Sequence[int], known: Events, n_panels: int, tail_panels: int = 1) -> dict[int, Grid]:
+        """A grid for each column, placed by the mixture of a few draws; see `grid_of`."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         ranked = np.argsort(-weight, kind="stable")[: max(GRID_DRAWS, weight.size // 2)]
         few = np.sort(ranked[np.unique(np.linspace(0, ranked.size - 1, GRID_DRAWS).astype(np.int64))])
@@ -210,9 +213,8 @@ class DependenceAnswers(ColumnAnswers):
         for d in asked:
             law = law_of_column(self._states, d, self._row(known), spread_of(known)).of_draws(few).mixed(weight[few])
             column = self._schema.columns[d]
-            grids[d] = grid_of(
-                law, column.name, len(column.levels or ()), bool(self._states.compiled.is_density[d]), n_panels
-            )
+            is_density = bool(self._states.compiled.is_density[d])
+            grids[d] = grid_of(law, column.name, len(column.levels or ()), is_density, n_panels, tail_panels)
         return grids
 
     def _laws(self, s: int, known: Events) -> DrawLaws:
@@ -263,14 +265,17 @@ class DependenceAnswers(ColumnAnswers):
         return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0, 1])
 
     def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
-        """An answer on finer and finer grids until it stays, and its last change."""
+        """An answer on finer and finer grids until it stays, and its last change.
+
+        Of single columns the panels in the tails are halved as well.
+        """
         if all(self._schema.columns[d].levels is not None for d in asked):
             return ask(self._grids(asked, known, FEW_PANELS)), 0.0
         n_panels = FEW_PANELS
         value = ask(self._grids(asked, known, n_panels))
         while True:
             n_panels *= 2
-            finer = ask(self._grids(asked, known, n_panels))
+            finer = ask(self._grids(asked, known, n_panels, n_panels // FEW_PANELS if len(asked) == 1 else 1))
             with np.errstate(invalid="ignore"):  # both may be infinite
                 change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
             value = finer
@@ -315,9 +320,25 @@ class DependenceAnswers(ColumnAnswers):
         nothing = float(self._log_mixture(self._row(known)[None], known)[0])
         ratio = both - one - other + nothing
         attrs = {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
-        return self._labelled(
-            "mutual_information", float(ratio.mean()), {}, False, **attrs, **self._draw_weights(known)
-        )
+        influence = self._influence(rows, [*groups[0], *groups[1]], known, ratio)
+        attrs |= self._draw_weights(known) | self._draw_error(influence)
+        return self._labelled("mutual_information", float(ratio.mean()), {}, False, **attrs)
+
+    def _influence(self, rows: np.ndarray, columns: Sequence[int], known: Events, f: np.ndarray) -> np.ndarray:
+        """What each draw (S,) adds to the mean of f (M,) over rows simulated from the mixture, about that mean.
+
+        The mean of f under one draw is that over the same rows weighted by the draw's density over the mixture's.
+        """
+        values = self._with_columns(rows, columns, known)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        total = np.zeros(weight.size)
+        step = max(1, BLOCK_VALUES // weight.size)
+        for start in range(0, len(values), step):
+            part = slice(start, start + step)
+            # with the draw's weight: its density among the draws' together
+            logs = self._states.log_densities(values[part], spread_of(known)) + self._log_weights[:, None]
+            total += relative_weights(logs) @ (f[part] - f.mean())
+        return total / len(values)
 
     def _states_table(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Probabilities of all levels together: of the mixture (M,), of each draw (S, M), and draws' weights (S,)."""

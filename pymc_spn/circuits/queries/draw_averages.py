@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+NOT_DEFINED = {"mcse_chain_note": "no mcse_chain: per-draw values are infinite or their ESS is not defined"}
+
 
 def log_average(log_weights: np.ndarray, logs: np.ndarray) -> np.ndarray:
     """log sum_s exp(log_weights_s + logs_s) along the first axis; ``-inf`` where every term is."""
@@ -35,6 +37,8 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
     values = influence.reshape(n_chains, -1, *influence.shape[1:])
     if values.shape[1] < 4:
         return {"mcse_chain_note": f"no mcse_chain: {values.shape[1]} draws a chain, 4 are needed"}
+    if not np.all(np.isfinite(values)):
+        return dict(NOT_DEFINED)
     spread = values.reshape(influence.shape).std(axis=0, ddof=1)
     flat = values.reshape(n_chains, values.shape[1], -1)
     ess = array_stats.ess(flat, chain_axis=0, draw_axis=1, method="mean")
@@ -44,5 +48,5 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.where(constant, 0.0, spread / np.sqrt(ess))
     if not np.all(np.isfinite(error)):
-        return {"mcse_chain_note": "no mcse_chain: per-draw values are infinite or their ESS is not defined"}
+        return dict(NOT_DEFINED)
     return {"mcse_chain": float(error) if error.ndim == 0 else error}

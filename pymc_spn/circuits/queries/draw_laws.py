@@ -20,10 +20,11 @@ GRID_HALVINGS = 44
 
 
 class Grid(NamedTuple):
-    """Points and weights that turn integrals or sums over a column into sums."""
+    """Points and weights that turn integrals or sums over a column into sums, and the ends beyond which it has none."""
 
     x: np.ndarray
     weight: np.ndarray
+    ends: tuple[float, float] | None = None
 
 
 class DrawLaws:
@@ -137,8 +138,10 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
 
 
-def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int) -> Grid:
+def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int, tail_panels: int = 1) -> Grid:
     """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
+
+    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next ``tail_panels``.
 
     Raises
     ------
@@ -156,7 +159,10 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
                 'ask with method="monte-carlo"'
             )
         x = np.arange(first, last + 1.0)
-        return Grid(x, np.ones(x.size))
+        return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
+    if tail_panels > 1:
+        logs = np.interp(np.arange(tails.size * tail_panels) / tail_panels, np.arange(tails.size), np.log(tails))
+        tails = np.append(np.exp(logs[: (tails.size - 1) * tail_panels]), tails[-1])
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]), GRID_HALVINGS)
     if np.isin(law.leaves.family, (EXPONENTIAL, LOG_NORMAL)).any() and cuts[0] < 0.0 < cuts[-1]:
@@ -164,7 +170,7 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     t, w = np.polynomial.legendre.leggauss(NODES)
     start, length = cuts[:-1], np.diff(cuts)
     x = start[:, None] + 0.5 * length[:, None] * (t + 1.0)
-    return Grid(x.ravel(), (0.5 * length[:, None] * w).ravel())
+    return Grid(x.ravel(), (0.5 * length[:, None] * w).ravel(), (float(cuts[0]), float(cuts[-1])))
 
 
 def information(joint: np.ndarray, first: Grid, second: Grid) -> float:

@@ -7,25 +7,26 @@ import numpy as np
 
 from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.queries.leaf_predictives import leaves_at, posterior_of
+from pymc_spn.circuits.queries.posterior_circuit import LabelledCircuit
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.tables import Table
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnCircuit:
+class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
 
-    Averaged over many draws, `log_density` is the collapsed predictive. Occupied nodes, and in a small finite
-    network all others too, have their exact conditional law. In an infinite network, and in a large finite
-    one, the unoccupied children of a sum node stand together as one fresh child, drawn from the prior below
-    it: its weight has the exact law and its density the exact expectation, but it varies more than the many
-    children that it stands for. ``unoccupied_mass`` says how much of the circuit that concerns.
+    Averaged over many draws, `log_density` is the collapsed predictive, with ``rounded=True`` that of exact values
+    (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
+    In an infinite network, and in a large finite one, the unoccupied children of a sum node stand together as one
+    fresh child, drawn from the prior below it: its weight has the exact law and its density the exact expectation,
+    but it varies more than the many children that it stands for. ``unoccupied_mass`` says how much of the circuit
+    that concerns.
 
     Parameters
     ----------
@@ -36,22 +37,13 @@ class DrawnCircuit:
         Probability of the induced trees that pass through a fresh child.
     chain, draw
         Labels of the draw of the chain.
+    attrs : dict
+        Marks of the answer, ``exactness`` and ``learner``.
     """
 
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     unoccupied_mass: float
     chain: Any
     draw: Any
-
-    def log_density(self, df: Any) -> "xr.DataArray":
-        """Log density (row,) of new rows in nats, missing cells summed out."""
-        import xarray as xr
-
-        table = Table.from_frame(df, schema=self.circuit.columns)
-        logs = self.circuit.log_density(table.values, self.log_weights, self.leaf_parameters)
-        return xr.DataArray(logs, {"row": table.index}, ["row"], "log_density", {"exactness": "exact"})
 
 
 def draw_circuit(states: RecordedStates, s: int, rng: np.random.Generator) -> DrawnCircuit:

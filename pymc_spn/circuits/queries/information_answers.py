@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.dependence_answers import MOST_STATES, SIMULATED, DependenceAnswers
-from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.queries.column_laws import law_of_column
+from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
+from pymc_spn.circuits.queries.draw_averages import relative_weights
 from pymc_spn.circuits.queries.draw_laws import Grid, divergence, information
 from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
-from pymc_spn.circuits.queries.information_bounds import divergence_bound, entropy_bounds
+from pymc_spn.circuits.queries.information_bounds import NO_MASS, divergence_bound, entropy_bounds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 METHODS = ("auto", "enumeration", "quadrature", "bounds", "monte-carlo")
 PAIRED = 16  # columns up to which an upper bound uses the dependence of pairs
 PANELS = 24
+BOUND_NOTE = {"mcse_chain_note": "no mcse_chain: bounds are of the mixture over these draws"}
 
 
 class InformationAnswers(DependenceAnswers):
@@ -44,8 +46,10 @@ class InformationAnswers(DependenceAnswers):
         Returns
         -------
         DataArray
-            A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to the quadrature of
-            single leaves (``tolerance``).
+            A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to ``tolerance``, which is
+            measured: what they change by when the panels of all grids are doubled, and an allowance for the mass beyond
+            the grids. The upper bound is the smaller one of that of the network and of the sum of the single columns'
+            entropies less pairwise mutual informations along a tree (up to 16 columns), these by quadrature, too.
         """
         known = self._given(given)
         asked = self._asked(columns, known, "entropy")
@@ -55,18 +59,20 @@ class InformationAnswers(DependenceAnswers):
             p, each, weight = self._states_table(asked, known)
             surprise = -np.log(np.where(p > 0.0, p, 1.0))
             value = float(p @ surprise)
-            error = chain_error(weight * (each @ surprise - value), self._n_chains)
+            error = self._draw_error(weight * (each @ surprise - value))
             return self._labelled("entropy", value, {}, False, **attrs, **error)
         if method == "quadrature":
-            value, tolerance = self._refined(asked, known, lambda grids: self._entropy_on(asked[0], known, grids))
-            return self._labelled("entropy", value, {}, False, **self._mark(asked, tolerance), **attrs)
+            value, error, tolerance = self._entropy_of_column(asked[0], known)
+            return self._labelled("entropy", value, {}, False, **self._mark(asked, tolerance), **attrs, **error)
         if method == "monte-carlo":
-            logs = self._log_given(self._simulated_rows(known, n, random_seed), asked, known)
+            rows = self._simulated_rows(known, n, random_seed)
+            logs = self._log_given(rows, asked, known)
             attrs |= {"exactness": "monte-carlo", "mcse": float(logs.std(ddof=1) / np.sqrt(logs.size))}
+            attrs |= self._draw_error(self._influence(rows, asked, known, -logs))
             return self._labelled("entropy", -float(logs.mean()), {}, False, **attrs)
-        low, high = self._entropy_bounds(asked, known)
-        attrs |= {"exactness": "bound", "tolerance": 1e-6}
-        return self._labelled("entropy", np.array([low, high]), {"bound": ["lower", "upper"]}, False, **attrs)
+        bounds, tolerance = self._entropy_bounds(asked, known)
+        attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
+        return self._labelled("entropy", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
     def kl(
         self,
@@ -89,7 +95,9 @@ class InformationAnswers(DependenceAnswers):
         Returns
         -------
         DataArray
-            A scalar, or ("lower", "upper") along ``bound``.
+            A scalar, or ("lower", "upper") along ``bound``; ``tolerance`` of the lower one is measured as for
+            `entropy`, the upper one is in closed form. ``mcse_chain`` has the error over the draws of both posteriors,
+            together where these are the same draws.
         """
         if not isinstance(other, InformationAnswers):
             raise TypeError(f"other must be an SPNPosterior, got {type(other).__name__}")
@@ -103,27 +111,36 @@ class InformationAnswers(DependenceAnswers):
         method = self._method(method, asked)
         attrs = {**self._draw_weights()}
         if method == "enumeration":
-            p, q = self._states_table(asked, self._evidence)[0], other._states_table(matched, other._evidence)[0]
-            return self._labelled("kl", divergence(p, q), {}, False, **attrs)
+            p, own, weight = self._states_table(asked, self._evidence)
+            q, theirs_own, their_weight = other._states_table(matched, other._evidence)
+            value = divergence(p, q)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(p > 0.0, np.log(p / q), 0.0)
+                slope = np.where(p > 0.0, p / q, 0.0)
+                error = self._two_errors(
+                    other, weight * (own @ ratio - value), their_weight * (1.0 - theirs_own @ slope)
+                )
+            return self._labelled("kl", value, {}, False, **attrs, **error)
         if method == "quadrature":
-            value, tolerance = self._refined(
-                asked, self._evidence, lambda grids: self._divergence_on(other, asked[0], matched[0], grids)
-            )
-            tolerance = 0.0 if np.isinf(value) else tolerance
-            return self._labelled("kl", value, {}, False, **self._mark(asked, tolerance), **attrs)
+            value, error, tolerance = self._divergence_of_column(other, asked[0], matched[0])
+            return self._labelled("kl", value, {}, False, **self._mark(asked, tolerance), **attrs, **error)
         if method == "monte-carlo":
             rows = self._simulated_rows(self._evidence, n, random_seed)
             there = np.full((len(rows), len(other._schema.columns)), np.nan)
             there[:, matched] = rows[:, asked]
             ratio = self._log_given(rows, asked, self._evidence) - other._log_given(there, matched, other._evidence)
             attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
+            with np.errstate(invalid="ignore"):
+                own = self._influence(rows, asked, self._evidence, ratio)
+            slope = -other._shares_of_draws(there, matched, other._evidence)
+            if other._states is self._states:  # of mean 0, and with the noise of the same rows
+                slope += self._shares_of_draws(rows, asked, self._evidence)
+            attrs |= self._two_errors(other, own, slope)
             return self._labelled("kl", float(ratio.mean()), {}, False, **attrs)
-        singles = [
-            self._divergence_on(other, d, e, self._grids([d], self._evidence, PANELS))
-            for d, e in zip(asked, matched, strict=True)
-        ]
-        bounds = np.array([max(singles), self._divergence_bound(other, asked)])
-        attrs |= {"exactness": "bound", "tolerance": 1e-6}
+        singles = [self._divergence_of_column(other, d, e) for d, e in zip(asked, matched, strict=True)]
+        low, _, tolerance = max(singles, key=lambda single: single[0])
+        bounds = np.array([low, self._divergence_bound(other, asked)])
+        attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
         return self._labelled("kl", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
     # ---- below the surface
@@ -153,28 +170,91 @@ class InformationAnswers(DependenceAnswers):
             raise ValueError('method="quadrature" is for a single column')
         return method
 
-    def _density_on(self, d: int, known: Events, grid: Grid) -> np.ndarray:
-        """Density (X,) of one column under the mixture over draws."""
+    def _density_on(self, d: int, known: Events, grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Density (X,) of one column under the mixture over draws, (S, X) under each, and the draws' weights (S,)."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
-        total = np.zeros(grid.x.size)
+        each = np.zeros((weight.size, grid.x.size))
         for s in np.flatnonzero(weight > 0.0):
             laws = self._laws(int(s), known)
-            total += weight[s] * laws.single(d, laws.on_grid(d, grid))
-        return total / weight.sum()
+            each[s] = laws.single(d, laws.on_grid(d, grid))
+        return weight @ each / weight.sum(), each, weight
 
-    def _entropy_on(self, d: int, known: Events, grids: dict[int, Grid]) -> float:
-        p = self._density_on(d, known, grids[d])
-        inside = p > 0.0
-        return -float(np.sum((grids[d].weight * p)[inside] * np.log(p[inside])))
+    def _entropy_of_column(self, d: int, known: Events) -> tuple[float, dict[str, Any], float]:
+        """Entropy of one column, its error over the draws, and its tolerance."""
+        influence = grid = None
 
-    def _divergence_on(self, other: "InformationAnswers", d: int, e: int, grids: dict[int, Grid]) -> float:
-        grid = grids[d]
-        p, q = self._density_on(d, self._evidence, grid), other._density_on(e, other._evidence, grid)
-        inside = p > 0.0
-        if np.any(q[inside] <= 0.0):
-            return np.inf
-        # mass of the other beyond the grid is not scaled away: it is part of the divergence
-        return max(float(np.sum((grid.weight * p)[inside] * np.log(p[inside] / q[inside]))), 0.0)
+        def ask(grids: dict[int, Grid]) -> float:
+            nonlocal influence, grid
+            grid = grids[d]
+            p, each, weight = self._density_on(d, known, grid)
+            surprise = -np.log(np.where(p > 0.0, p, 1.0)) * grid.weight
+            value = float(p @ surprise)
+            influence = weight * (each @ surprise - value)
+            return value
+
+        value, change = self._refined([d], known, ask)
+        assert influence is not None and grid is not None
+        return value, self._draw_error(influence), change + self._beyond(d, known, grid)
+
+    def _divergence_of_column(self, other: "InformationAnswers", d: int, e: int) -> tuple[float, dict[str, Any], float]:
+        """Divergence of one column, its error over the draws, and its tolerance."""
+        influences: list[np.ndarray] = []
+        last = None
+
+        def ask(grids: dict[int, Grid]) -> float:
+            nonlocal last
+            grid = last = grids[d]
+            p, each, weight = self._density_on(d, self._evidence, grid)
+            q, theirs, their_weight = other._density_on(e, other._evidence, grid)
+            inside = (p > 0.0) & ((q > 0.0) | (grid.weight * p > NO_MASS))
+            if np.any(q[inside] <= 0.0):
+                influences[:] = [np.full(weight.size, np.inf), np.zeros(their_weight.size)]
+                return np.inf
+            # mass of the other beyond the grid is not scaled away: it is part of the divergence
+            ratio, slope = np.zeros(p.size), np.zeros(p.size)
+            ratio[inside] = np.log(p[inside] / q[inside]) * grid.weight[inside]
+            slope[inside] = p[inside] / q[inside] * grid.weight[inside]
+            value = max(float(p @ ratio), 0.0)
+            influences[:] = [weight * (each @ ratio - value), their_weight * (1.0 - theirs @ slope)]
+            return value
+
+        value, change = self._refined([d], self._evidence, ask)
+        assert last is not None
+        tolerance = 0.0 if np.isinf(value) else change + self._beyond(d, self._evidence, last)
+        return value, self._two_errors(other, *influences), tolerance
+
+    def _beyond(self, d: int, known: Events, grid: Grid) -> float:
+        """Allowance in nats for what the column has beyond its grid, under all draws together.
+
+        A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
+        to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above.
+        """
+        if grid.ends is None:
+            return 0.0
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        law = law_of_column(self._states, d, self._row(known), spread_of(known)).mixed(weight)
+        below, upto = law.cdf(np.array(grid.ends))[0]
+        mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
+        distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
+        return 10.0 * mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance))))
+
+    def _two_errors(self, other: "InformationAnswers", own: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
+        """Error over the draws of this posterior and of another one: together where these are the same draws."""
+        if other._states is self._states:
+            return self._draw_error(own + theirs)
+        errors = [self._draw_error(own), other._draw_error(theirs)]
+        noted = [e for e in errors if "mcse_chain" not in e]
+        return noted[0] if noted else {"mcse_chain": float(np.hypot(*(e["mcse_chain"] for e in errors)))}
+
+    def _shares_of_draws(self, rows: np.ndarray, columns: Sequence[int], known: Events) -> np.ndarray:
+        """Each draw's (S,) weight times its density over the mixture's, averaged over rows of another law, about 1."""
+        values = self._with_columns(rows, columns, known)
+        total = np.zeros(self._states.n_draws)
+        step = max(1, BLOCK_VALUES // total.size)
+        for start in range(0, len(values), step):
+            logs = self._states.log_densities(values[start : start + step], spread_of(known))
+            total += relative_weights(logs + self._log_weights[:, None]).sum(axis=1)
+        return total / len(values) - relative_weights(self._log_of(known) + self._log_weights)
 
     def _log_given(self, rows: np.ndarray, asked: Sequence[int], known: Events) -> np.ndarray:
         """Log density (M,) of some columns of rows given what is known."""
@@ -185,19 +265,27 @@ class InformationAnswers(DependenceAnswers):
                 both = np.where(holds(event, rows[:, d]), both, -np.inf)
         return both - float(self._log_mixture(known_only, known)[0])
 
-    def _entropy_bounds(self, asked: Sequence[int], known: Events) -> tuple[float, float]:
+    def _entropy_bounds(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, float]:
+        """Lower and upper bound, and how far they are measured to be off."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         weight = weight / weight.sum()
-        grids = self._grids(asked, known, PANELS)
-        low = high = 0.0
+        few, grids, fine = (
+            self._grids(asked, known, n, max(n // PANELS, 1)) for n in (PANELS // 2, PANELS, 2 * PANELS)
+        )
+        nested = np.zeros((2, 2))  # grids and fine ones; lower and upper
         for s in np.flatnonzero(weight > 0.0):
-            bounds = entropy_bounds(self._laws(int(s), known), grids)
-            low += weight[s] * bounds[0]
-            high += weight[s] * bounds[1]
+            laws = self._laws(int(s), known)
+            nested += weight[s] * np.array([entropy_bounds(laws, g) for g in (grids, fine)])
         used = weight[weight > 0.0]
-        high -= float(used @ np.log(used))  # which draw it is
-        singles = [self._entropy_on(d, known, grids) for d in asked]
-        return low, min(high, sum(singles) - self._tree_information(asked, known, grids))
+        nested[:, 1] -= float(used @ np.log(used))  # which draw it is
+        tolerance = float(np.abs(nested[1] - nested[0]).max()) + sum(self._beyond(d, known, fine[d]) for d in asked)
+        parts = [self._entropy_of_column(d, known) for d in asked]
+        singles, off = sum(p[0] for p in parts), sum(p[2] for p in parts)
+        # joint densities of pairs are dear: their panels are halved instead
+        shared, rough = (self._tree_information(asked, known, g) for g in (grids, few))
+        return np.array([nested[1, 0], min(nested[1, 1], singles - shared)]), float(
+            max(tolerance, off + abs(shared - rough))
+        )
 
     def _tree_information(self, asked: Sequence[int], known: Events, grids: dict[int, Grid]) -> float:
         """Largest sum of mutual informations along a tree: sum H_i less it bounds the joint entropy (Chow and Liu)."""

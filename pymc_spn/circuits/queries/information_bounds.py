@@ -15,6 +15,7 @@ from pymc_spn.circuits.queries.draw_laws import DrawLaws, Grid
 from pymc_spn.circuits.queries.leaf_predictives import log_event
 
 LARGE = 1e300  # stands for infinity where a weight of 0 may multiply it
+NO_MASS = 1e-100  # of a panel: where another density underflows it is no sign that this one excludes it
 
 
 class Spread(NamedTuple):
@@ -55,10 +56,13 @@ def _leaves(density: np.ndarray, weight: np.ndarray) -> Spread:
         entropy = -np.where(density > 0.0, weighted * log, 0.0).sum(axis=1)
         finite = np.where(density > 0.0, log, 0.0)
     cross = -weighted @ finite.T
-    excluded = (weighted > 0.0).astype(np.float64) @ (density <= 0.0).astype(np.float64).T > 0.0
+    excluded = (weighted > NO_MASS).astype(np.float64) @ (density <= 0.0).astype(np.float64).T > 0.0
     divergence = np.where(excluded, LARGE, np.maximum(cross - entropy[:, None], 0.0))
     root = np.sqrt(density)
-    return Spread(entropy, entropy, np.minimum((root * weight) @ root.T, 1.0), divergence)
+    # what lies beyond the grid adds at most the root of the product of both masses there (Cauchy and Schwarz)
+    missing = np.sqrt(np.maximum(1.0 - weighted.sum(axis=1), 0.0))
+    coefficient = (root * weight) @ root.T + missing[:, None] * missing
+    return Spread(entropy, entropy, np.minimum(coefficient, 1.0), divergence)
 
 
 def _product(parts: list[Spread]) -> Spread:

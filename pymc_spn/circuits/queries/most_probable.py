@@ -2,55 +2,66 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.evaluation.completion import Parameterised, best_found
 from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.box_kernels import NOTHING
 from pymc_spn.circuits.queries.box_search import BoxResult, search
+from pymc_spn.circuits.queries.circuit_events import (
+    ColumnEvent,
+    ColumnEvents,
+    as_column_event,
+    columns_of,
+    intersect,
+    log_mass,
+    masses_of,
+)
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.draw_averages import relative_weights
 from pymc_spn.circuits.queries.events import Events, Interval, points_of, read_events, spread_of
 from pymc_spn.circuits.queries.tapes import tape_of_circuit, tape_of_draws
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.tables import Column, decode
-
-if TYPE_CHECKING:
-    import xarray as xr
+from pymc_spn.tables import decode
 
 TOLERANCE = 1e-6  # nats
 BULK = 1e-3  # quantile of a column with log-normal leaves below which its density is not searched
+LEAST_LOG, MOST_LOG = -700.0, 700.0  # logs between which a positive column's quantile is sought
+QUANTILE_GRID, QUANTILE_PASSES = 65, 8  # 1400 / 64^8 is below rounding
 FEWEST_BOXES, MOST_BOXES = 500, 100_000
 NODE_BOXES = 50_000_000  # nodes times boxes
 
 
 @dataclass(frozen=True, eq=False)
 class MostProbable:
-    """A row of high density and a bound that no row exceeds.
+    """Rows of high density and bounds that no completion exceeds.
+
+    `SPNPosterior.mpe` and `most_probable` complete one row in the units of the data: a DataFrame of one row, labelled
+    scalars, a bool and an int. `Circuit.mpe` completes many in codes: arrays over rows.
 
     Parameters
     ----------
-    value : DataFrame
-        One row, columns as in the data.
-    log_density : DataArray
-        Its log density (log mass in discrete columns) given what is known, in nats.
-    upper_bound : DataArray
-        No row has a larger one.
-    certified : bool
+    value : DataFrame of one row, or (n_rows, D) float64
+        Columns as in the data, or levels as codes.
+    log_density : DataArray scalar, or (n_rows,) float64
+        Log density (log mass in discrete columns) of the completion given what is known, in nats.
+    upper_bound : DataArray scalar, or (n_rows,) float64
+        No completion has a larger one.
+    certified : bool, or (n_rows,) bool
         Whether the two differ by at most the tolerance, so that the row is a most probable one.
-    n_boxes : int
-        Boxes that the search looked at.
+    n_boxes : int, or (n_rows,) int64
+        Boxes that the search looked at; 0 where it was not needed.
     """
 
-    value: pd.DataFrame
-    log_density: "xr.DataArray"
-    upper_bound: "xr.DataArray"
-    certified: bool
-    n_boxes: int
+    value: Any
+    log_density: Any
+    upper_bound: Any
+    certified: Any
+    n_boxes: Any
 
 
 class ModeAnswers(ConditionedDraws):
@@ -85,6 +96,14 @@ class ModeAnswers(ConditionedDraws):
         Returns
         -------
         MostProbable
+
+        Raises
+        ------
+        TypeError
+            If `given` is no mapping, or holds something else than values, intervals and sets.
+        ValueError
+            If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
+            positive and finite, or `max_boxes` or `max_draws` is below 1.
         """
         tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
         known = self._given(given)
@@ -118,7 +137,8 @@ class ModeAnswers(ConditionedDraws):
         row = self._row(known)
         row[asked] = found.x[asked]
         kept = list(self._kept)
-        return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, self._draw_weights(known))
+        attrs = self._attrs(mcse_chain_note="no mcse_chain: a maximum is no average", **self._draw_weights(known))
+        return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, attrs)
 
 
 def most_probable(
@@ -131,54 +151,151 @@ def most_probable(
 ) -> MostProbable:
     """The most probable completion of a row under an explicit circuit, certified where the search finishes.
 
+    As `Circuit.mpe`, which takes rows of codes, for one row in the units of the data with intervals and sets. All
+    families of leaves are taken, also the predictives in `SPNPosterior.as_circuit`. The density of a column with
+    log-Student t leaves grows without bound towards 0, on next to no mass: values below its quantile at 0.001 are left
+    out, unless an interval that begins above 0 is given for the column.
+
     Parameters
     ----------
     circuit : Circuit
-    log_weights, leaf_parameters
+    log_weights : (n_sum_edges,) float64
         As for `Circuit.log_density`.
+    leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
     given : mapping of column name to value, (low, high) or set, optional
         Where the circuit's columns are names only, values are numbers, levels their codes.
-    tolerance, max_boxes
-        As for `SPNPosterior.mpe`.
+    tolerance : float
+        Gap in nats at which the search is done.
+    max_boxes : int, optional
+        By default within 500 and 100,000, fewer for larger circuits.
 
     Returns
     -------
     MostProbable
+
+    Raises
+    ------
+    TypeError
+        If `given` is no mapping, or holds something else than the above.
+    ValueError
+        If weights or leaf parameters are not valid, `given` names an unknown column, leaves nothing to complete or has
+        density zero, `tolerance` is not positive and finite, or `max_boxes` is below 1.
+
+    References
+    ----------
+    Centred forms and boxes without an interior maximum: Moore, R. E., Kearfott, R. B. and Cloud, M. J. (2009).
+    Introduction to interval analysis. SIAM.
     """
     tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
-    columns = tuple(c if isinstance(c, Column) else _column_of(circuit, d) for d, c in enumerate(circuit.columns))
-    circuit.log_density(np.full((1, len(columns)), np.nan), log_weights, leaf_parameters)  # checks them
-    by_family = circuit.leaf_family[circuit.leaves]
-    discrete = np.zeros(len(columns), np.bool_)
-    masses = [
-        f for f, name in enumerate(circuit.families) if name in ("poisson", "bernoulli", "categorical", "geometric")
-    ]
-    for d in range(len(columns)):
-        discrete[d] = np.isin(by_family[circuit.leaf_column[circuit.leaves] == d], masses).any()
+    columns = columns_of(circuit)
+    parameterised = Parameterised(circuit, log_weights, leaf_parameters)
+    discrete = masses_of(circuit)
     known = read_events("given", given, columns, range(len(columns)), ~discrete)
-    points, inside = points_of(known), spread_of(known)
+    points = points_of(known)
     if len(points) == len(columns):
         raise ValueError("given: every column is given at a value, there is nothing to complete")
-    tape = tape_of_circuit(circuit, log_weights, leaf_parameters, points)
-    found = search(
-        tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
-    )
+    row = np.full(len(columns), np.nan)
+    row[list(points)] = list(points.values())
+    inside = _above_spikes(parameterised, known)
+    found = _search_row(parameterised, row, inside, tolerance, max_boxes)
     if found.log_density <= 0.5 * NOTHING:
         raise ValueError(f"given: {dict(given or {})} has density zero under the circuit")
-    log_known = 0.0
-    if points:
-        row = np.full((1, len(columns)), np.nan)
-        for d, x in points.items():
-            row[0, d] = x
-        log_known = float(circuit.log_density(row, log_weights, leaf_parameters)[0])
-    row = found.x.copy()
-    for d, x in points.items():
-        row[d] = x
-    return _answer(found, log_known, row, columns, tolerance, {})
+    log_known = float(circuit.log_density(row[None], log_weights, leaf_parameters)[0]) if points else 0.0
+    value = np.where(np.isnan(row), found.x, row)
+    return _answer(found, log_known, value, columns, tolerance, {})
 
 
-def _column_of(circuit: Circuit, d: int) -> Column:
-    return Column(circuit.names[d], "real", None, "float64")
+def most_probable_rows(
+    circuit: Any,
+    values: Any,
+    log_weights: Any,
+    leaf_parameters: Mapping[str, Any],
+    search_on: bool,
+    tolerance: float,
+    max_boxes: int | None,
+) -> MostProbable:
+    """See `Circuit.mpe`."""
+    tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
+    given = Parameterised(circuit, log_weights, leaf_parameters)
+    values = given.values(values)
+    best, log_density, upper_bound = best_found(given, values, tolerance)
+    log_known = circuit.log_density(values, log_weights, leaf_parameters)
+    n_boxes = np.zeros(len(values), np.int64)
+    spiked, discrete = spiked_columns(circuit), masses_of(circuit)
+    missing = np.isnan(values)
+    lowest = np.full(len(circuit.columns), -np.inf)
+    for d, cells in _allowed({}, discrete, columns_of(circuit)).items():
+        lowest[d] = cells[0][0]
+    possible = np.maximum(
+        np.where(discrete, np.round(best), best), lowest
+    )  # Gaussian leaves of positive columns, counts
+    moved = np.flatnonzero((missing & (possible != best)).any(axis=1))
+    best = np.where(missing, possible, values)
+    log_density[moved] = circuit.log_density(best[moved], log_weights, leaf_parameters)
+    unsettled = upper_bound - log_density > tolerance
+    for n in np.flatnonzero(unsettled & search_on).tolist():
+        row, has_spike = values[n], bool(missing[n, spiked].any())
+        inside = _above_spikes(given, {d: float(x) for d, x in enumerate(row) if not np.isnan(x)})
+        start = None if has_spike else best[n]
+        found = _search_row(given, row, inside, tolerance, max_boxes, start)
+        n_boxes[n] = found.n_boxes
+        if has_spike or found.log_density > log_density[n]:
+            best[n], log_density[n] = np.where(np.isnan(row), found.x, row), found.log_density
+        upper_bound[n] = max(min(upper_bound[n], found.upper_bound), log_density[n])
+    return MostProbable(
+        best, log_density - log_known, upper_bound - log_known, upper_bound - log_density <= tolerance, n_boxes
+    )
+
+
+def _search_row(
+    given: Parameterised,
+    row: np.ndarray,
+    inside: Events,
+    tolerance: float,
+    max_boxes: int | None,
+    start: np.ndarray | None = None,
+) -> BoxResult:
+    """Box search over the missing cells of one row within events."""
+    circuit = given.circuit
+    points = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
+    tape = tape_of_circuit(circuit, given.log_weights, given.parameters, points)
+    discrete = masses_of(circuit)
+    allowed = _allowed(inside, discrete, columns_of(circuit))
+    allowed = {d: cells for d, cells in allowed.items() if d not in points}
+    return search(tape, allowed, discrete, tolerance, _box_limit(max_boxes, tape.kind.size), start=start)
+
+
+def spiked_columns(circuit: Circuit) -> np.ndarray:
+    """(D,) bool, columns with leaves whose density grows without bound towards 0."""
+    out = np.zeros(len(circuit.columns), np.bool_)
+    if "log_student_t" in circuit.families:
+        out[circuit.leaf_column[circuit.leaves_of("log_student_t")]] = True
+    return out
+
+
+def _above_spikes(given: Parameterised, known: Events) -> Events:
+    """The events that are no points, and for columns with spikes at 0 also that their values are in the bulk."""
+    inside = spread_of(known)
+    for d in np.flatnonzero(spiked_columns(given.circuit)).tolist():
+        event: Any = inside.get(d, Interval(0.0, np.inf))
+        if isinstance(known.get(d), float) or not isinstance(event, Interval) or event.low > 0.0:
+            continue
+        events = {c: as_column_event(e) for c, e in known.items()}
+        inside[d] = Interval(_quantile(given, events, d, BULK), event.high)
+    return inside
+
+
+def _quantile(given: Parameterised, known: ColumnEvents, d: int, p: float) -> float:
+    """The p-quantile of a positive column given what is known, by narrowing a grid over its logs."""
+    base = log_mass(given, known)
+    low, high = LEAST_LOG, MOST_LOG
+    for _ in range(QUANTILE_PASSES):
+        grid = np.linspace(low, high, QUANTILE_GRID)
+        below = ColumnEvent(np.full(grid.size, np.nan), [(np.zeros(grid.size), np.exp(grid))])
+        logs = log_mass(given, intersect(known, {d: below}), grid.size) - base
+        at = min(max(int(np.searchsorted(logs >= np.log(p), True)), 1), grid.size - 1)
+        low, high = grid[at - 1], grid[at]
+    return float(np.exp(0.5 * (low + high)))
 
 
 def _checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
@@ -226,10 +343,13 @@ def _answer(
     gap = found.upper_bound - found.log_density
     certified = bool(gap <= tolerance)
     mark = {"exactness": "numerical", "tolerance": tolerance} if certified else {"exactness": "bound", "gap": gap}
+    mark = attrs | mark
+    value = decode(row[None], columns)
+    value.attrs = dict(mark)
     return MostProbable(
-        decode(row[None], columns),
-        xr.DataArray(found.log_density - log_known, name="log_density", attrs={**mark, **attrs}),
-        xr.DataArray(found.upper_bound - log_known, name="upper_bound", attrs={**mark, **attrs, "exactness": "bound"}),
+        value,
+        xr.DataArray(found.log_density - log_known, name="log_density", attrs=mark),
+        xr.DataArray(found.upper_bound - log_known, name="upper_bound", attrs=mark | {"exactness": "bound"}),
         certified,
         found.n_boxes,
     )

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.leaves.families import LogNormal
-from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
-from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.queries.completion import SIMULATION, choose_draws, complete_rows
+from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
     Events,
     events_from_json,
@@ -24,7 +24,6 @@ from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
-from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
 
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
 
 
 class SPNPosterior(RowAnswers, ModeAnswers):
@@ -42,8 +42,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
     answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are
     labelled arrays: the attribute ``exactness`` is about the query given the draws, ``mcse_chain`` is the
-    Monte Carlo standard error of the average over draws, ``ess_draws`` the number of draws that still count
-    under a condition.
+    Monte Carlo standard error of the average over draws (or ``mcse_chain_note`` says why there is none),
+    ``ess_draws`` the number of draws that still count under a condition, ``learner`` where the draws come from.
+    Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded) or a set of values.
@@ -119,23 +120,23 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             (row,) or (chain, draw, row), in nats; densities are in the units of the data.
         """
         table = Table.from_frame(df, schema=self.columns)
-        values, possible = self._embed(table)
+        values, possible = self._embed(table, cells)
         base = self._log_evidence()
-        rows = {"row": table.index}
+        rows, mark = {"row": table.index}, self._cell_mark(cells)
         if per_draw:
-            logs = self._states.log_densities(values, spread_of(self._evidence), cells) - base[:, None]
-            return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True)
+            logs = self._log_rows(values, cells) - base[:, None]
+            return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True, **mark)
         log_norm = log_average(self._log_weights, base)
         answer, errors = np.full(len(values), -np.inf), []
         block = max(1, BLOCK_VALUES // self._states.n_draws)
         for start in range(0, len(values), block):
             part = slice(start, start + block)
-            logs = self._states.log_densities(values[part], spread_of(self._evidence), cells)
+            logs = self._log_rows(values[part], cells)
             answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
             weight = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
-        attrs = self._joined_errors(errors)
-        return self._labelled("log_density", answer, rows, False, **self._draw_weights(), **attrs)
+        attrs = mark | self._draw_weights() | self._joined_errors(errors)
+        return self._labelled("log_density", answer, rows, False, **attrs)
 
     def probability(
         self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None, per_draw: bool = False
@@ -184,7 +185,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
                 raise ValueError(
                     "log_likelihood of training rows needs the posterior as sampled, no condition or marginal"
                 )
-            logs = self._labelled("log", self._states.leave_one_out(), {rows: self._states.record.rows}, True)
+            found = self._states.leave_one_out()
+            logs = self._labelled("log", found, {rows: self._states.record.rows}, True, **self._cell_mark())
         else:
             logs = self.log_density(df, per_draw=True).rename({"row": rows})
         return xr.DataTree(xr.Dataset({self.name: logs}))
@@ -225,7 +227,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
         rng = np.random.default_rng(random_seed)
         chosen = choose_draws(self._log_weights[:, None], _count("n", n), rng)[:, 0]
-        return [draw_circuit(self._states, int(s), rng) for s in chosen]
+        attrs = self._attrs(exactness=SIMULATION)
+        return [replace(draw_circuit(self._states, int(s), rng), attrs=attrs) for s in chosen]
 
     def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
         """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
@@ -239,7 +242,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             raise ValueError("as_circuit needs the posterior as sampled or a marginal of it, not a condition")
         if max_draws is not None and _count("max_draws", max_draws) < 1:
             raise ValueError(f"max_draws must be at least 1, got {max_draws}")
-        return posterior_circuit(self._states, self._kept, self._log_weights, max_draws)
+        found = posterior_circuit(self._states, self._kept, self._log_weights, max_draws)
+        return replace(found, attrs=self._attrs(n_draws=len(found.draws)))
 
     # ---- simulation
 
@@ -249,31 +253,40 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         given: Mapping[str, Any] | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
-        """Rows drawn from the posterior predictive; columns given at a value hold it."""
+        """Rows drawn from the posterior predictive; columns given at a value hold it.
+
+        Its ``attrs`` hold the marks of an answer: each row is an exact draw from the predictive of one draw of the
+        chain, chosen by its weight.
+        """
         known = self._given(given)
         rng = np.random.default_rng(random_seed)
         log_weights = self._log_of(known) + self._log_weights
         chosen = choose_draws(log_weights[:, None], _count("n", n), rng)
         row = self._row(known)[None]
         completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
-        return decode(completed[:, list(self._kept)], self.columns)
+        frame = decode(completed[:, list(self._kept)], self.columns)
+        frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._draw_weights(known))
+        return frame
 
     def impute(self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None) -> list[pd.DataFrame]:
         """Completed copies of a table: missing cells drawn given the observed ones of their row.
 
         Each row's draws of the chain are weighted by the density of what is observed in it. Observed cells
-        are unchanged.
+        are unchanged. Of a network with ``rounded=True`` the observed values stand for their cells, and what is filled
+        in are exact values, not rounded ones. The ``attrs`` of each table hold the marks of an answer, ``ess_draws``
+        that of the row for which the fewest draws count.
         """
         table = Table.from_frame(df, schema=self.columns)
         values, possible = self._embed(table)
         rng = np.random.default_rng(random_seed)
-        logs = self._states.log_densities(values, spread_of(self._evidence)) + self._log_weights[:, None]
+        cells = self._cells(values)
+        logs = self._states.log_densities(values, spread_of(self._evidence), cells) + self._log_weights[:, None]
         impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
         if impossible.any():
             m = int(np.argmax(impossible))
             self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
         chosen = choose_draws(logs, _count("n", n), rng)
-        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng)
+        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
         if isinstance(df, pd.DataFrame):
             frames = [frame[[str(c) for c in df.columns]] for frame in frames]
@@ -281,6 +294,10 @@ class SPNPosterior(RowAnswers, ModeAnswers):
                 if not df[c].isna().any():
                     for frame in frames:
                         frame[str(c)] = df[c]
+        few = float(effective_draws(logs).min(initial=np.inf))
+        attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, ess_draws=few)
+        for frame in frames:
+            frame.attrs = dict(attrs)
         return frames
 
     # ---- moments
@@ -344,12 +361,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if not numbers:
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
-        shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
-        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self._schema.palette]
-        gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known and not skewed[d]]
-        tails = [d for d in gaussian if shape[d] <= 0.5]
+        tails = self._heavy_tails(numbers, known)
         if tails:
-            attrs["principal_value"] = [self._schema.columns[d].name for d in tails]
+            attrs["principal_value"] = tails
         if any(isinstance(known.get(d), Interval) for d in numbers):
             attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
         return known, numbers, attrs

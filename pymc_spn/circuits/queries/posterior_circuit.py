@@ -1,13 +1,14 @@
 """The posterior predictive as one explicit circuit: a sum over draws, each with its collapsed predictive below it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.queries.completion import SIMULATION
 from pymc_spn.circuits.queries.draw_laws import shares_of
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
@@ -28,12 +29,80 @@ PREDICTIVE = {
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorCircuit:
+class LabelledCircuit:
+    """A circuit with its parameters, asked in the units and labels of the data.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    attrs : dict
+        Marks of its answers, ``exactness`` and ``learner``.
+    """
+
+    circuit: Circuit
+    log_weights: np.ndarray
+    leaf_parameters: dict[str, np.ndarray]
+    attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def log_density(self, df: Any) -> "xr.DataArray":
+        """Log density of new rows, missing cells summed out; values count as exact ones.
+
+        Parameters
+        ----------
+        df : DataFrame, Table, mapping or array
+            Columns as in the circuit.
+
+        Returns
+        -------
+        DataArray (row,)
+            In nats.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a column is missing, or a value does not fit its kind.
+        """
+        import xarray as xr
+
+        table = Table.from_frame(df, schema=self.circuit.columns)
+        logs = self.circuit.log_density(table.values, self.log_weights, self.leaf_parameters)
+        return xr.DataArray(logs, {"row": table.index}, ["row"], "log_density", self.attrs | {"exactness": "exact"})
+
+    def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Independent rows from the circuit.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows, at least 0.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        DataFrame
+            n rows without gaps, levels by name.
+
+        Raises
+        ------
+        ValueError
+            If n is no integer of at least 0.
+        """
+        values = self.circuit.sample(n, self.log_weights, self.leaf_parameters, random_seed)
+        frame = decode(values, self.circuit.columns)
+        frame.attrs = self.attrs | {"exactness": SIMULATION}
+        return frame
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.
 
     Weights and leaf parameters of the network are integrated out within each draw, so the leaves are their
     predictives (Student t, Lomax, negative binomial, levels) and the density is that of `SPNPosterior.log_density`
-    over the draws that are in it.
+    over the draws that are in it. Of a network with ``rounded=True`` it is that of exact values,
+    ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells.
 
     Parameters
     ----------
@@ -42,25 +111,15 @@ class PosteriorCircuit:
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     draws : (S,) int64
         Which draws of the chains, counted chain by chain; 0 for the one state of a variational fit.
+    attrs : dict
+        Marks of the answer, ``exactness`` and ``learner``.
+
+    See Also
+    --------
+    Circuit.probability, Circuit.mpe, most_probable : other questions to ``circuit``, with these parameters.
     """
 
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     draws: np.ndarray
-
-    def log_density(self, df: Any) -> "xr.DataArray":
-        """Log density (row,) of new rows in nats, missing cells summed out."""
-        import xarray as xr
-
-        table = Table.from_frame(df, schema=self.circuit.columns)
-        logs = self.circuit.log_density(table.values, self.log_weights, self.leaf_parameters)
-        return xr.DataArray(logs, {"row": table.index}, ["row"], "log_density", {"exactness": "exact"})
-
-    def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Independent rows from the circuit."""
-        values = self.circuit.sample(n, self.log_weights, self.leaf_parameters, random_seed)
-        return decode(values, self.circuit.columns)
 
 
 def posterior_circuit(

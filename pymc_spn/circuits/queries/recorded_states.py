@@ -1,5 +1,6 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -123,15 +124,23 @@ class RecordedStates:
         """Log density (M,) of the coding of each row's points."""
         return -(~np.isnan(values) * (self.compiled.is_density * np.log(self.compiled.scale))).sum(axis=1)
 
-    def log_densities(self, values: np.ndarray, events: dict[int, Any], cells: bool = False) -> np.ndarray:
+    def cells_of(self, values: np.ndarray, exact: Iterable[int], events: dict[int, Any]) -> RoundedCells | None:
+        """What recorded rows (M, D) stand for; None where every value stands for itself. See `RoundedCells`."""
+        if self.rounded is None:
+            return None
+        cells = RoundedCells(self.schema, values, exact, events)
+        return cells if cells.columns.size else None
+
+    def log_densities(
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
+    ) -> np.ndarray:
         """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events.
 
-        With ``cells`` a value of a rounded column is its cell, and counts by log(mass / width).
+        With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
         """
-        if cells and self.rounded is not None:
-            rows = RoundedCells(self.schema, values)
+        if cells is not None:
             nets = (self.network(s) for s in range(self.n_draws))
-            return np.array([rows.log_densities(net, self.event_logs(net, events)) for net in nets])
+            return np.array([cells.log_densities(net, self.event_logs(net, events)) for net in nets])
         coded = self.coded_rows(values)
         out = np.empty((self.n_draws, len(values)))
         for s in range(self.n_draws):

@@ -7,6 +7,7 @@ their cells: a draw from the joint conditional of both. Exact values are kept on
 that the record of a draw, two bytes a value, gives the state back.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from pymc_spn.circuits.gibbs.exact import draw_subtree
 from pymc_spn.circuits.gibbs.network import EMPTY_LEAF
 from pymc_spn.circuits.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
 from pymc_spn.circuits.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
-from pymc_spn.circuits.queries.predictive_kernels import evaluate_row
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.circuits.queries.predictive_kernels import draw_rows, evaluate_row
+from pymc_spn.circuits.queries.share_kernels import column_shares
+from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
 LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
+TOLERANCE = 1e-9  # relative, of the mass of a cell
 
 
 @bare_kernel
@@ -138,6 +142,34 @@ def log_density_of_cells(net, y, seen, columns, low, high, given, given_log, slo
             attach(net, y[n], row)
 
 
+@kernel
+def shares_of_cells(net, seen, columns, low, high, given, given_log, regions, event, event_log, log_density, out):
+    """As `column_shares`, of coded rows (M, P) whose rounded columns are cells (M, K)."""
+    for n in range(seen.shape[0]):
+        event[:] = given
+        event_log[:] = given_log
+        weigh_cells(net, columns, low[n], high[n], event, event_log)
+        column_shares(net, seen[n : n + 1], event, event_log, regions, log_density[n : n + 1], out[n : n + 1])
+
+
+@bare_kernel
+def draw_rows_of_cells(rng, net, seen, columns, low, high, which, given, given_log, event, event_log, values, leaves):
+    """As `draw_rows`, of coded rows (M, P) whose rounded columns are cells (M, K); nothing is drawn within them."""
+    start = 0
+    while start < which.size:
+        n = which[start]
+        stop = start + 1
+        while stop < which.size and which[stop] == n:
+            stop += 1
+        for d in range(event.size):
+            event[d] = given[d]
+        for i in range(event_log.size):
+            event_log[i] = given_log[i]
+        weigh_cells(net, columns, low[n], high[n], event, event_log)
+        draw_rows(rng, net, seen, which[start:stop], event, event_log, values[start:stop], leaves[start:stop])
+        start = stop
+
+
 class RoundedCells:
     """Cells of a table's rounded columns, in the sampler's units.
 
@@ -146,19 +178,38 @@ class RoundedCells:
     schema : NetworkSchema
     values : (N, D) float64
         Recorded values, NaN where missing.
+    exact : iterable of int
+        Rounded columns whose values are exact nevertheless, such as points that a condition gives.
+    events : mapping of int to event
+        Intervals in which columns are known to lie. A cell is what it has in common with them; its density stays mass
+        over the whole width, so that the masses of all cells add up to 1 given the interval.
     """
 
-    def __init__(self, schema: Any, values: np.ndarray) -> None:
-        self.columns = schema.rounded_columns
+    def __init__(
+        self,
+        schema: Any,
+        values: np.ndarray,
+        exact: Iterable[int] = (),
+        events: Mapping[int, Any] | None = None,
+    ) -> None:
+        self.columns = np.setdiff1d(schema.rounded_columns, np.array(list(exact), np.int64))
         compiled, grid = schema.compiled, np.asarray(schema.resolution)
         x, half = values[:, self.columns], 0.5 * grid[self.columns]
-        low = x - half
+        low, high = x - half, x + half
+        self.possible = np.ones(len(values), np.bool_)
         for k, d in enumerate(self.columns):
             if schema.columns[d].kind == "positive":
                 low[:, k] = np.maximum(low[:, k], 1e-6 * grid[d])
+            inside = None if events is None else events.get(int(d))
+            if isinstance(inside, Interval):
+                apart = (np.minimum(high[:, k], inside.high) <= np.maximum(low[:, k], inside.low)) & ~np.isnan(x[:, k])
+                self.possible &= ~apart
+                low[:, k] = np.where(apart, low[:, k], np.maximum(low[:, k], inside.low))
+                high[:, k] = np.where(apart, high[:, k], np.minimum(high[:, k], inside.high))
+        self.ends = low, high
         centre, scale = compiled.centre[self.columns], compiled.scale[self.columns]
         self.low = np.ascontiguousarray((low - centre) / scale)
-        self.high = np.ascontiguousarray((x + half - centre) / scale)
+        self.high = np.ascontiguousarray((high - centre) / scale)
         self.coded = schema.code(values)
         self.structure = schema.structure
         seen = self.coded.copy()
@@ -197,6 +248,24 @@ class RoundedCells:
                 return moved / max(row, 1)
             sampler.compact()
 
+    def shares(
+        self, net: Any, given: tuple[np.ndarray, np.ndarray], regions: np.ndarray, log: np.ndarray, out: np.ndarray
+    ) -> None:
+        """`column_shares` of the rows, together with events."""
+        shares_of_cells(net, self.seen, *self._cells(), *given, regions, *self._scratch(net), log, out)
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        net: Any,
+        which: np.ndarray,
+        given: tuple[np.ndarray, np.ndarray],
+        values: np.ndarray,
+        leaves: np.ndarray,
+    ) -> None:
+        """`draw_rows` that complete the rows, together with events."""
+        draw_rows_of_cells(rng, net, self.seen, *self._cells(), which, *given, *self._scratch(net), values, leaves)
+
     def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
         nothing = np.zeros((0, 0), np.int32)
@@ -210,7 +279,12 @@ class RoundedCells:
 
     def _evaluate(self, net, y, given, given_log, slots, options):
         out = np.empty(len(self.seen))
-        scratch = np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
-        cells = (self.columns, self.low, self.high)
-        log_density_of_cells(net, y, self.seen, *cells, given, given_log, slots, options, *scratch, out)
+        more = given, given_log, slots, options, *self._scratch(net)
+        log_density_of_cells(net, y, self.seen, *self._cells(), *more, out)
         return out + self.log_jacobian
+
+    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.columns, self.low, self.high
+
+    def _scratch(self, net: Any) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)

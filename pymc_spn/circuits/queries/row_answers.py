@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries import share_kernels
 from pymc_spn.circuits.queries.dependence_answers import shortest_interval
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
-from pymc_spn.circuits.queries.events import spread_of
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
 from pymc_spn.tables import Table
 
@@ -58,7 +56,7 @@ class RowAnswers(InformationAnswers):
         for start in range(0, len(values), step):
             part = slice(start, start + step)
             block = values[part]
-            logs = self._states.log_densities(block, spread_of(self._evidence))
+            logs = self._log_rows(block)
             log_density[part] = log_average(self._log_weights, logs) - norm
             own = logs - base[:, None]
             with np.errstate(invalid="ignore"):
@@ -68,7 +66,7 @@ class RowAnswers(InformationAnswers):
                 seen = ~np.isnan(block[:, d])
                 without = block[seen].copy()
                 without[:, d] = np.nan
-                rest = self._states.log_densities(without, spread_of(self._evidence))
+                rest = self._log_rows(without)
                 surprise[np.flatnonzero(seen) + start, j] = log_average(self._log_weights, rest) - (
                     log_density[part][seen] + norm
                 )
@@ -76,8 +74,9 @@ class RowAnswers(InformationAnswers):
             errors.append(chain_error(relative - weight[:, None], self._n_chains))
         log_density[~possible] = -np.inf
         surprise[~possible] = np.where(np.isnan(surprise[~possible]), np.nan, np.inf)
-        attrs: dict[str, Any] = {"exactness": "exact", **self._draw_weights()}
-        joined = {**attrs, **self._joined_errors(errors)}
+        own_marks = {**self._cell_mark(), **self._draw_weights()}
+        joined = self._attrs(**own_marks, **self._joined_errors(errors))
+        attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
         return xr.Dataset(
             {
                 "log_density": ("row", log_density, joined),
@@ -85,7 +84,7 @@ class RowAnswers(InformationAnswers):
                 "surprise": (("row", "column"), surprise, attrs),
             },
             {"row": index, "column": names},
-            {"exactness": "exact"},
+            self._attrs(**self._cell_mark()),
         )
 
     def explain(
@@ -148,7 +147,8 @@ class RowAnswers(InformationAnswers):
         weight = relative_weights(self._log_evidence() + self._log_weights)
         weight = weight / weight.sum()
         bounds = np.array([shortest_interval(own[:, i], weight, prob) for i in range(m)])
-        attrs: dict[str, Any] = {"exactness": "exact", **self._draw_weights()}
+        note = "no mcse_chain: hdi says how far the draws disagree"
+        attrs = self._attrs(mcse_chain_note=note, **self._cell_mark(), **self._draw_weights())
         marked = dict(attrs)
         if orders:
             marked |= {"exactness": "monte-carlo", "mcse": scatter(mixture)}
@@ -161,7 +161,8 @@ class RowAnswers(InformationAnswers):
                 "baseline": ((), mixture[nothing], attrs),
             },
             {"column": [self._schema.columns[d].name for d in features], "bound": ["lower", "upper"]},
-            {"exactness": marked["exactness"], **({"target": target} if target else {})},
+            {k: marked[k] for k in ("exactness", "learner", "tolerance") if k in marked}
+            | ({"target": target} if target else {}),
         )
 
     def co_clustering(self, df: Any = None) -> "xr.DataArray":
@@ -181,7 +182,7 @@ class RowAnswers(InformationAnswers):
         states = self._states
         weight = relative_weights(self._log_evidence() + self._log_weights)
         weight = weight / weight.sum()
-        attrs = dict(self._draw_weights())
+        attrs = {**self._draw_weights(), **(self._cell_mark() if df is not None else {})}
         if df is None:
             self._refuse_condition("co_clustering of training rows")
             index, labels = states.record.rows, states.digits[:, :, 0]
@@ -201,14 +202,13 @@ class RowAnswers(InformationAnswers):
             index, n_rows = table.index, len(values)
             together = np.zeros((n_rows, n_rows))
             each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
-            coded = states.coded_rows(values)
-            events = spread_of(self._evidence)
+            log = np.empty(n_rows)
+            path = np.zeros(1, np.int64)
+            shares = self._shares(values, path)
             for s in range(states.n_draws):
                 net = states.network(s)
                 share = np.zeros((n_rows, int(net.top[0]) + 1))
-                log = np.empty(n_rows)
-                path = np.zeros(1, np.int64)
-                share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, log, share)
+                shares(net, log, share)
                 share = share[:, states.children_with_rows(net)]
                 same = share @ share.T
                 np.fill_diagonal(same, 1.0)
@@ -227,7 +227,9 @@ class RowAnswers(InformationAnswers):
         """One partition of the training rows by the children of the top sum node, to look at.
 
         The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
-        are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average.
+        are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
+        marked so: ``exactness`` is "one draw", ``chain`` and ``draw`` say which, ``distance`` how far it is from
+        `co_clustering` (root mean square over pairs of rows).
         """
         self._refuse_condition("top_clusters")
         labels = self._states.digits[:, :, 0]
@@ -239,8 +241,14 @@ class RowAnswers(InformationAnswers):
         out = np.array([rank.get(int(k), -1) for k in best])
         chain, draw = divmod(int(np.argmin(loss)), len(self._states.record.draws))
         record = self._states.record
-        where = {"chain": int(record.chains[chain]), "draw": int(record.draws[draw])}
-        return self._labelled("top_clusters", out, {"row": record.rows}, False, **where)
+        attrs = {
+            "exactness": "one draw",
+            "mcse_chain_note": "no mcse_chain: one draw, no average",
+            "chain": int(record.chains[chain]),
+            "draw": int(record.draws[draw]),
+            "distance": float(np.sqrt(min(loss) / max(together.size, 1))),
+        }
+        return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
 
     def do(self, *args: Any, **interventions: Any) -> NoReturn:
         """Refused: a sum-product network of a joint distribution has no interventions."""
@@ -267,7 +275,7 @@ class RowAnswers(InformationAnswers):
         else:
             raise TypeError(f"row must be a mapping, a Series or a DataFrame of one row, got {type(row).__name__}")
         values, possible = self._embed(Table.from_frame(frame, schema=self.columns))
-        if not possible[0] or self._states.log_densities(values, spread_of(self._evidence)).max() == -np.inf:
+        if not possible[0] or self._log_rows(values).max() == -np.inf:
             self._refuse_row("row", values[0])
         return values[0]
 
@@ -275,16 +283,15 @@ class RowAnswers(InformationAnswers):
         self, values: np.ndarray, features: list[int], goal: int | None, subsets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """log v of subsets (K, m) of the features, under the mixture (K,) and under each draw (S, K)."""
-        events = spread_of(self._evidence)
         rows = np.tile(self._row(self._evidence), (len(subsets), 1))
         for j, d in enumerate(features):
             rows[subsets[:, j], d] = values[d]
-        logs = self._states.log_densities(rows, events)
+        logs = self._log_rows(rows)
         if goal is None:
             base = self._log_evidence()
             return log_average(self._log_weights, logs) - log_average(self._log_weights, base), logs - base[:, None]
         rows[:, goal] = values[goal]
-        both = self._states.log_densities(rows, events)
+        both = self._log_rows(rows)
         return log_average(self._log_weights, both) - log_average(self._log_weights, logs), both - logs
 
 

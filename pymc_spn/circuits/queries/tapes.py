@@ -9,7 +9,9 @@ from scipy.special import gammaln, logsumexp
 from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL as EXPONENTIAL_LEAF
 from pymc_spn.circuits.gibbs.network import POISSON as POISSON_LEAF
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.circuits.leaves.leaf_events import beta_probability, gamma_rate, normal_gamma
 from pymc_spn.circuits.queries.box_kernels import (
     BETA_GEOMETRIC,
     CONSTANT,
@@ -39,6 +41,14 @@ TAPE_KIND = {
     EXPONENTIAL_LEAF: LOMAX,
     POISSON_LEAF: NEGATIVE_BINOMIAL,
     GEOMETRIC: BETA_GEOMETRIC,
+}
+
+PREDICTIVE = {  # leaves that are predictives: code of the family, and the posterior that predicts so
+    "student_t": (GAUSSIAN, normal_gamma),
+    "log_student_t": (LOG_NORMAL, normal_gamma),
+    "lomax": (EXPONENTIAL_LEAF, gamma_rate),
+    "negative_binomial": (POISSON_LEAF, gamma_rate),
+    "beta_geometric": (GEOMETRIC, beta_probability),
 }
 
 
@@ -103,8 +113,6 @@ def tape_of_circuit(
     unasked: Any = (),
 ) -> Tape:
     """Tape of an explicit circuit, columns at a point or summed out as constants."""
-    from pymc_spn.circuits.leaves.families import FAMILIES
-
     builder = TapeBuilder()
     number = np.empty(circuit.n_nodes, np.int64)
     parameters = {}
@@ -118,7 +126,7 @@ def tape_of_circuit(
         if circuit.kind[i] == LEAF:
             name, d = circuit.families[circuit.leaf_family[i]], int(circuit.leaf_column[i])
             if d in points:
-                log = FAMILIES[name].leaf_log_density(parameters[i], np.float64(points[d]))
+                log = EXPLICIT[name].log_density(parameters[i], np.float64(points[d]))
                 number[i] = builder.constant(max(float(log), -1e300))
             elif d in unasked:
                 number[i] = builder.constant(0.0)
@@ -155,7 +163,8 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
             return builder.levels(d, np.log(p))
         if name == "geometric":  # a negative binomial of one success
             return builder.add(NEGATIVE_BINOMIAL, (), (), d, (1.0, np.log(p[0]), np.log1p(-p[0]), 0.0))
-    raise ValueError(f"mpe does not know leaves of family {name!r}")
+    code, posterior = PREDICTIVE[name]
+    return builder.add(TAPE_KIND[code], (), (), d, tuple(_leaf_rows(code, posterior(p[None]))[0]))
 
 
 def tape_of_draws(

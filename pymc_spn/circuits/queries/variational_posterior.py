@@ -91,7 +91,7 @@ class VariationalPosterior(SPNPosterior):
         for i, b in enumerate(bounds):
             out[i, : b.size] = b
         coords = {"restart": np.arange(len(bounds)), "step": np.arange(out.shape[1])}
-        return xr.DataArray(out, coords, ["restart", "step"], "bound", {"exactness": "bound"})
+        return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs(exactness="bound"))
 
     def hyperparameters(self) -> "xr.Dataset":
         """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates."""
@@ -102,7 +102,7 @@ class VariationalPosterior(SPNPosterior):
             for kind, vector in self._states.fit.hyperparameters.items()
         }
         names = [c.name for c in self._schema.columns]
-        return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names})
+        return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
 
     def condition(self, given: Mapping[str, Any]) -> "VariationalPosterior":
         """The predictive given some of a row. Columns fixed at a value leave the object, those in an interval stay."""
@@ -148,6 +148,12 @@ class VariationalPosterior(SPNPosterior):
     def _draw_weights(self, known: Any = None) -> dict[str, Any]:
         return {}
 
-    def _labelled(self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any) -> "xr.DataArray":
-        attrs = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
-        return super()._labelled(name, values, coords, per_draw, **attrs, learner=LEARNER)
+    @property
+    def _learner(self) -> str:
+        return LEARNER
+
+    def _attrs(self, **attrs: Any) -> dict[str, Any]:
+        return super()._attrs(**{k: v for k, v in attrs.items() if not k.startswith("mcse_chain")})
+
+    def _draw_error(self, influence: np.ndarray) -> dict[str, Any]:
+        return {"mcse_chain": np.zeros(influence.shape[1:])[()]}  # there is one state

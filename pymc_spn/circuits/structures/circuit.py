@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.circuit_queries import CircuitQueries
+from pymc_spn.circuits.circuit_queries import CircuitQueries
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
@@ -216,13 +216,43 @@ class Circuit(CircuitQueries):
         return self.children[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     def leaves_of(self, family: str) -> np.ndarray:
-        """Node numbers of the leaves of one family, in the order of its rows in `leaf_parameters`."""
+        """Node numbers of the leaves of one family, in the order of its rows in `leaf_parameters`.
+
+        Parameters
+        ----------
+        family : str
+            One of `families`.
+
+        Returns
+        -------
+        (n_leaves_of_family,) int64
+
+        Raises
+        ------
+        ValueError
+            If the circuit has no such family.
+        """
         if family not in self.families:
             raise ValueError(f"family must be among {self.families}, got {family!r}")
         return np.flatnonzero(self.leaf_family == self.families.index(family))
 
     def scope(self, node: int) -> tuple[str, ...]:
-        """Names of the columns below a node, in the order of `columns`."""
+        """Names of the columns below a node, in the order of `columns`.
+
+        Parameters
+        ----------
+        node : int
+            Number of the node, 0 for the root.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        ValueError
+            If there is no such node.
+        """
         if not 0 <= node < self.n_nodes:
             raise ValueError(f"node must be within 0..{self.n_nodes - 1}, got {node}")
         return tuple(self.names[d] for d in _bit_positions(self.scope_bits[node]))

@@ -30,7 +30,7 @@ class RegionTree:
     its own: then child c of a sum node uses split ``c % A``, and a new child of an infinite node draws
     its split uniformly. With as many splits as children every product has its own split; a split may
     also have a single part, which is another tree over the same columns. Build a tree with
-    `complete_tree` or `skewed_tree`.
+    `complete_tree`, `skewed_tree` or `learn_tree`.
 
     Regions are numbered in depth-first preorder: a part has a larger number than its region, and the
     subtree of region ``r`` is the contiguous range ``r .. subtree_end[r] - 1``.
@@ -221,7 +221,22 @@ class RegionTree:
         return 2 * int(self.depth.max()) + 2
 
     def scope(self, region: int) -> tuple[str, ...]:
-        """Names of the columns of a region, in the order of `columns`."""
+        """Names of the columns of a region, in the order of `columns`.
+
+        Parameters
+        ----------
+        region : int
+            Number of the region, 0 for the root.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        ValueError
+            If there is no such region.
+        """
         if not 0 <= region < self.n_regions:
             raise ValueError(f"region must be within 0..{self.n_regions - 1}, got {region}")
         names = self.names
@@ -230,7 +245,23 @@ class RegionTree:
     # -- exact counts of the explicit tree; Python integers, which do not overflow ------------------
 
     def width(self, palette_sizes: Mapping[str, int] | None) -> list[int]:
-        """Children of each sum node by region, at least the palette in univariate regions."""
+        """Children of each sum node by region, at least the palette in univariate regions.
+
+        Parameters
+        ----------
+        palette_sizes : mapping of str to int, or None
+            Palette entries of each column; None for one each.
+
+        Returns
+        -------
+        list of int
+            One for each region.
+
+        Raises
+        ------
+        ValueError
+            If some region has infinitely many children, or `palette_sizes` does not name exactly the columns.
+        """
         if np.any(self.n_children == 0):
             r = int(np.argmax(self.n_children == 0))
             raise ValueError(

@@ -1,0 +1,227 @@
+"""Probabilities of events under an explicit circuit: intervals, unions, sets and points, also one for each row."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.leaf_events import log_interval
+from pymc_spn.circuits.queries.events import Event, Interval, read_events
+from pymc_spn.tables import Column
+from pymc_spn.tables.coding import encode
+
+ROWS = 256  # at a time; the values of all nodes are held
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+class ColumnEvent(NamedTuple):
+    """What is asked of one column, in one row (n = 1) or in n of them.
+
+    Parameters
+    ----------
+    point : (n,) float64
+        Value, NaN where the row is at none.
+    intervals : list of (low, high), or None
+        Disjoint closed intervals with ends (n,), of which one must hold; None for no restriction.
+    """
+
+    point: np.ndarray
+    intervals: list[Ends] | None
+
+
+ColumnEvents = dict[int, ColumnEvent]
+
+
+def columns_of(circuit: Any) -> tuple[Column, ...]:
+    """Schema of the columns; one that is a name only holds numbers, levels as their codes."""
+    return tuple(c if isinstance(c, Column) else Column(c, "real", None, "float64") for c in circuit.columns)
+
+
+def masses_of(circuit: Any) -> np.ndarray:
+    """(D,) bool, columns in which single values have probability: some leaf is a mass."""
+    out = np.zeros(len(circuit.columns), np.bool_)
+    leaves = circuit.leaves
+    for f, name in enumerate(circuit.families):
+        if not EXPLICIT[name].is_density:
+            out[circuit.leaf_column[leaves[circuit.leaf_family[leaves] == f]]] = True
+    return out
+
+
+def log_probability(
+    given: Parameterised, event: Mapping[str, Any], known: Mapping[str, Any] | None
+) -> float | np.ndarray:
+    """Log probability of an event given another, see `Circuit.probability`."""
+    if event is None:
+        raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
+    asked, asked_rows = _read(given.circuit, "event", event)
+    evidence, known_rows = _read(given.circuit, "given", known)
+    if len(asked_rows | known_rows) > 1:
+        raise ValueError(f"event and given must have arrays of one length, got {sorted(asked_rows | known_rows)}")
+    n_rows = next(iter(asked_rows | known_rows), None)
+    base = np.zeros(1)
+    if evidence:
+        base = log_mass(given, evidence, 1 if n_rows is None else n_rows)
+        if np.any(np.isneginf(base)):
+            at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
+            raise ValueError(f"given: {dict(known or {})} has density zero under the circuit{at}")
+    logs = log_mass(given, intersect(asked, evidence), 1 if n_rows is None else n_rows) - base
+    return float(logs[0]) if n_rows is None else logs
+
+
+def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarray:
+    """Log probability (n,) of events, density in the columns that are at a point.
+
+    Leaves are worth the mass of their column's event and the circuit multiplies and adds as it does for densities: a
+    leaf's distribution is that of its column alone, and columns are independent below a product.
+    """
+    circuit, layout = given.circuit, given.layout
+    at_points = np.full((n, len(circuit.columns)), np.nan)
+    for d, event in events.items():
+        at_points[:, d] = event.point
+    given.values(at_points)  # refuses parameters that contradict leaf_support
+    of_leaf = np.zeros((layout.leaf_row.size, n))
+    for f, name in enumerate(circuit.families):
+        for d, event in events.items():
+            which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
+            if which.size:
+                of_leaf[which] = _leaf_logs(name, given.parameters[name][layout.leaf_row[which]], event, n)
+    out = np.empty(n)
+    for start in range(0, n, ROWS):
+        block = of_leaf[:, start : start + ROWS]
+        logs = np.empty((circuit.n_nodes, block.shape[1]))
+        logs[layout.node_of_leaf] = np.maximum(block, 2.0 * NOWHERE)
+        top, mass = np.empty(block.shape[1]), np.empty(block.shape[1])
+        sum_and_multiply(layout, given.log_weights, logs, top, mass)
+        out[start : start + ROWS] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
+    return out
+
+
+def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) -> np.ndarray:
+    """(L, n) log mass, or density at a point, of the leaves of one family under one column's event."""
+    p, x = parameters[:, None, :], np.broadcast_to(event.point, (1, n))
+    logs = np.zeros((len(parameters), n))
+    if event.intervals is not None:
+        logs[:] = -np.inf
+        for low, high in event.intervals:
+            logs = np.logaddexp(logs, log_interval(name, p, low[None], high[None]))
+    at_point = ~np.isnan(x)
+    if np.any(at_point):
+        inside = _contains(event, x)
+        density = EXPLICIT[name].log_density(p, np.where(at_point, x, 0.0))
+        logs = np.where(at_point, np.where(inside, density, -np.inf), logs)
+    return logs
+
+
+def _contains(event: ColumnEvent, x: np.ndarray) -> np.ndarray:
+    if event.intervals is None:
+        return np.ones(x.shape, np.bool_)
+    return np.any([(x >= low) & (x <= high) for low, high in event.intervals], axis=0)
+
+
+def intersect(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents:
+    """Both at once; where they exclude each other an empty interval is left."""
+    both = dict(first)
+    for d, b in second.items():
+        a = both.get(d)
+        if a is None:
+            both[d] = b
+            continue
+        intervals = a.intervals if b.intervals is None else b.intervals
+        if a.intervals is not None and b.intervals is not None:
+            intervals = [
+                (np.maximum(u[0], v[0]), np.minimum(u[1], v[1])) for u in a.intervals for v in b.intervals
+            ]  # disjoint, since both lists are
+        x, y = np.broadcast_arrays(a.point, b.point)
+        point = np.where(np.isnan(x), y, x)
+        clash = ~np.isnan(x) & ~np.isnan(y) & (x != y)
+        if np.any(clash):
+            ends = (np.where(clash, np.inf, -np.inf), np.where(clash, -np.inf, np.inf))
+            whole = intervals if intervals is not None else [(np.array([-np.inf]), np.array([np.inf]))]
+            intervals = [(np.maximum(low, ends[0]), np.minimum(high, ends[1])) for low, high in whole]
+        both[d] = ColumnEvent(point, intervals)
+    return both
+
+
+def as_column_event(event: Event) -> ColumnEvent:
+    """One event of `read_events` in the form used here."""
+    if isinstance(event, float):
+        return ColumnEvent(np.array([event]), None)
+    parts = [event] if isinstance(event, Interval) else [Interval(x, x) for x in sorted(event)]
+    return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
+
+
+def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[ColumnEvents, set[int]]:
+    """Events by column number, beside what `read_events` takes also unions and arrays; lengths of the arrays."""
+    if what is not None and not isinstance(what, Mapping):
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {what!r}")
+    columns, is_density = columns_of(circuit), ~masses_of(circuit)
+    number = {c.name: d for d, c in enumerate(columns)}
+    plain: dict[str, Any] = {}
+    out: ColumnEvents = {}
+    rows: set[int] = set()
+    for name, value in (what or {}).items():
+        if name not in number:
+            raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
+        d = number[name]
+        if isinstance(value, list):
+            out[d] = _union(argument, columns[d], value, bool(is_density[d]))
+        elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
+            out[d] = _interval_of_rows(argument, columns[d], value)
+            rows.add(out[d].point.size)
+        elif isinstance(value, np.ndarray | pd.Series | pd.Index) and np.ndim(value) > 0:
+            if np.ndim(value) != 1:
+                raise ValueError(f"{argument}: values of column {name!r} must be one for each row, got {value.shape}")
+            out[d] = ColumnEvent(encode(pd.Series(value), columns[d]), None)
+            rows.add(out[d].point.size)
+        else:
+            plain[name] = value
+    events = read_events(argument, plain, columns, range(len(columns)), is_density)
+    return out | {d: as_column_event(e) for d, e in events.items()}, rows
+
+
+def _union(argument: str, column: Column, parts: list[Any], is_density: bool) -> ColumnEvent:
+    if not parts:
+        raise ValueError(f"{argument}: the list of intervals of column {column.name!r} is empty")
+    read = []
+    for part in parts:
+        if not isinstance(part, tuple) or any(np.ndim(v) for v in part):
+            raise TypeError(
+                f"{argument}: a list holds intervals (low, high) of numbers, column {column.name!r} has {part!r}"
+            )
+        found = read_events(argument, {column.name: part}, [column], [0], [is_density])
+        read.append(found.get(0, Interval(-np.inf, np.inf)))
+    merged: list[list[float]] = []
+    for low, high in sorted((e.low, e.high) for e in read if isinstance(e, Interval)):
+        if merged and low <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], high)
+        else:
+            merged.append([low, high])
+    return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in merged])
+
+
+def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> ColumnEvent:
+    if column.levels is not None:
+        raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, intervals need numbers")
+    bounds = []
+    for value, default in zip(ends, (-np.inf, np.inf), strict=True):
+        bound = np.atleast_1d(np.asarray(default if value is None else value, dtype=np.float64))
+        if bound.ndim != 1:
+            raise ValueError(f"{argument}: ends of column {column.name!r} must be one for each row, got {bound.shape}")
+        bounds.append(bound)
+    if len({b.size for b in bounds} - {1}) > 1:
+        raise ValueError(
+            f"{argument}: column {column.name!r} has {bounds[0].size} lower and {bounds[1].size} upper ends"
+        )
+    low, high = np.broadcast_arrays(*bounds)
+    wrong = ~(low <= high)
+    if np.any(wrong):
+        n = int(np.argmax(wrong))
+        raise ValueError(
+            f"{argument}: low must not exceed high, column {column.name!r} has {(float(low[n]), float(high[n]))} "
+            f"in row {n}"
+        )
+    return ColumnEvent(np.full(low.size, np.nan), [(low, high)])
