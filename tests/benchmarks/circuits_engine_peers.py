@@ -222,7 +222,7 @@ def ours_mode():
     kind, ptr, children = np.array([SUM, LEAF, LEAF]), np.array([0, 2, 2, 2]), np.array([1, 2])
     circuit = ps.Circuit(kind, ptr, children, np.array([-1, 0, 0]), np.array([-1, 0, 0]), ("gaussian",), ["x"])
     theta = {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])}
-    return circuit.mpe(np.array([[np.nan]]), np.log([0.6, 0.4]), theta).values[0, 0]
+    return circuit.mpe(np.array([[np.nan]]), np.log([0.6, 0.4]), theta).value[0, 0]
 
 
 def spflow_mode():

@@ -69,6 +69,8 @@ def run_chain(table, n_children, kernel, seed, options):
     every = max(1, round(RECORD_SECONDS / (run.seconds / 5)))
     seconds, log_joint, chosen = [], [], set()
     while run.seconds < options.budget:
+        if run.seconds > options.budget / 2:
+            run.chain.settle()
         for _ in range(every):
             run.sweep()
         chosen.add(run.chain.chosen_kernel())

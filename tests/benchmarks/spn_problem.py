@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.gibbs.alternation import Turns
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
@@ -13,6 +14,7 @@ from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Table
 
+MOST_NODES = 1e6  # larger networks never make bottom-up sweeps by themselves
 NUMERIC = ("continuous", "positive", "count")
 
 
@@ -40,6 +42,16 @@ def network_schema(table, n_children):
         scale=tuple(scale.tolist()),
         hyperparameters={},
     )
+
+
+def compile_sweeps(chain, rng):
+    """Sweep by all that "auto" or "alternating" may choose, untimed."""
+    if chain.kernel not in ("auto", "alternating"):
+        return
+    for kernel in ("exact", "frontier"):
+        chain.sampler.sweep(rng, kernel, chain.frontier)
+    if chain.n_nodes < MOST_NODES:
+        Turns(chain.schema.structure, chain.schema.compiled, chain.schema.code(chain.values)).sweep(rng, chain.sampler)
 
 
 class TimedChain:
@@ -98,9 +110,7 @@ class TimedChain:
 
     def compile(self):
         """Sweep untimed, which compiles all that the kernel may use, and start the clock and the counts again."""
-        if self.label == "auto":
-            for kernel in ("exact", "frontier"):
-                self.chain.sampler.sweep(self.rng, kernel, self.chain.frontier)
+        compile_sweeps(self.chain, self.rng)
         self.sweep()
         self.seconds, self.n_sweeps, self.moved = 0.0, 0, 0.0
 

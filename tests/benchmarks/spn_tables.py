@@ -19,7 +19,7 @@ from pathlib import Path
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.table_rules import independent, mixtures, prepare
-from tests.benchmarks.table_runs import MAX_CELLS, STRUCTURES, sample, structure_of, vary
+from tests.benchmarks.table_runs import MAX_CELLS, STRUCTURES, palettes_of, sample, structure_of, vary
 
 SAMPLERS = ("auto", "bottom_up", "published", "induced_tree", "variational")
 KEY = ("set", "width", "sampler", "seed", "seconds")
@@ -85,7 +85,10 @@ def carry_out(options, key):
         structure = structure_of(width, prepared.train, seed)
         if structure is None:
             return {"skipped": "too many columns for a split of each product"}
-        return sample(prepared, structure, "auto", seed, seconds, learned=True)
+        train, leaves = palettes_of(width, prepared.train)
+        if train is None:
+            return {"skipped": "no column to which the setting applies"}
+        return sample(prepared._replace(train=train), structure, "auto", seed, seconds, learned=True, leaves=leaves)
     structure = complete_tree(prepared.train.columns, n_children=int(width))
     if sampler == "variational":
         return vary(prepared, structure, seed, seconds)

@@ -5,20 +5,25 @@ learned. Recording, test densities and the k-means start, which is the same for 
 """
 
 import time
+from dataclasses import replace
 
 import arviz as az
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import skew
 
 from pymc_spn.circuits.distributions import PRIORS
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.learners import STARTS, fit_variational
+from pymc_spn.circuits.leaves.families import Gaussian, LogNormal
 from pymc_spn.circuits.queries.record import Record, digits_dtype
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
+from pymc_spn.tables import Table
+from tests.benchmarks.spn_problem import compile_sweeps
 
 FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
 MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
@@ -35,6 +40,8 @@ STRUCTURES = {  # of the study: what each setting passes to the builders
     "infinite, learned splits": {"learned": True},
     "4, split per product": {"n_children": 4, "split": "per_product"},
     "16 above, then 4": {"n_children": (16, 4)},
+    "infinite, two scales": {"leaves": "two scales"},
+    "infinite, log-normal": {"leaves": "log-normal"},
 }
 MAX_PER_PRODUCT = 14  # columns: a region of its own for every sum node
 MAX_CELLS = 400_000_000  # rows times sum nodes that the published sampler may hold
@@ -43,6 +50,7 @@ MAX_CELLS = 400_000_000  # rows times sum nodes that the published sampler may h
 def structure_of(setting, train, seed):
     """Region tree of a setting; None where it does not exist for so many columns."""
     options = dict(STRUCTURES[setting])
+    options.pop("leaves", None)
     if options.pop("learned", False):
         return learn_tree(train, random_seed=seed)
     if options.get("split") == "per_product" and len(train.columns) > MAX_PER_PRODUCT:
@@ -54,8 +62,32 @@ def structure_of(setting, train, seed):
     return complete_tree(train.columns, random_seed=seed, **options)
 
 
-def make_schema(train, structure):
-    palette, grids = complete_palette(train.columns, train.values, None, 0.0)
+def palettes_of(setting, train):
+    """The training table and the palettes of a setting; no table where the setting changes nothing.
+
+    Two scales: Gaussian leaves with a tenth of the prior variance beside the usual ones. Log-normal: both families on
+    positive columns whose skewness is above 1 and falls when logs are taken.
+    """
+    which = STRUCTURES[setting].get("leaves")
+    if which is None:
+        return train, {}
+    real = [d for d, c in enumerate(train.columns) if c.kind == "real"]
+    if which == "two scales":
+        entries = [Gaussian(), Gaussian(relative_scale=0.1)]
+        return (train if real else None), {train.columns[d].name: entries for d in real}
+    skewed = [d for d in real if is_skewed(train.values[:, d])]
+    columns = [replace(c, kind="positive") if d in skewed else c for d, c in enumerate(train.columns)]
+    entries = [Gaussian(), LogNormal()]
+    table = Table(tuple(columns), train.values, train.index) if skewed else None
+    return table, {columns[d].name: entries for d in skewed}
+
+
+def is_skewed(x):
+    return bool(x.min() > 0.0 and skew(x) > 1.0 and abs(skew(np.log(x))) < skew(x))
+
+
+def make_schema(train, structure, leaves=None):
+    palette, grids = complete_palette(train.columns, train.values, leaves, 0.0)
     centre, scale = choose_coding(palette, train.values)
     return NetworkSchema(
         "x", structure, tuple(train.columns), tuple(map(tuple, palette)), tuple(grids.tolist()),
@@ -73,10 +105,12 @@ class TimedRun:
     kernel : str
     learned : bool
         Whether all hyperparameters are learned from their centres on, or fixed at `FIXED`.
+    leaves : dict, optional
+        Palettes of columns; the default of their kind elsewhere.
     """
 
-    def __init__(self, train, structure, kernel, learned=False):
-        self.schema, self.train, self.learned = make_schema(train, structure), train, learned
+    def __init__(self, train, structure, kernel, learned=False, leaves=None):
+        self.schema, self.train, self.learned = make_schema(train, structure, leaves), train, learned
         self.chain = Chain(self.schema, train.values, kernel)
         n_columns = len(train.columns)
         first = STARTS if learned else FIXED
@@ -97,9 +131,7 @@ class TimedRun:
     def compile(self, seed):
         """One sweep by everything that the kernel may use, not timed."""
         self.start(seed)
-        if self.chain.kernel == "auto":
-            for kernel in ("exact", "frontier"):
-                self.chain.sampler.sweep(self.rng, kernel, self.chain.frontier)
+        compile_sweeps(self.chain, self.rng)
         self.sweep()
         self.log_joint()
 
@@ -142,6 +174,8 @@ class TimedRun:
         )
         due, states, readings, next_reading = budget * due, [], [], 0.0
         while self.seconds < budget:
+            if self.seconds >= budget / 2:
+                self.chain.settle()
             self.sweep()
             if due.size and self.seconds >= due[0]:
                 states.append(self.state())
@@ -164,14 +198,19 @@ class TimedRun:
         return [recorded.log_densities(t.values, {}) for t in tables]
 
 
+def row_logs(logs):
+    """Log of the mean density over states (S, M), for each row."""
+    return logsumexp(logs, axis=0) - np.log(len(logs))
+
+
 def averaged(logs):
     """Mean over rows of the log of the mean density over states (S, M)."""
-    return float(np.mean(logsumexp(logs, axis=0) - np.log(len(logs))))
+    return float(np.mean(row_logs(logs)))
 
 
-def sample(prepared, structure, kernel, seed, budget, learned=False):
-    """Figures of one chain, as a dict for the store."""
-    run = TimedRun(prepared.train, structure, kernel, learned)
+def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None):
+    """Figures of one chain, as a dict for the store; where hyperparameters are learned, with a density for each row."""
+    run = TimedRun(prepared.train, structure, kernel, learned, leaves)
     states, readings = run.run(seed, budget)
     at = np.array([s[0] for s in states])
     test, validation = run.densities(states, (prepared.test, prepared.validation))
@@ -184,6 +223,9 @@ def sample(prepared, structure, kernel, seed, budget, learned=False):
     traced = readings[readings[:, 0] > 0.5 * budget, 1]
     thinned = traced[np.linspace(0, len(traced) - 1, THINNED).astype(int)] if len(traced) >= THINNED else None
     occupied = run.statistics()
+    rows = {}
+    if learned:
+        rows = {"rows": [row_logs(logs[last]).round(4).tolist() for logs in (validation, test)]}
     return {
         "test": averaged(test[last]),
         "validation": averaged(validation[last]),
@@ -199,6 +241,7 @@ def sample(prepared, structure, kernel, seed, budget, learned=False):
         "ess50": float(az.ess(thinned[None])) if thinned is not None and np.ptp(thinned) > 0 else None,
         "occupied": [int(v) for v in occupied[1:]],
         "kernel": run.chain.chosen_kernel(),
+        **rows,
     }
 
 
