@@ -31,11 +31,15 @@ def recorded(idata):
     }
 
 
-def assert_same(one, other):
+def assert_same(one, other, rtol=0.0):
+    """Equal draws; `rtol` where terms of the user's are compiled anew, since PyTensor may order their sum otherwise."""
     one, other = recorded(one), recorded(other)
     assert one.keys() == other.keys()
     for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+        if rtol and np.issubdtype(one[name].dtype, np.floating):
+            np.testing.assert_allclose(one[name], other[name], rtol=rtol, err_msg=name)
+        else:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def table(n=40, seed=0):
@@ -85,8 +89,9 @@ def runs():
 @pytest.mark.parametrize("name", MODELS)
 def test_forked_processes_and_repetition_draw_the_same(name, runs):
     model, idata = runs[name]
-    assert_same(sample(model, cores=2, mp_ctx="fork"), idata)
-    assert_same(sample(MODELS[name]()), idata)
+    rtol = 1e-12 if name == "several" else 0.0
+    assert_same(sample(model, cores=2, mp_ctx="fork"), idata, rtol)
+    assert_same(sample(MODELS[name]()), idata, rtol)
 
 
 def test_spawned_processes_draw_the_same(runs):
