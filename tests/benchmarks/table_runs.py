@@ -262,19 +262,21 @@ def vary(prepared, structure, seed, budget):
     start, several = fit(0, 1)[1], fit(0, 6)[1]
     step = max((several - start) / 5, 1e-6)
     n_steps = int(np.clip((budget - start) / step, 1, 500))
-    used, restarts, best, curve = 0.0, 0, None, [None] * len(MOMENTS)
+    used, restarts, best, first, curve = 0.0, 0, None, None, [None] * len(MOMENTS)
     while restarts == 0 or used * (1.0 + 1.0 / restarts) < budget:
         post, seconds = fit(restarts, n_steps)
         used, restarts = used + seconds, restarts + 1
         value = float(post.trace().max())
         if best is None or value > best[0]:
             best = (value, post, float(post.log_density(prepared.test).mean()))
+        first = best[2] if restarts == 1 else first
         for i, m in enumerate(MOMENTS):
             if used <= m * budget or (m == 1.0 and restarts == 1):
                 curve[i:] = [best[2]] * (len(MOMENTS) - i)
                 break
     return {
         "test": best[2],
+        "test_first": first,  # of the first start alone
         "validation": float(best[1].log_density(prepared.validation).mean()),
         "curve": curve,
         "sweeps": restarts,

@@ -66,7 +66,7 @@ def events_of(column, is_density):
     if column.levels is not None:
         levels = st.sampled_from(column.levels)
         return st.one_of(levels, st.sets(levels, min_size=1))
-    low, high = st.floats(0.05, 1.5), st.floats(1.6, 6.0)  # a whole number is between them, whatever they are
+    low, high = st.floats(0.05, 1.5), st.floats(2.0, 6.0)  # 2 is between them, whatever they are
     spans = [st.tuples(low, high), st.tuples(st.none(), high), st.tuples(low, st.none())]
     points = st.floats(0.05, 6.0) if column.kind in ("real", "positive") else st.integers(0, 6)
     return st.one_of(points, *spans, *([] if is_density else [st.sets(st.integers(0, 6), min_size=1)]))
