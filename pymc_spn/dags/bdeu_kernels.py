@@ -6,12 +6,12 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 _FEW = 12  # rising factorials of up to so many factors are multiplied out
 
 
-@kernel
+@inner_kernel
 def log_rising(x, n):
     """lgamma(x + n) - lgamma(x) for x > 0 and a whole n."""
     if n <= _FEW:
@@ -22,7 +22,7 @@ def log_rising(x, n):
     return math.lgamma(x + n) - math.lgamma(x)
 
 
-@kernel
+@inner_kernel
 def rising_slope(x, n):
     """Derivative of `log_rising` in x."""
     if n <= _FEW:
@@ -33,7 +33,7 @@ def rising_slope(x, n):
     return digamma(x + n) - digamma(x)
 
 
-@kernel
+@inner_kernel
 def refine(group, n_groups, codes, n_levels, stamp, refined):
     """Number of groups after splitting each by one more variable; `refined` gets the new labels."""
     for s in range(n_groups * n_levels):
@@ -48,7 +48,7 @@ def refine(group, n_groups, codes, n_levels, stamp, refined):
     return n
 
 
-@kernel
+@inner_kernel
 def family_score(group, n_groups, n_configurations, codes, weight, n_levels, ess, counts):
     """BDeu score and its derivative in ess, for rows grouped by the values of the parents.
 

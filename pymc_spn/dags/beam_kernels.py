@@ -11,10 +11,10 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import subset_index
 from pymc_spn.dags.graph_kernels import find_slot
 from pymc_spn.dags.zeta_kernels import log_add
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def completion(prefix, references, lookup, offsets, log_sums):
     """Log weight of completing a prefix along each reference order, summed over the references."""
     d = references.shape[1]

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -47,7 +47,7 @@ def log_minors(matrix, out):
         out[m] = value
 
 
-@kernel
+@inner_kernel
 def log_minors_and_variances(matrix, log_det_out, variance_out):
     """Log determinants over subsets of rows 1..k, and the Schur complement of row 0 given each of them.
 

@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @intrinsic
@@ -28,7 +28,7 @@ def lowest_bit(typingctx, x):
     return types.int64(types.int64), codegen
 
 
-@kernel
+@inner_kernel
 def subset_index(lookup, i, prefix):
     """Index, among the subsets of i's candidates, of those candidates that a prefix holds.
 

@@ -3,7 +3,7 @@
 import math
 
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -27,7 +27,7 @@ def first_inside(ranked, log_scores, inside):
     return -1
 
 
-@kernel
+@inner_kernel
 def draw_inside(rng, ranked, log_scores, log_sum, inside):
     """Parent set drawn in proportion to exp(score) among the subsets of a prefix.
 

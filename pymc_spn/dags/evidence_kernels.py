@@ -11,10 +11,10 @@ import numpy as np
 from pymc_spn.dags import bdeu_kernels
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.zeta_kernels import log_add, log_subset_sums, log_superset_sums
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def bge_with_slope(matrix, t, n_rows, d, alpha_mu, alpha_w, out, slopes):
     """BGe scores of one variable over all subsets of its candidates, and their derivatives in t.
 
@@ -112,7 +112,7 @@ def log_partition(lookup, offsets, must_precede, log_scores, posterior):
     return total
 
 
-@kernel
+@inner_kernel
 def with_prior(lookup, offsets, must_precede, scores, slopes, log_prior, sizes, penalty, normaliser, gradient):
     """Log evidence and its derivatives in (score parameter, penalty).
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -35,7 +35,7 @@ def topological_order(parents, out):
     return True
 
 
-@kernel
+@inner_kernel
 def equivalence_class(parents, directed, undirected):
     """Completed partially directed graph of a DAG: v-structures, then Meek's rules 1 to 3.
 
@@ -192,7 +192,7 @@ def log_linear_extensions(parents, max_ideals):
     return log_scale if sets[0] == full else -np.inf
 
 
-@kernel
+@inner_kernel
 def find_slot(keys, key):
     """Slot of a non-zero key in an open-addressing table whose size is a power of two, or the slot where it belongs."""
     h = key * np.int64(-7046029254386353131)

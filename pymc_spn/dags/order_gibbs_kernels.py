@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place, base=0):
     """Redraw the place of the variable at position v of an order.
 

@@ -10,14 +10,14 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 _SMALL = 1e-3  # share of a sum below which the difference of two sums is replaced by a bound
 _LOG_BOUND = math.log(1.01e-3)
 _NEGLIGIBLE = 60.0  # nats below the best parent set at which counting stops; 2^26 of them weigh e^-42
 
 
-@kernel
+@inner_kernel
 def log_weight(i, inside, without, lookup, offsets, log_sums):
     """Log weight of the parent sets of i inside one prefix and not inside a smaller one, and whether it is no bound.
 
@@ -44,7 +44,7 @@ def log_weight(i, inside, without, lookup, offsets, log_sums):
     return high + _LOG_BOUND, False
 
 
-@kernel
+@inner_kernel
 def counted_weight(i, inside, without, lookup, offsets, ranked, log_scores):
     """As `log_weight`, by adding up parent sets in descending order of score."""
     start = offsets[i]
@@ -102,7 +102,7 @@ def partition_log_weight(parts, n_parts, base, exact, lookup, offsets, log_sums,
     return total, sure
 
 
-@kernel
+@inner_kernel
 def _block_terms(block, v, before, last, lookup, offsets, log_sums, terms, unsure):
     """Log weights of a block's variables, with v absent, far before, in the last block, or alone in the last block.
 
@@ -136,7 +136,7 @@ def _block_terms(block, v, before, last, lookup, offsets, log_sums, terms, unsur
                 unsure[q] += 1
 
 
-@kernel
+@inner_kernel
 def take_out(parts, n_parts, v):
     """Remove a variable; a block that it leaves empty is closed up. Returns the number of blocks."""
     bit = 1 << v
@@ -151,7 +151,7 @@ def take_out(parts, n_parts, v):
     return n_parts
 
 
-@kernel
+@inner_kernel
 def put_in(parts, n_parts, v, place):
     """Put a variable at an even place 2 t, a new block before block t, or an odd one 2 t + 1, into block t."""
     t = place // 2
@@ -274,7 +274,7 @@ def relocate(rng, parts, n_parts, v, base, lookup, offsets, log_sums, ranked, lo
     return put_in(parts, n_parts, v, chosen), options[chosen]
 
 
-@kernel
+@inner_kernel
 def exchange(rng, parts, n_parts, i, j, base, weight, lookup, offsets, log_sums, ranked, log_scores):
     """Metropolis step: two variables of different blocks change places. Returns log weight and acceptance."""
     s = -1

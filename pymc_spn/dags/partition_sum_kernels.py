@@ -7,10 +7,10 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.dags.partition_mcmc_kernels import counted_weight, log_weight
 from pymc_spn.dags.zeta_kernels import log_add
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _state(places, placed, last):
     """Number of a state: each variable is not placed (0), placed (1) or in the last block (2), base three."""
     out = 0
@@ -19,7 +19,7 @@ def _state(places, placed, last):
     return out
 
 
-@kernel
+@inner_kernel
 def _terms(placed, last, lookup, offsets, log_sums, ranked, log_scores, out):
     """Log weights of every variable as a member of the block behind `last`; parents all before it, one in `last`."""
     without = placed & ~last
@@ -31,7 +31,7 @@ def _terms(placed, last, lookup, offsets, log_sums, ranked, log_scores, out):
         out[i] = value if sure else counted_weight(i, placed, without, lookup, offsets, ranked, log_scores)
 
 
-@kernel
+@inner_kernel
 def _next_blocks(placed, places, terms, sums, blocks, weights):
     """All blocks that can follow, with the log weight of each and all behind it; their number."""
     d = places.size

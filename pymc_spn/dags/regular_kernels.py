@@ -14,7 +14,7 @@ from pymc_spn.dags.bit_kernels import lowest_bit, popcount, subset_index
 from pymc_spn.dags.order_mcmc_kernels import draw_parents_of_order
 from pymc_spn.dags.partition_mcmc_graphs import levels
 from pymc_spn.dags.zeta_kernels import log_add
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 RANDOM, ORDER_MCMC, PARTITION_MCMC, GIVEN_ORDERS = 0, 1, 2, 3
 _BURN_IN = 20  # sweeps of a chain before its first order counts
@@ -22,7 +22,7 @@ _TRIES = 8  # orders looked at for each split wanted
 _EXCHANGES = 200  # attempts to find a further split near those that are there
 
 
-@kernel
+@inner_kernel
 def random_order_behind(rng, base, scope, must_precede, out):
     """Random order of a scope that keeps what must precede; the number of variables placed is returned."""
     placed = base
@@ -52,7 +52,7 @@ def random_order_behind(rng, base, scope, must_precede, out):
     return n
 
 
-@kernel
+@inner_kernel
 def closed(base, chosen, must_precede):
     """Whether a set holds, together with the base, everything that must precede its members."""
     rest = chosen
@@ -64,7 +64,7 @@ def closed(base, chosen, must_precede):
     return True
 
 
-@kernel
+@inner_kernel
 def interval_log_weight(base, scope, lookup, offsets, log_sums, must_precede):
     """Log weight of all orders of a scope behind a base, by a sum over its subsets; for small scopes."""
     members = np.empty(popcount(scope), np.int64)
@@ -88,7 +88,7 @@ def interval_log_weight(base, scope, lookup, offsets, log_sums, must_precede):
     return sums[sums.size - 1]
 
 
-@kernel
+@inner_kernel
 def _add(split, splits, n):
     """Append a split unless it is there; the new number."""
     for k in range(n):
@@ -98,7 +98,7 @@ def _add(split, splits, n):
     return n + 1
 
 
-@kernel
+@inner_kernel
 def enumerate_splits(base, scope, half, wanted, lookup, offsets, log_sums, must_precede, splits):
     """All splits of a small scope, or those of largest weight; their number is returned."""
     n_members = popcount(scope)
@@ -132,7 +132,7 @@ def enumerate_splits(base, scope, half, wanted, lookup, offsets, log_sums, must_
     return n
 
 
-@kernel
+@inner_kernel
 def fill_by_exchange(rng, base, scope, wanted, n, must_precede, splits):
     """Further distinct splits, each from one that is there by exchanging two variables; the number reached."""
     members = np.empty(64, np.int64)
@@ -161,7 +161,7 @@ def fill_by_exchange(rng, base, scope, wanted, n, must_precede, splits):
     return n
 
 
-@kernel
+@inner_kernel
 def split_node(
     rng, base, scope, wanted, oracle, enumerate_to, orders, candidates, lookup, offsets, log_sums, ranked, log_scores,
     must_precede, splits,

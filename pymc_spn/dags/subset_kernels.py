@@ -12,7 +12,7 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import subset_index
 from pymc_spn.dags.zeta_kernels import FIRST_LEVEL, SECOND_LEVEL, SMALL, first_level, fold, higher_bits, superset_sums
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import LANES, add, flip, lane_sum, load, mul, multiply_add, narrow, splat, store, widen
 
 _LANE_BITS = 3  # bits inside a group of eight prefixes
@@ -20,13 +20,13 @@ _BLOCK = 64  # groups: 4 kilobytes of prefixes, whose sums stay in the first-lev
 _LEAST = 5  # variables from which on prefixes are worked on in pairs of groups
 
 
-@kernel
+@inner_kernel
 def _without(number, bit):
     """A number without one of its bits (given by its place), those above it moved down."""
     return (number & ((1 << bit) - 1)) | ((number >> (bit + 1)) << bit)
 
 
-@kernel
+@inner_kernel
 def _small_forward(weights, factors, out):
     out[0] = 1.0
     for s in range(1, out.size):
@@ -37,7 +37,7 @@ def _small_forward(weights, factors, out):
         out[s] = total
 
 
-@kernel
+@inner_kernel
 def _small_backward(weights, factors, out):
     out[out.size - 1] = 1.0
     for back in range(1, out.size):
@@ -49,7 +49,7 @@ def _small_backward(weights, factors, out):
         out[s] = total
 
 
-@kernel
+@inner_kernel
 def _add_products(out, at, source, row, index, factor, n):
     """Add to `n` groups of sums the groups from `source` times their weights."""
     f = splat(factor)
@@ -58,7 +58,7 @@ def _add_products(out, at, source, row, index, factor, n):
         store(out, at + g, multiply_add(weight, load(out, source + g), load(out, at + g)))
 
 
-@kernel
+@inner_kernel
 def _inner_terms(value, w0, w1, w2):
     """One round of the sums over the three bits inside a group; after three rounds every lane is complete."""
     terms = multiply_add(w2, flip(value, 2), mul(w1, flip(value, 1)))
@@ -211,7 +211,7 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_unit, out):
         out[m] = out[m] * fast_exp(x) if x > -708.0 else 0.0
 
 
-@kernel
+@inner_kernel
 def _products(i, prefixes, completions, out):
     """Sums to each prefix without variable i, times those from the prefix with it."""
     bit = 1 << i
@@ -220,7 +220,7 @@ def _products(i, prefixes, completions, out):
             out[start + s] = prefixes[2 * start + s] * completions[2 * start + bit + s]
 
 
-@kernel
+@inner_kernel
 def _grouped_products(i, prefixes, completions, out, start, stop):
     """`_products` for the groups from `start` to `stop`."""
     if i >= _LANE_BITS:
@@ -241,7 +241,7 @@ def _grouped_products(i, prefixes, completions, out, start, stop):
             store(out, g, mul(narrow(p, q, 2, 0), narrow(r, s, 2, 1)))
 
 
-@kernel
+@inner_kernel
 def _product_sums(i, prefixes, completions, out):
     """Sums over supersets of `_products`, which are taken block by block."""
     n = out.size // LANES
@@ -254,7 +254,7 @@ def _product_sums(i, prefixes, completions, out):
     higher_bits(out, 0, n, second, True)
 
 
-@kernel
+@inner_kernel
 def _fold_inclusion(table, out):
     """`inclusion` by folding a table, which is lost, one bit at a time."""
     half = table.size

@@ -7,7 +7,7 @@ from numba import njit
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import LANES, add, load, store, subset_sums_inside, superset_sums_inside
 
 LINEAR_RANGE = 1240.0  # nats between the largest score and the smallest that matters, for linear sums
@@ -50,7 +50,7 @@ def fold(p, q):
     return total
 
 
-@kernel
+@inner_kernel
 def _small_sums(a, upward):
     """Sums over a table too small for groups of eight times eight."""
     half = 1
@@ -64,7 +64,7 @@ def _small_sums(a, upward):
         half *= 2
 
 
-@kernel
+@inner_kernel
 def _six_bits(a, g, upward):
     """Sums over the six lowest bits of 64 entries, eight groups of eight from group `g`."""
     if upward:
@@ -93,7 +93,7 @@ def _six_bits(a, g, upward):
     store(a, g + 7, v7)
 
 
-@kernel
+@inner_kernel
 def _three_bits(a, low, half, upward):
     """Sums over the bits that are worth `half`, 2 `half` and 4 `half` groups, of 8 `half` groups from group `low`."""
     for g in range(low, low + half):
@@ -118,7 +118,7 @@ def _three_bits(a, low, half, upward):
         store(a, h + 3 * half, v7)
 
 
-@kernel
+@inner_kernel
 def _two_bits(a, low, half, upward):
     for g in range(low, low + half):
         v0, v1, v2, v3 = load(a, g), load(a, g + half), load(a, g + 2 * half), load(a, g + 3 * half)
@@ -134,7 +134,7 @@ def _two_bits(a, low, half, upward):
         store(a, g + 3 * half, v3)
 
 
-@kernel
+@inner_kernel
 def _one_bit(a, low, half, upward):
     for g in range(low, low + half):
         v0, v1 = load(a, g), load(a, g + half)
@@ -144,7 +144,7 @@ def _one_bit(a, low, half, upward):
             store(a, g + half, add(v1, v0))
 
 
-@kernel
+@inner_kernel
 def higher_bits(a, start, stop, half, upward):
     """Sums over the bits from `half` groups to all of the groups from `start` to `stop`, in as few sweeps as may be."""
     size = stop - start
@@ -158,7 +158,7 @@ def higher_bits(a, start, stop, half, upward):
         _one_bit(a, start, half, upward)
 
 
-@kernel
+@inner_kernel
 def first_level(a, start, stop, upward):
     """All bits of the groups from `start` to `stop`, a power of two of at least 8 that the first-level cache holds."""
     for g in range(start, stop, 8):
@@ -166,7 +166,7 @@ def first_level(a, start, stop, upward):
     higher_bits(a, start, stop, 8, upward)
 
 
-@kernel
+@inner_kernel
 def _sums(a, upward):
     if a.size < SMALL:
         _small_sums(a, upward)
@@ -196,7 +196,7 @@ def superset_sums(a):
     _sums(a, True)
 
 
-@kernel
+@inner_kernel
 def log_add(x, y):
     """log(exp x + exp y); -inf is zero."""
     high = max(x, y)
@@ -246,14 +246,14 @@ def fits_linear(log_scores):
     return top - bottom < LINEAR_RANGE
 
 
-@kernel
+@inner_kernel
 def _exponentials(log_scores, offset, out):
     for m in range(log_scores.size):
         x = log_scores[m] - offset
         out[m] = fast_exp(x) if x > -708.0 else 0.0
 
 
-@kernel
+@inner_kernel
 def _exponential_sums(log_scores, offset, out):
     """Sums over subsets of exp(score - offset); a block's first bits are worked on while its exponentials are hot."""
     if out.size < SMALL:
@@ -324,7 +324,7 @@ def all_log_sums(offsets, log_scores, out):
         log_sums_of(log_scores[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]])
 
 
-@kernel
+@inner_kernel
 def add_by_bits(terms, out):
     """Add to entry m of a table the sum of the terms of its set bits."""
     running = np.zeros(out.size)

@@ -10,10 +10,10 @@ import heapq
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _live(v, start, length, pool, dead):
     """Drop eliminated neighbours from the list of v; return how many are left."""
     kept = 0
@@ -25,7 +25,7 @@ def _live(v, start, length, pool, dead):
     return kept
 
 
-@kernel
+@inner_kernel
 def _adjacent(a, b, start, length, pool):
     if length[b] < length[a]:
         a, b = b, a
@@ -35,7 +35,7 @@ def _adjacent(a, b, start, length, pool):
     return False
 
 
-@kernel
+@inner_kernel
 def _fill(v, start, length, pool, dead):
     """Edges that eliminating v would add."""
     n = _live(v, start, length, pool, dead)
@@ -47,7 +47,7 @@ def _fill(v, start, length, pool, dead):
     return missing
 
 
-@kernel
+@inner_kernel
 def _append(v, u, start, length, room, pool, end):
     """Add u to the list of v, moved to the end of the pool when full; return pool and its end."""
     if length[v] == room[v]:

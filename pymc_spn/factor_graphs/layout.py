@@ -7,7 +7,7 @@ parent is its row sum, and a message from a child meets the table by dropping ax
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -44,7 +44,7 @@ def clique_variables(clique_of, position, order, separator_step, later_ptr, late
     return ptr, variables, n_separator
 
 
-@kernel
+@inner_kernel
 def _fill_map(cards, strides, out):
     """Sum of digit times stride for every entry of a table with these axes, last axis fastest."""
     digits = np.zeros(cards.size, np.int64)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import (
     LANES,
     add,
@@ -58,7 +58,7 @@ def log_tables(plan, potentials, out, shift):
     return constant
 
 
-@kernel
+@inner_kernel
 def _exponentiate(plan, log_table, shift, table):
     for t in range(shift.size):
         top = shift[t] if shift[t] > -np.inf else 0.0
@@ -67,7 +67,7 @@ def _exponentiate(plan, log_table, shift, table):
             table[e] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
 
 
-@kernel
+@inner_kernel
 def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
     """Evidence of rows ``row``.. as factors on states, largest one; its logs go to ``offset`` (LANES,)."""
     if soft.shape[0] == 0:
@@ -98,7 +98,7 @@ def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
                         evidence[s * LANES + lane] = 0.0
 
 
-@kernel
+@inner_kernel
 def _collect(plan, table, evidence, own, message, unscale):
     """Messages towards the roots, scaled; returns (sum of log2 of scales, smallest maximum of a message)."""
     exponents = splat(0.0)
@@ -173,7 +173,7 @@ def _collect(plan, table, evidence, own, message, unscale):
     return exponents, low
 
 
-@kernel
+@inner_kernel
 def _distribute(plan, table, own, message, unscale, weight, towards, belief, gradient, kept_start, kept):
     """Beliefs from the roots down, times each row's weight.
 
@@ -249,7 +249,7 @@ def _distribute(plan, table, own, message, unscale, weight, towards, belief, gra
                 store(towards, g, add(load(towards, g), load(belief, o + r)))
 
 
-@kernel
+@inner_kernel
 def _add_marginals(plan, belief, row, n_lanes, out):
     for v in range(plan.card.size):
         c = plan.own_clique[v]
@@ -260,14 +260,14 @@ def _add_marginals(plan, belief, row, n_lanes, out):
                 out[row + lane, s] += belief[(o + r) * LANES + lane]
 
 
-@kernel
+@inner_kernel
 def _copy_beliefs(kept, row, n_lanes, out):
     for lane in range(n_lanes):
         for e in range(out.shape[1]):
             out[row + lane, e] = kept[e * LANES + lane]
 
 
-@kernel
+@inner_kernel
 def add_table_gradient(plan, table_gradient, total_weight, out):
     """Gradient with respect to log potentials: add that of every table entry to its factors' entries."""
     for offset in plan.constants:

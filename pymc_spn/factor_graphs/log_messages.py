@@ -14,12 +14,12 @@ from pymc_spn.factor_graphs.linear_messages import (
     add_table_gradient,
     log_tables,
 )
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 TIE = 1e-12  # relative difference below which two configurations count as tied
 
 
-@kernel
+@inner_kernel
 def _combine(a, b, is_max):
     if b > a:
         a, b = b, a
@@ -28,7 +28,7 @@ def _combine(a, b, is_max):
     return a + math.log1p(math.exp(b - a))
 
 
-@kernel
+@inner_kernel
 def load_log_evidence(plan, codes, soft, row, out):
     """Log evidence of one row over the states of all variables."""
     out[:] = 0.0
@@ -43,7 +43,7 @@ def load_log_evidence(plan, codes, soft, row, out):
                         out[s] = -np.inf
 
 
-@kernel
+@inner_kernel
 def _entry(plan, log_table, own, message, c, s, r):
     """Log value of one entry of a clique: table, evidence and children's messages."""
     n_cols = plan.n_cols[c]
@@ -53,7 +53,7 @@ def _entry(plan, log_table, own, message, c, s, r):
     return value
 
 
-@kernel
+@inner_kernel
 def collect(plan, log_table, evidence, own, message, is_max):
     """Log messages towards the roots; returns the sum (or maximum) over all configurations."""
     total = 0.0
@@ -83,7 +83,7 @@ def collect(plan, log_table, evidence, own, message, is_max):
     return total
 
 
-@kernel
+@inner_kernel
 def distribute(plan, log_table, own, message, towards, marginal, belief, is_max):
     """Log beliefs from the roots down, after `collect` with a finite total.
 
@@ -171,14 +171,14 @@ def finish_in_logs(plan, potentials, codes, soft, weights, kept_start, log_z, ma
                 add_table_gradient(plan, table_gradient, weight, gradient[current])
 
 
-@kernel
+@inner_kernel
 def _write_states(plan, c, r, states):
     for k in range(plan.own_ptr[c], plan.own_ptr[c + 1]):
         v = plan.own_variables[k]
         states[v] = r // plan.own_stride[v] % plan.card[v]
 
 
-@kernel
+@inner_kernel
 def _descend(plan, c, s, r, separator):
     """Tell the children of a clique which separator state the chosen entry means for them."""
     mixed = plan.child_ptr[c] + plan.n_simple[c]
@@ -187,7 +187,7 @@ def _descend(plan, c, s, r, separator):
         separator[plan.children[i]] = plan.child_map[plan.map_ptr[i] + e]
 
 
-@kernel
+@inner_kernel
 def maximise(plan, log_table, evidence, own, message, towards, marginal, separator, states):
     """Best configuration of one row by max-sum and backtracking, and max-marginals relative to the best.
 
@@ -210,7 +210,7 @@ def maximise(plan, log_table, evidence, own, message, towards, marginal, separat
     return best
 
 
-@kernel
+@inner_kernel
 def count_maximisers(plan, log_table, own, message, counts):
     """Number of configurations tied for the maximum (counting semiring), after `collect` with ``is_max``."""
     total = 1.0
@@ -234,7 +234,7 @@ def count_maximisers(plan, log_table, own, message, counts):
     return total
 
 
-@kernel
+@inner_kernel
 def draw_states(plan, log_table, own, message, uniforms, separator, states):
     """Joint draws of one row after `collect` of sums: one uniform number per draw and clique decides its own states."""
     for i in range(states.shape[0]):

@@ -4,10 +4,10 @@ import numpy as np
 
 from pymc_spn.factor_graphs.linear_messages import log_tables
 from pymc_spn.factor_graphs.log_messages import TIE, collect, count_maximisers, load_log_evidence, maximise
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _first_tied(plan, marginal, best, v):
     """(smallest state of a variable that belongs to a maximiser, how many such states there are)."""
     first, n_tied = -1, 0
@@ -19,7 +19,7 @@ def _first_tied(plan, marginal, best, v):
     return first, n_tied
 
 
-@kernel
+@inner_kernel
 def _only(plan, evidence, v, state):
     for s in range(plan.state_start[v], plan.state_start[v + 1]):
         if s - plan.state_start[v] != state:
@@ -72,7 +72,7 @@ def maximise_rows(plan, potentials, codes, soft, value, states, n_maximisers, ma
                     maximise(plan, log_table, evidence, own, message, towards, marginal, separator, states[row])
 
 
-@kernel
+@inner_kernel
 def _runner_up(plan, marginal, states):
     """(log value relative to the best, variable, state) of the best state outside a configuration."""
     top, variable, state = -np.inf, -1, -1
@@ -83,7 +83,7 @@ def _runner_up(plan, marginal, states):
     return top, variable, state
 
 
-@kernel
+@inner_kernel
 def best_configurations(plan, log_table, evidence, first, value, states):
     """The best configurations of one row, best first, by partitioning (Nilsson 1998, doi:10.1023/A:1008990218483).
 

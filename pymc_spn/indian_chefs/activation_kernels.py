@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 BLOCK = 128  # data worked on together, so that the scratch space stays in the first cache
 HALF_WIDTH = 5.0  # strata cover this many standard deviations of a unit round its mean
@@ -47,7 +47,7 @@ def activation_work(n_data: int, n_strata: int) -> ActivationWork:
     return ActivationWork(np.zeros(n_data), np.zeros(n_data), *grids, *(np.zeros(BLOCK) for _ in range(3)))
 
 
-@kernel
+@inner_kernel
 def logistic(a):
     """1 / (1 + exp(-a))."""
     return 1.0 / (1.0 + fast_exp(min(-a, 700.0)))
@@ -67,7 +67,7 @@ def fill_residuals(n_nodes, parents, weights, biases, activations, outputs, resi
                     residuals[i, j] -= w * outputs[k, j]
 
 
-@kernel
+@inner_kernel
 def children_terms(unit, n_nodes, parents, weights, precisions, heat, outputs, residuals, slope):
     """A, and B into `slope`, of the children of a unit; see the module docstring."""
     n = slope.size
@@ -84,7 +84,7 @@ def children_terms(unit, n_nodes, parents, weights, precisions, heat, outputs, r
     return curvature
 
 
-@kernel
+@inner_kernel
 def draw_strata(rng, first, size, mean, deviation, slope, curvature, current, is_conditional, work):
     """Candidates of a block of data, one in each stratum, with their log weights; the sum of weights in `total`.
 
@@ -128,7 +128,7 @@ def draw_strata(rng, first, size, mean, deviation, slope, curvature, current, is
             work.total[j] += log_weights[j]
 
 
-@kernel
+@inner_kernel
 def pick(rng, j, work):
     """Number of a candidate of datum j of the block, by its weight."""
     n_strata = work.points.shape[0]
@@ -200,7 +200,7 @@ def redraw_unit(rng, unit, n_nodes, network, heat, work):
     return moved
 
 
-@kernel
+@inner_kernel
 def _tell_children(unit, n_nodes, network, change):
     for i in range(n_nodes):
         if network.parents[unit, i]:

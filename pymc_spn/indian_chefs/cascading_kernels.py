@@ -19,7 +19,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, is_orphan, refresh
 from pymc_spn.indian_chefs.orphan_moves import draw_child_count
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class CascadePrior(NamedTuple):
@@ -81,7 +81,7 @@ def fill_layers(state, prior, layers):
     return True
 
 
-@kernel
+@inner_kernel
 def put_layers(state, layers):
     """Write layers as reputations, and ranks and order with them."""
     for k in range(state.count[0]):
@@ -89,18 +89,18 @@ def put_layers(state, layers):
     refresh(state)
 
 
-@kernel
+@inner_kernel
 def _log_beta(a, b):
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-@kernel
+@inner_kernel
 def _of_layer(prior, layer):
     j = min(layer, prior.masses.size) - 1
     return prior.masses[j], prior.concentrations[j]
 
 
-@kernel
+@inner_kernel
 def dish_rate(beta, customers):
     """sum_{n < N} 1 / (beta + n): the expected new dishes over mass times beta."""
     out = 0.0
@@ -109,7 +109,7 @@ def dish_rate(beta, customers):
     return out
 
 
-@kernel
+@inner_kernel
 def _count_layer(state, layers, layer, without):
     out = 0
     for k in range(state.count[0]):
@@ -117,7 +117,7 @@ def _count_layer(state, layers, layer, without):
     return out
 
 
-@kernel
+@inner_kernel
 def top_layer(state, layers, without):
     """The highest layer that has a unit."""
     top = 0
@@ -150,7 +150,7 @@ def cascade_log_density(state, prior, layers, without):
     return out
 
 
-@kernel
+@inner_kernel
 def _count_orphans(state):
     out = 0
     for k in range(state.count[0]):
@@ -158,7 +158,7 @@ def _count_orphans(state):
     return out
 
 
-@kernel
+@inner_kernel
 def _draw_dish(rng, state, prior, layers, base, children):
     """Children of a new unit of layer base + 1, from the prior; their number and that of the units seen."""
     customers = _count_layer(state, layers, base, -1)
@@ -184,7 +184,7 @@ def _draw_dish(rng, state, prior, layers, base, children):
     return m, seen
 
 
-@kernel
+@inner_kernel
 def _log_proposal(state, prior, layers, base, m, seen, without):
     """Log probability of the layer below and the children of a new unit."""
     _, beta = _of_layer(prior, base + 1)
@@ -192,7 +192,7 @@ def _log_proposal(state, prior, layers, base, m, seen, without):
     return _log_beta(m, seen - m + beta) - math.log(rate * (top_layer(state, layers, without) + 1.0))
 
 
-@kernel
+@inner_kernel
 def propose_dish(rng, state, prior, layers, children):
     """A hidden unit without parents above a layer drawn uniformly, with children from the prior.
 
@@ -228,7 +228,7 @@ def propose_dish(rng, state, prior, layers, children):
     return theta, log_ratio
 
 
-@kernel
+@inner_kernel
 def propose_dish_death(rng, state, prior, layers):
     """A hidden unit without parents to delete.
 

@@ -29,10 +29,10 @@ from pymc_spn.indian_chefs.network_sweep import (
     unit_death,
 )
 from pymc_spn.indian_chefs.sweeps import random_order
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def draw_cascade_edges(rng, state, cascade, network, heat, prior, work, layers):
     """Gibbs draws of all edges given activations and precisions, in random order; returns the number that changed.
 

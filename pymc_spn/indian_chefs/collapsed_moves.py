@@ -27,7 +27,7 @@ from pymc_spn.indian_chefs.split_moves import apply_merge, apply_split, apply_sw
 from pymc_spn.indian_chefs.split_moves import propose_swap as propose_neighbours
 from pymc_spn.indian_chefs.sweeps import random_order
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class GraphMoveWork(NamedTuple):
@@ -54,7 +54,7 @@ def graph_move_work(n_slots: int, n_data: int) -> GraphMoveWork:
     return GraphMoveWork(empty_gram(n_slots), regression_work(n_slots), empty_newborn(n_slots, n_data), *marks)
 
 
-@kernel
+@inner_kernel
 def node_evidence(n_nodes, node, network, heat, prior, work):
     """Log evidence of one node's regression as its parents are now; on the prior alone where there are no data."""
     p = regressors(network.parents, n_nodes, node, work.regression.chosen)
@@ -148,7 +148,7 @@ def move_slot(n_nodes, source, target, network, gram):
         gram.crosses[1 + target, i] = gram.crosses[1 + source, i]
 
 
-@kernel
+@inner_kernel
 def _draw_unit(rng, slot, parent, network, prior):
     """Precision and activations of a unit with at most one parent (-1: none) from the prior."""
     rho = draw_precision(rng, 0.0, 0.0, prior)
@@ -167,7 +167,7 @@ def _draw_unit(rng, slot, parent, network, prior):
         u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
 
 
-@kernel
+@inner_kernel
 def sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
     """Log evidences of all marked nodes."""
     out = 0.0
@@ -177,7 +177,7 @@ def sum_of_evidences(n_nodes, nodes, network, heat, prior, work):
     return out
 
 
-@kernel
+@inner_kernel
 def collapsed_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """A unit without parents is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise."""
     if is_growth:
@@ -187,7 +187,7 @@ def collapsed_birth_or_death(rng, is_growth, state, graph_prior, network, heat, 
     return collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work)
 
 
-@kernel
+@inner_kernel
 def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
     """A proposed unit without parents, its children in ``work.children``, is born (1) or not (0).
 
@@ -208,7 +208,7 @@ def collapsed_birth(rng, theta, log_ratio, state, network, heat, prior, work):
     return 0
 
 
-@kernel
+@inner_kernel
 def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
     """A proposed unit (-1: none) dies (-1) or not (0); ``log_ratio`` as in `collapsed_birth`."""
     if unit < 0:
@@ -229,7 +229,7 @@ def collapsed_death(rng, unit, log_ratio, state, network, heat, prior, work):
     return 0
 
 
-@kernel
+@inner_kernel
 def collapsed_split_or_merge(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """An edge k -> i becomes a path k -> h -> i or the reverse; 1 for a split, -1 for a merge, 0 if refused."""
     n = state.count[0]
@@ -268,7 +268,7 @@ def collapsed_split_or_merge(rng, is_growth, state, graph_prior, network, heat, 
     return 0
 
 
-@kernel
+@inner_kernel
 def collapsed_swap(rng, state, graph_prior, network, heat, prior, work):
     """Two neighbours in the order exchange reputations, and an edge between them turns round; 1 if accepted."""
     n = state.count[0]

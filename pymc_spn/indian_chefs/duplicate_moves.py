@@ -12,12 +12,12 @@ from pymc_spn.indian_chefs.graph_state import delete_node, highest_child, insert
 from pymc_spn.indian_chefs.prior_density import log_density
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI, factorise, regressors
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 LOG_PRECISION_STEP = 0.3  # standard deviation of the twin's log precision round the unit's
 
 
-@kernel
+@inner_kernel
 def are_twins(state, j, h):
     """Whether two hidden units have the same parents and the same children."""
     for i in range(state.count[0]):
@@ -26,7 +26,7 @@ def are_twins(state, j, h):
     return True
 
 
-@kernel
+@inner_kernel
 def _count_pairs(state):
     """Ordered pairs of twins."""
     out = 0
@@ -37,7 +37,7 @@ def _count_pairs(state):
     return out
 
 
-@kernel
+@inner_kernel
 def _fit_mean(n_nodes, unit, network, prior, work):
     """Mean of bias and weights of a unit given its activations, into the scratch space; number of regressors."""
     r = work.regression
@@ -51,7 +51,7 @@ def _fit_mean(n_nodes, unit, network, prior, work):
     return p
 
 
-@kernel
+@inner_kernel
 def _fitted(n_nodes, unit, network, prior, work, mean):
     p = _fit_mean(n_nodes, unit, network, prior, work)
     r = work.regression
@@ -64,7 +64,7 @@ def _fitted(n_nodes, unit, network, prior, work, mean):
             mean[j] += w * u[j]
 
 
-@kernel
+@inner_kernel
 def _log_proposal(network, unit, twin, mean):
     """Log density of the twin's activations and of its precision, given the unit's fit."""
     rho = network.precisions[twin]
@@ -76,19 +76,19 @@ def _log_proposal(network, unit, twin, mean):
     return own + 0.5 * (mean.size * (math.log(rho) - LOG_2PI) - rho * square)
 
 
-@kernel
+@inner_kernel
 def _log_precision_prior(rho, prior):
     shape, rate = prior.precision_shape, prior.precision_rate
     return shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(rho) - rate * rho
 
 
-@kernel
+@inner_kernel
 def _room(state, j):
     """Length of the interval in which a twin of unit j may stand."""
     return min(lowest_parent(state, j), 1.0) - max(highest_child(state, j), 0.0)
 
 
-@kernel
+@inner_kernel
 def twin_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work, mean):
     """A twin is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise. Uniform base measure only.
 

@@ -11,10 +11,10 @@ from pymc_spn.indian_chefs.graph_state import set_edge
 from pymc_spn.indian_chefs.prior_density import edge_log_odds
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 from pymc_spn.indian_chefs.sweeps import random_order
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def softplus(x):
     """log(1 + exp(x))."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
@@ -36,7 +36,7 @@ def fill_means(n_nodes, parents, weights, biases, values, means):
 # ---- linear Gaussian networks
 
 
-@kernel
+@inner_kernel
 def linear_terms(n_nodes, node, own_precision, weights, precisions, values, means, is_new, slope):
     """Precision of a node's value given all others, and slopes: log density is slope x - precision x^2 / 2 + const.
 
@@ -70,7 +70,7 @@ def redraw_linear_node(rng, n_nodes, node, weights, precisions, values, means, s
     _tell(n_nodes, node, weights, slope, means)
 
 
-@kernel
+@inner_kernel
 def _tell(n_nodes, node, weights, change, means):
     for i in range(n_nodes):
         w = weights[node, i]
@@ -141,7 +141,7 @@ def sigmoid_birth_gain(rng, n_nodes, bias, weights, values, logits, new_values, 
     return out
 
 
-@kernel
+@inner_kernel
 def sigmoid_log_likelihood(values, logits):
     """Log probability of one node's values (N,) given its logits (N,)."""
     out = 0.0
@@ -248,7 +248,7 @@ def sigmoid_log_joint(n_nodes, parents, weights, biases, values, logits, prior):
     return out
 
 
-@kernel
+@inner_kernel
 def coefficient_log_prior(n_nodes, parents, weights, biases, prior):
     """Log prior density of biases and of the weights of edges, in nats."""
     out = 0.0

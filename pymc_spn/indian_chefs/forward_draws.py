@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_state import insert_node, refresh, set_edge
 from pymc_spn.indian_chefs.orphan_moves import draw_children
 from pymc_spn.indian_chefs.prior_density import digamma_gap, draw_base
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -75,7 +75,7 @@ def draw_graph(rng, state, prior, children):
         at = np.nextafter(event, 2.0)
 
 
-@kernel
+@inner_kernel
 def state_below(state, theta):
     """Number of nodes at or below a reputation."""
     out = 0
@@ -84,7 +84,7 @@ def state_below(state, theta):
     return out
 
 
-@kernel
+@inner_kernel
 def _strictly_below(state, theta):
     out = 0
     for i in range(state.count[0]):
@@ -92,13 +92,13 @@ def _strictly_below(state, theta):
     return out
 
 
-@kernel
+@inner_kernel
 def _add_hidden(rng, state, prior, theta, children):
     draw_children(rng, state, theta, _strictly_below(state, theta), prior.alpha, children)
     insert_node(state, theta, children)
 
 
-@kernel
+@inner_kernel
 def _join(rng, state, prior, i):
     """Children of an observed node: each node below with a chance of their own from Beta(phi, alpha), as an urn."""
     seen = taken = 0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class GraphState(NamedTuple):
@@ -99,7 +99,7 @@ def copy_state(source, target):
     target.count[0] = source.count[0]
 
 
-@kernel
+@inner_kernel
 def _enter(state, i, n):
     """Put node i into an order of n other nodes, and count it among the nodes below those above it."""
     theta = state.reputations[i]
@@ -117,7 +117,7 @@ def _enter(state, i, n):
     state.n_below[i] = below
 
 
-@kernel
+@inner_kernel
 def _leave(state, i, n):
     """Take node i out of an order of n nodes, and from the nodes below those above it."""
     place = 0
@@ -220,7 +220,7 @@ def is_admissible(state):
     return True
 
 
-@kernel
+@inner_kernel
 def highest_child(state, i):
     """Largest reputation of a child of node i, -1 without children."""
     out = -1.0
@@ -230,7 +230,7 @@ def highest_child(state, i):
     return out
 
 
-@kernel
+@inner_kernel
 def lowest_parent(state, i):
     """Smallest reputation of a parent of node i, 2 without parents."""
     out = 2.0

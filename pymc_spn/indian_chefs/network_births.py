@@ -20,7 +20,7 @@ import numpy as np
 from pymc_spn.indian_chefs.activation_kernels import BLOCK, HALF_WIDTH, draw_strata, pick
 from pymc_spn.indian_chefs.regression_kernels import draw_precision
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 LOG_STEP_MEAN, LOG_STEP_DEVIATION = 0.15, 0.4  # of the factor on children's precisions
 
@@ -79,7 +79,7 @@ def draw_prior_activations(rng, newborn):
         u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
 
 
-@kernel
+@inner_kernel
 def step_children(rng, n_nodes, network, prior, newborn, direction):
     """Shift biases and scale precisions of a unit's children, forward for a birth (1), back for a death (-1).
 
@@ -123,7 +123,7 @@ def log_likelihood_change(n_nodes, network, heat, newborn, direction):
     return out
 
 
-@kernel
+@inner_kernel
 def _guide(n_nodes, network, heat, newborn, with_unit, slope):
     """Slope and curvature of the unit's likelihood; log likelihood of children if the unit's output were 0.
 
@@ -153,7 +153,7 @@ def _guide(n_nodes, network, heat, newborn, with_unit, slope):
     return curvature, base
 
 
-@kernel
+@inner_kernel
 def _children_log_likelihood(n_nodes, network, heat, newborn, is_new, extra):
     """Of the children without the unit, constants left out: as the network has them, or as they would be after death.
 
@@ -176,7 +176,7 @@ def _children_log_likelihood(n_nodes, network, heat, newborn, is_new, extra):
     return out
 
 
-@kernel
+@inner_kernel
 def _resample(rng, newborn, curvature, is_conditional, standardised, work):
     """Activations by stratified resampling; log of the product of the estimates. `work.slope` is set already."""
     a, u = newborn.activations, newborn.outputs

@@ -42,7 +42,7 @@ from pymc_spn.indian_chefs.regression_kernels import (
 )
 from pymc_spn.indian_chefs.rooted_moves import rooted_birth_or_death
 from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 # rows of a tally: how often tried, how often accepted
 GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS, ROOTED = range(13)
@@ -120,7 +120,7 @@ def new_tally() -> np.ndarray:
     return np.zeros((len(TALLY_NAMES), 2), np.int64)
 
 
-@kernel
+@inner_kernel
 def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
     """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
     if is_growth:
@@ -130,7 +130,7 @@ def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided
     return unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work)
 
 
-@kernel
+@inner_kernel
 def unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work):
     """A proposed unit without parents, its children in ``work.graph.newborn``, is born (1) or not (0).
 
@@ -153,7 +153,7 @@ def unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work):
     return 0
 
 
-@kernel
+@inner_kernel
 def unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work):
     """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `unit_birth`."""
     if unit < 0:
@@ -171,7 +171,7 @@ def unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work):
     return 0
 
 
-@kernel
+@inner_kernel
 def count_move(tally, row, is_growth, is_full, step):
     """Add one birth, death, split or merge to the tally."""
     tally[row, 0] += 1
@@ -182,7 +182,7 @@ def count_move(tally, row, is_growth, is_full, step):
         tally[REFUSED, 0] += is_full
 
 
-@kernel
+@inner_kernel
 def draw_parameters(rng, state, network, prior, work):
     """Weights, biases and precisions of all nodes given activations and graph; the Gram matrix is current."""
     n = state.count[0]
@@ -202,7 +202,7 @@ def draw_parameters(rng, state, network, prior, work):
         )
 
 
-@kernel
+@inner_kernel
 def descending(state, order):
     """Slots by descending reputation: parents before children."""
     n = state.count[0]
@@ -255,7 +255,7 @@ def refresh_network(state, network):
     )
 
 
-@kernel
+@inner_kernel
 def exchange_and_sum(rng, state, network, plan, number, work, tally):
     """The first part of a sweep: where it is its turn, hidden vectors exchanged with a pool; a current Gram matrix."""
     if plan.exchange_every > 0 and number % plan.exchange_every == 0:
@@ -266,7 +266,7 @@ def exchange_and_sum(rng, state, network, plan, number, work, tally):
     fill_gram(work.graph.gram, state.count[0], network.activations, network.outputs, work.heat)
 
 
-@kernel
+@inner_kernel
 def redraw_parameters_and_units(rng, state, network, prior, plan, work, tally):
     """Weights, biases and precisions from their conditionals, then resampling and walks of all hidden units."""
     n_observed = state.fixed.size

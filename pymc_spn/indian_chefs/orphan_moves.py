@@ -11,10 +11,10 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import is_orphan
 from pymc_spn.indian_chefs.prior_density import digamma_gap, draw_base, insertion_log_ratio, node_factor
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def draw_child_count(rng, n, alpha):
     """Number of children of a new hidden node above n nodes: P(m) prop. to C(n,m) G(m) G(alpha+n-m) / G(alpha+n)."""
     p = n / ((alpha + n - 1) * digamma_gap(n, alpha))
@@ -27,7 +27,7 @@ def draw_child_count(rng, n, alpha):
     return m
 
 
-@kernel
+@inner_kernel
 def draw_children(rng, state, theta, n, alpha, children):
     """Mark the children of a new hidden node above n nodes."""
     left, wanted = n, draw_child_count(rng, n, alpha)
@@ -40,7 +40,7 @@ def draw_children(rng, state, theta, n, alpha, children):
             left -= 1
 
 
-@kernel
+@inner_kernel
 def count_below(state, theta):
     """Number of nodes with a reputation strictly below."""
     out = 0
@@ -108,7 +108,7 @@ def propose_orphan_death(rng, state, prior):
     return chosen, math.log(orphans) - gain
 
 
-@kernel
+@inner_kernel
 def _is_singleton_orphan_parent(state, k, i):
     return state.parents[k, i] == 1 and is_orphan(state, k) and state.n_children[k] == 1
 

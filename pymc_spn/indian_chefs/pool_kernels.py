@@ -13,7 +13,7 @@ from numba import njit
 
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 CHUNK = 64  # pool members whose weights are summed together; a choice scans sums first
 
@@ -118,7 +118,7 @@ def total(x, first, last):
     return value
 
 
-@kernel
+@inner_kernel
 def pooled_weights(datum, precisions, heat, pool):
     """exp(log lik - top) of one datum, (D,), under each member, and their sums by chunk; returns (sum, top).
 
@@ -145,7 +145,7 @@ def pooled_weights(datum, precisions, heat, pool):
     return everything, top
 
 
-@kernel
+@inner_kernel
 def choose_member(pool, left):
     """Member at which the running sum of the weights passes `left`."""
     c = 0

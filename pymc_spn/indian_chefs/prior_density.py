@@ -21,7 +21,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import is_admissible
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class GraphPrior(NamedTuple):
@@ -80,7 +80,7 @@ def base_mass(prior, low, high):
     return out
 
 
-@kernel
+@inner_kernel
 def draw_base(rng, prior, low, high):
     """A reputation from the base measure cut to the open interval (0 and 1 included if these are its ends -1 and 2).
 
@@ -140,7 +140,7 @@ def log_density(state, prior):
     return out
 
 
-@kernel
+@inner_kernel
 def log_ties(state, prior):
     """Log of the number of orders of hidden nodes that share an atom: what a list has beyond a set."""
     out = 0.0

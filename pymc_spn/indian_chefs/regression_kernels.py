@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -107,7 +107,7 @@ def regressors(parents, n_nodes, node, chosen):
     return p
 
 
-@kernel
+@inner_kernel
 def factorise(gram, node, chosen, p, precision, heat, prior, factor, half):
     """Cholesky factor of M = prior + rho X'X and the solution of L h = rho X'y.
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import highest_child, lowest_parent, place_node
 from pymc_spn.indian_chefs.prior_density import log_density
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _log_exp_integral(slope, length):
     """Log of the integral of exp(slope t) over [0, length], for a slope that is not negative."""
     x = slope * length
@@ -18,7 +18,7 @@ def _log_exp_integral(slope, length):
     return math.log(length) + x + math.log(-math.expm1(-x) / x)
 
 
-@kernel
+@inner_kernel
 def _add(log_weight, log_total):
     """Log of a sum of exponentials."""
     if log_weight == -np.inf:
@@ -107,7 +107,7 @@ def draw_reputation(rng, state, prior, i):
     return True
 
 
-@kernel
+@inner_kernel
 def _passed(state, prior, i, x):
     """What node x adds to the log density while node i is below it; 0 for node i itself."""
     if x == i:

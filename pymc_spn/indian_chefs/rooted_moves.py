@@ -15,7 +15,7 @@ from pymc_spn.indian_chefs.orphan_moves import count_below, draw_children, orpha
 from pymc_spn.indian_chefs.prior_density import draw_base
 from pymc_spn.indian_chefs.regression_kernels import draw_precision
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
@@ -29,7 +29,7 @@ def is_removable(state, h):
     return True
 
 
-@kernel
+@inner_kernel
 def count_removable(state):
     """Number of hidden units that a death may take."""
     out = 0
@@ -38,7 +38,7 @@ def count_removable(state):
     return out
 
 
-@kernel
+@inner_kernel
 def _log_gain(state, prior, theta, n, without):
     """Log of the densities' ratio with and without a node at ``theta`` over the probability of its edges.
 
@@ -133,7 +133,7 @@ def propose_rooted_death(rng, state, prior, parents):
     return chosen, math.log(removable) - gain
 
 
-@kernel
+@inner_kernel
 def _draw_rooted_unit(rng, slot, parents, network, prior):
     """Precision and activations of a unit from their prior given its parents; bias and weights are forgotten."""
     network.precisions[slot] = draw_precision(rng, 0.0, 0.0, prior)
@@ -152,7 +152,7 @@ def _draw_rooted_unit(rng, slot, parents, network, prior):
         u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
 
 
-@kernel
+@inner_kernel
 def rooted_birth_or_death(rng, is_growth, state, graph_prior, network, heat, prior, work):
     """A unit with any parents is born or dies; 1 for an accepted birth, -1 for a death, 0 otherwise."""
     n = state.count[0]

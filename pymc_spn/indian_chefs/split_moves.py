@@ -10,10 +10,10 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import count_edges, delete_node, insert_node, place_node, set_edge
 from pymc_spn.indian_chefs.prior_density import base_mass, draw_base, insertion_log_ratio, node_factor
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def _only_parent(state, h):
     for k in range(state.count[0]):
         if state.parents[k, h]:
@@ -21,7 +21,7 @@ def _only_parent(state, h):
     return -1
 
 
-@kernel
+@inner_kernel
 def _only_child(state, h):
     for i in range(state.count[0]):
         if state.parents[h, i]:
@@ -37,7 +37,7 @@ def is_link(state, h):
     return state.parents[_only_parent(state, h), _only_child(state, h)] == 0
 
 
-@kernel
+@inner_kernel
 def _count_links(state):
     out = 0
     for h in range(state.fixed.size, state.count[0]):

@@ -21,7 +21,7 @@ from pymc_spn.indian_chefs.split_moves import (
     propose_split,
     propose_swap,
 )
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 BIRTH, DEATH, SPLIT, MERGE, SWAP = range(5)  # rows of a tally
 TRIED, ACCEPTED, REFUSED = range(3)  # its columns; a birth is refused where the state is full
@@ -32,7 +32,7 @@ def new_tally():
     return np.zeros((5, 3), np.int64)
 
 
-@kernel
+@inner_kernel
 def draw_edge(rng, state, prior, k, i):
     """Gibbs draw of one edge from the prior; returns whether it changed."""
     log_odds = edge_log_odds(state, prior, k, i)
@@ -59,7 +59,7 @@ def random_order(rng, n):
     return order
 
 
-@kernel
+@inner_kernel
 def draw_edges(rng, state, prior):
     """Gibbs draws of all edges, child by child in random order; parents of a child are independent given the rest."""
     for i in random_order(rng, state.count[0]):
@@ -74,13 +74,13 @@ def draw_reputations(rng, state, prior):
         draw_reputation(rng, state, prior, i)
 
 
-@kernel
+@inner_kernel
 def accepts(rng, log_ratio):
     """The Metropolis-Hastings decision."""
     return log_ratio > -rng.standard_exponential()
 
 
-@kernel
+@inner_kernel
 def birth_or_death(rng, state, prior, children, tally, is_singleton):
     """One birth or death, of orphans with any children or of singletons; with equal chances."""
     if rng.random() < 0.5:
@@ -104,7 +104,7 @@ def birth_or_death(rng, state, prior, children, tally, is_singleton):
             tally[DEATH, ACCEPTED] += 1
 
 
-@kernel
+@inner_kernel
 def split_or_merge(rng, state, prior, children, tally):
     """One split or merge, with equal chances."""
     if rng.random() < 0.5:
@@ -122,7 +122,7 @@ def split_or_merge(rng, state, prior, children, tally):
             tally[MERGE, ACCEPTED] += 1
 
 
-@kernel
+@inner_kernel
 def swap(rng, state, prior, tally):
     """One exchange of two neighbours in the order."""
     tally[SWAP, TRIED] += 1

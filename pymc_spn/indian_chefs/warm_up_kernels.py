@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.numerics.elementary import fast_exp32
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 # Sums in any order; everything is finite. Not for functions that call `fast_exp32`: it is inlined, takes over these
 # flags, and reassociation destroys its rounding.
@@ -237,7 +237,7 @@ def new_adam(n_slots: int) -> Adam:
     return Adam(np.zeros((n_slots + 2, n_slots)), np.zeros((n_slots + 2, n_slots)))
 
 
-@kernel
+@inner_kernel
 def adam_step(parameters, gradient, adam, t, rate, decay_first, decay_second):
     """Ascent by Adam (Kingma and Ba 2015, algorithm 1); `t` counts from 1. All arrays are (K + 2, K)."""
     for r in range(parameters.shape[0]):

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 _TINY = 1e-300  # stands for a proposal at or below zero, which the acceptance test then rejects
 
@@ -23,7 +23,7 @@ def log_gamma_draw(rng, shape):
     return _log_gamma_above_one(rng, shape + 1.0 if shape < 1.0 else shape) - boost
 
 
-@kernel
+@inner_kernel
 def _log_gamma_above_one(rng, shape):
     d = shape - 1.0 / 3.0
     c = 1.0 / (3.0 * math.sqrt(d))

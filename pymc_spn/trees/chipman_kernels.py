@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.linked_nodes import (
     BEGIN,
     CHOICE,
@@ -41,7 +41,7 @@ from pymc_spn.trees.split_kernels import split_probability
 GROW, PRUNE, CHANGE, SWAP = 0, 1, 2, 3
 
 
-@kernel
+@inner_kernel
 def _log_density(rules, chain, top, power, stack):
     """Log prior density of the subtree, and the likelihood of its leaves to a power."""
     total = 0.0
@@ -63,7 +63,7 @@ def _log_density(rules, chain, top, power, stack):
     return total
 
 
-@kernel
+@inner_kernel
 def _is_prunable(chain, i):
     node = chain.node[i]
     if node[FEATURE] < 0:
@@ -71,7 +71,7 @@ def _is_prunable(chain, i):
     return chain.node[node[LEFT], FEATURE] == -1 and chain.node[node[RIGHT], FEATURE] == -1
 
 
-@kernel
+@inner_kernel
 def _is_candidate(chain, i, move):
     feature = chain.node[i, FEATURE]
     if move == GROW:
@@ -83,7 +83,7 @@ def _is_candidate(chain, i, move):
     return feature >= 0 and chain.node[i, PARENT] >= 0
 
 
-@kernel
+@inner_kernel
 def _candidates(chain, move):
     n = 0
     for i in range(chain.used[0]):
@@ -91,7 +91,7 @@ def _candidates(chain, move):
     return n
 
 
-@kernel
+@inner_kernel
 def _pick(rng, chain, move, n):
     k = int(rng.random() * n)
     for i in range(chain.used[0]):
@@ -102,7 +102,7 @@ def _pick(rng, chain, move, n):
     return -1
 
 
-@kernel
+@inner_kernel
 def _attach(chain, i):
     """Two dead nodes become the children of ``i``; -1 if there is no room."""
     node = chain.node[i]
@@ -119,7 +119,7 @@ def _attach(chain, i):
         node[LEFT + which] = c
 
 
-@kernel
+@inner_kernel
 def _grow_move(rng, x, response, leaf, rules, power, chain, spare, held):
     n_free = _candidates(chain, GROW)
     if n_free == 0:
@@ -143,7 +143,7 @@ def _grow_move(rng, x, response, leaf, rules, power, chain, spare, held):
     return False
 
 
-@kernel
+@inner_kernel
 def _split_ratio(rules, power, chain, i):
     """Log density with node ``i`` split into two leaves, over that without; the rule's prior density left out."""
     depth = chain.node[i, DEPTH]
@@ -154,7 +154,7 @@ def _split_ratio(rules, power, chain, i):
     return value + power * (chain.real[left, OWN] + chain.real[right, OWN] - chain.real[i, OWN])
 
 
-@kernel
+@inner_kernel
 def _prune_move(rng, rules, power, chain):
     n_prunable = _candidates(chain, PRUNE)
     if n_prunable == 0:
@@ -171,14 +171,14 @@ def _prune_move(rng, rules, power, chain):
     return False
 
 
-@kernel
+@inner_kernel
 def _swap_rules(chain, a, b):
     for c in (FEATURE, CHOICE, SIDE):
         chain.node[a, c], chain.node[b, c] = chain.node[b, c], chain.node[a, c]
     chain.real[a, CUT_POINT], chain.real[b, CUT_POINT] = chain.real[b, CUT_POINT], chain.real[a, CUT_POINT]
 
 
-@kernel
+@inner_kernel
 def _rule_move(rng, x, response, leaf, rules, power, chain, move, spare, held, stack, old):
     """Change one rule, drawn from its prior, or swap the rules of a node and its parent."""
     n = _candidates(chain, move)

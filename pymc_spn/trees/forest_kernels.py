@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import NORMAL, gather_statistics
 from pymc_spn.trees.split_kernels import CUT, ONE_HOT, goes_left
 
@@ -98,7 +98,7 @@ def fill_masses(x, decisions, begin, size, log_mass, can_split):
                 child += 2
 
 
-@kernel
+@inner_kernel
 def _is_usable(code, rows, begin, n):
     seen = -1
     for i in range(begin, begin + n):
@@ -111,7 +111,7 @@ def _is_usable(code, rows, begin, n):
     return False
 
 
-@kernel
+@inner_kernel
 def _option_mass(x, rows, begin, n, decision):
     """Log prior mass of gap, level or subset, and of the side of missing values, given the feature."""
     d = decision[0]
@@ -137,7 +137,7 @@ def _option_mass(x, rows, begin, n, decision):
     return value - math.log(float(n_levels if x.kind[d] == ONE_HOT else (1 << n_levels) - 2))
 
 
-@kernel
+@inner_kernel
 def _sort_segment(x, rows, spare, begin, n, decision):
     """Left rows to the front of the node's segment, right rows behind them, both in order; number of left rows."""
     code, kind = x.codes[decision[0]], x.kind[decision[0]]
@@ -155,7 +155,7 @@ def _sort_segment(x, rows, spare, begin, n, decision):
     return a - begin
 
 
-@kernel
+@inner_kernel
 def share_left(trees, node, value, soft):
     """Probability that a row with this value of the node's feature goes left.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 CLASSES, NORMAL, COUNTS = 0, 1, 2
 
@@ -57,7 +57,7 @@ def leaf_log_marginal(leaf, n, statistics):
     return moments_log_marginal(leaf, n, statistics[0], statistics[1])
 
 
-@kernel
+@inner_kernel
 def moments_log_marginal(leaf, n, first, second):
     """The same for families of two sums."""
     if n == 0:
@@ -84,7 +84,7 @@ def gather_statistics(response, rows, begin, n, out):
             out[1] += response.second[rows[i]]
 
 
-@kernel
+@inner_kernel
 def draw_index(rng, weights, n):
     """Index below ``n`` with probability proportional to the weights."""
     total = 0.0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.split_kernels import CUT, ONE_HOT
 
@@ -25,7 +25,7 @@ class Chain(NamedTuple):
     used: np.ndarray
 
 
-@kernel
+@inner_kernel
 def _rule_goes_left(x, feature, cut, choice, side, row):
     code = x.codes[feature, row]
     if code < 0:
@@ -38,7 +38,7 @@ def _rule_goes_left(x, feature, cut, choice, side, row):
     return (choice >> code) & 1 == 1
 
 
-@kernel
+@inner_kernel
 def _feature_range(x, d, rows, begin, n):
     """Lowest and highest code among the rows, and the levels present as bits."""
     low, high, bits = np.int32(2147483647), np.int32(-1), 0
@@ -53,7 +53,7 @@ def _feature_range(x, d, rows, begin, n):
     return low, high, bits
 
 
-@kernel
+@inner_kernel
 def usable_weight(x, rows, begin, n):
     total = 0.0
     for d in range(x.codes.shape[0]):
@@ -71,7 +71,7 @@ def usable_weight(x, rows, begin, n):
     return total
 
 
-@kernel
+@inner_kernel
 def _popcount(bits):
     n = 0
     while bits > 0:
@@ -80,7 +80,7 @@ def _popcount(bits):
     return n
 
 
-@kernel
+@inner_kernel
 def rule_log_density(x, rows, begin, n, feature, cut, choice):
     """Log prior density of a rule at these rows, given that they are split; -inf where it separates nothing."""
     low, high, bits = _feature_range(x, feature, rows, begin, n)
@@ -101,7 +101,7 @@ def rule_log_density(x, rows, begin, n, feature, cut, choice):
     return value - math.log((1 << present) - 2.0) - (n_levels - present) * math.log(2.0)
 
 
-@kernel
+@inner_kernel
 def draw_rule(rng, x, rows, begin, n):
     """A rule from its prior: feature, cut, choice, side."""
     u = rng.random() * usable_weight(x, rows, begin, n)
@@ -136,7 +136,7 @@ def draw_rule(rng, x, rows, begin, n):
             return feature, 0.0, choice, side
 
 
-@kernel
+@inner_kernel
 def set_rows(x, response, leaf, rules, chain, i, begin, n, held):
     """Gives node ``i`` its rows and what follows from them."""
     node = chain.node[i]
@@ -147,7 +147,7 @@ def set_rows(x, response, leaf, rules, chain, i, begin, n, held):
     node[FREE] = 1 if free and usable_weight(x, chain.rows, begin, n) > 0.0 else 0
 
 
-@kernel
+@inner_kernel
 def sort_children(x, chain, i, spare):
     """Orders the segment of node ``i`` by its rule; returns the size of the left part."""
     node = chain.node[i]
@@ -166,7 +166,7 @@ def sort_children(x, chain, i, spare):
     return a - begin
 
 
-@kernel
+@inner_kernel
 def refill(x, response, leaf, rules, chain, top, spare, held, stack):
     """Distributes the rows of ``top`` over its subtree; returns whether every rule there separates its rows."""
     stack[0] = top
@@ -192,13 +192,13 @@ def refill(x, response, leaf, rules, chain, top, spare, held, stack):
     return True
 
 
-@kernel
+@inner_kernel
 def set_rule(chain, i, feature, cut, choice, side):
     chain.node[i, FEATURE], chain.node[i, CHOICE], chain.node[i, SIDE] = feature, choice, side
     chain.real[i, CUT_POINT] = cut
 
 
-@kernel
+@inner_kernel
 def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, stack):
     """Nodes from decisions, with what the rows do not determine drawn from its conditional."""
     chain.node[0, DEPTH], chain.node[0, PARENT] = 0, -1
@@ -231,7 +231,7 @@ def load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, sta
     refill(x, response, leaf, rules, chain, 0, spare, held, stack)
 
 
-@kernel
+@inner_kernel
 def unload_chain(x, chain):
     """Decisions of the live nodes in breadth-first order, and the log likelihood."""
     queue = np.empty(chain.used[0], np.int64)

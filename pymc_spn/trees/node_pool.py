@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.split_kernels import count_left, partition, usable_features
 
@@ -31,14 +31,14 @@ class Pool(NamedTuple):
     size: np.ndarray
 
 
-@kernel
+@inner_kernel
 def grow(a, n):
     out = np.empty((max(2 * a.shape[0], n), a.shape[1]), a.dtype)
     out[: a.shape[0]] = a
     return out
 
 
-@kernel
+@inner_kernel
 def room_for_rows(pool, n):
     """Makes room for ``n`` more rows: rows of nodes nobody waits for are dropped, then the space is doubled."""
     used = pool.size[N_ROWS]
@@ -73,7 +73,7 @@ def room_for_rows(pool, n):
     )
 
 
-@kernel
+@inner_kernel
 def add_node(pool, leaf, response, begin, n, depth):
     """Registers the rows as a node; returns pool and index."""
     i = pool.size[N_NODES]
@@ -99,7 +99,7 @@ def add_node(pool, leaf, response, begin, n, depth):
     return pool, i
 
 
-@kernel
+@inner_kernel
 def find_split(pool, i, feature, low, high, side):
     """The split of node ``i`` with these terms, made if it is new; returns pool and index."""
     s = pool.node[i, SPLITS]
@@ -129,7 +129,7 @@ def find_split(pool, i, feature, low, high, side):
     return pool, s
 
 
-@kernel
+@inner_kernel
 def make_children(pool, x, response, leaf, i, s):
     """Builds the children of split ``s`` of node ``i`` unless they exist and still have their rows."""
     if pool.split[s, LEFT] >= 0:
@@ -150,7 +150,7 @@ def make_children(pool, x, response, leaf, i, s):
     return pool
 
 
-@kernel
+@inner_kernel
 def is_forced(pool, x, rules, i):
     """Whether node ``i`` is a leaf with probability one; found once."""
     node = pool.node[i]

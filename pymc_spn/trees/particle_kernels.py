@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import draw_index
 from pymc_spn.trees.node_pool import (
     BEGIN,
@@ -51,7 +51,7 @@ _STOP = -1
 TABLES, EXPANSIONS, STAGES, RESAMPLED = range(4)
 
 
-@kernel
+@inner_kernel
 def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counters):
     """Builds the table of node ``i`` for the optimal proposal and stores ``n_draws`` decisions."""
     node = pool.node[i]
@@ -95,7 +95,7 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
     return pool
 
 
-@kernel
+@inner_kernel
 def _draw_rule(rng, pool, x, i, empirical, options):
     """A split of node ``i`` from the prior, its gap uniform where ``empirical``.
 
@@ -167,13 +167,13 @@ def _draw_rule(rng, pool, x, i, empirical, options):
     return feature, np.int32(low), np.int32(present), side, 0.0
 
 
-@kernel
+@inner_kernel
 def _log_gap_ratio(x, feature, lowest, highest, low, high, n_distinct):
     values = x.values[x.begin[feature] : x.begin[feature + 1]]
     return math.log((n_distinct - 1) * (values[high] - values[low]) / (values[highest] - values[lowest]))
 
 
-@kernel
+@inner_kernel
 def _retained_ratio(pool, x, i, feature, low, high, options):
     """The same ratio for a split that is given."""
     if x.kind[feature] != CUT:
@@ -185,7 +185,7 @@ def _retained_ratio(pool, x, i, feature, low, high, options):
     return _log_gap_ratio(x, feature, options.key[0], options.key[m - 1], low, high, n_distinct)
 
 
-@kernel
+@inner_kernel
 def _decide(rng, pool, x, response, leaf, rules, proposal, i, retained, options, counters):
     """Decision of one particle at node ``i``: split index or stop, and the increment of its log weight.
 
@@ -337,7 +337,7 @@ def run_particles(
     return log_weight, decisions, begin
 
 
-@kernel
+@inner_kernel
 def _resample(rng, log_weight, scheme, conditional, pool, queue, choice, head, tail):
     """Offspring in place: survivors keep their slot, the others' slots go to further offspring."""
     n = log_weight.size

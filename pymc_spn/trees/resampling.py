@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC = 0, 1, 2, 3
 
 
-@kernel
+@inner_kernel
 def effective_size(log_weight):
     """(sum w)^2 / sum w^2."""
     weight = np.exp(log_weight - log_weight.max())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import CLASSES, leaf_log_marginal, moments_log_marginal
 
 CUT, ONE_HOT, SUBSET = 0, 1, 2
@@ -74,7 +74,7 @@ def make_options(n_rows, n_options, n_statistics):
     )
 
 
-@kernel
+@inner_kernel
 def split_probability(rules, depth):
     return rules.alpha_s * (1.0 + depth) ** (-rules.beta_s)
 
@@ -101,7 +101,7 @@ def usable_features(x, rows, begin, n, out):
     return total
 
 
-@kernel
+@inner_kernel
 def _insertion_sort(key, row, n):
     for i in range(1, n):
         k, r = key[i], row[i]
@@ -114,7 +114,7 @@ def _insertion_sort(key, row, n):
         row[j + 1] = r
 
 
-@kernel
+@inner_kernel
 def _counting_pass(key, row, other_key, other_row, n, shift, mask, bins):
     for b in range(mask + 1):
         bins[b] = 0
@@ -132,7 +132,7 @@ def _counting_pass(key, row, other_key, other_row, n, shift, mask, bins):
         bins[b] += 1
 
 
-@kernel
+@inner_kernel
 def sort_rows(code, rows, begin, n, options):
     """Observed rows of a node in ascending order of a feature, into ``options.key`` and ``options.row``; their number.
 
@@ -176,7 +176,7 @@ def sort_rows(code, rows, begin, n, options):
     return m
 
 
-@kernel
+@inner_kernel
 def _add_option(options, j, feature, low, high, side, mass, gain):
     options.feature[j] = feature
     options.low[j] = low
@@ -186,7 +186,7 @@ def _add_option(options, j, feature, low, high, side, mass, gain):
     options.gain[j] = gain
 
 
-@kernel
+@inner_kernel
 def _cut_options(x, d, share, response, leaf, statistics, n, m, own, options, j):
     """Options of a feature that is cut, from the sorted rows; ``share`` is the feature's prior probability."""
     key, row = options.key, options.row
@@ -251,7 +251,7 @@ def _cut_options(x, d, share, response, leaf, statistics, n, m, own, options, j)
     return j
 
 
-@kernel
+@inner_kernel
 def _level_options(x, d, share, response, leaf, statistics, n, m, own, options, j):
     """One-hot or subset options of a categorical feature, from the sorted rows."""
     key, row = options.key, options.row
@@ -336,7 +336,7 @@ def all_options(x, response, leaf, rows, begin, n, statistics, own, usable, weig
     return j
 
 
-@kernel
+@inner_kernel
 def weigh_options(options, n_options, p):
     """Turns masses into proposal weights ``mass exp(gain)``, cumulated; returns the log of p sum + 1 - p, and parts.
 
@@ -359,7 +359,7 @@ def weigh_options(options, n_options, p):
     return top + math.log(stop + total), stop, total
 
 
-@kernel
+@inner_kernel
 def choose_option(options, n_options, u):
     """First option whose cumulated weight exceeds ``u`` times the total."""
     target = u * options.gain[n_options - 1]
@@ -373,7 +373,7 @@ def choose_option(options, n_options, u):
     return low
 
 
-@kernel
+@inner_kernel
 def goes_left(kind, code, low, side):
     """Whether a row of the node with this code goes left."""
     if code < 0:
@@ -385,7 +385,7 @@ def goes_left(kind, code, low, side):
     return (low >> code) & 1 == 1
 
 
-@kernel
+@inner_kernel
 def partition(x, rows, begin, n, feature, low, side, left, right):
     """Copies the rows of the children to ``rows[left:]`` and ``rows[right:]``; returns the size of the left one."""
     code, kind = x.codes[feature], x.kind[feature]
@@ -400,7 +400,7 @@ def partition(x, rows, begin, n, feature, low, side, left, right):
     return a - left
 
 
-@kernel
+@inner_kernel
 def count_left(x, rows, begin, n, feature, low, side):
     """Size of the left child."""
     code, kind = x.codes[feature], x.kind[feature]

@@ -21,10 +21,10 @@ from pymc_spn.circuits.evaluation.node_values import (
 )
 from pymc_spn.circuits.evaluation.tape import PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def pass_flow(log_weight, child, parent, flow, below, share):
     """Part of the parent's flow that goes to one child, added to it and left in ``share``."""
     for i in range(flow.size):
@@ -98,7 +98,7 @@ def log_densities_and_gradient(
                 )  # fmt: skip
 
 
-@kernel
+@inner_kernel
 def add_leaf_gradient(
     layout,
     k,

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 IMPOSSIBLE = -1e300
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -39,7 +39,7 @@ READING = np.array(
 )  # fmt: skip
 
 
-@kernel
+@inner_kernel
 def read_values(values, first, input_column, input_reading, u, base, present):
     """Inputs of a block of rows.
 
@@ -73,7 +73,7 @@ def read_values(values, first, input_column, input_reading, u, base, present):
             present[k, i] = seen
 
 
-@kernel
+@inner_kernel
 def read_value(x, reading):
     """(u, base) of one value; an impossible one gets a harmless u."""
     if reading == REAL:
@@ -92,7 +92,7 @@ def read_value(x, reading):
     return x, 0.0
 
 
-@kernel
+@inner_kernel
 def leaf_coefficients(family, theta, width, out):
     """Coefficients of one leaf from its parameters: (lead, a, b, c) with a meaning for each form."""
     if family == GAUSSIAN or family == LOG_NORMAL:
@@ -135,12 +135,12 @@ def leaf_coefficients(family, theta, width, out):
         out[2] = theta[0] + theta[1] + 1.0
 
 
-@kernel
+@inner_kernel
 def log_or_impossible(p):
     return math.log(p) if p > 0.0 else IMPOSSIBLE
 
 
-@kernel
+@inner_kernel
 def form_at(form, lead, a, b, c, table, u):
     """Form of one leaf at one input; ``table`` holds the log probabilities of a leaf on levels."""
     if form == QUADRATIC:
@@ -163,7 +163,7 @@ def form_at(form, lead, a, b, c, table, u):
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
-@kernel
+@inner_kernel
 def add_parameter_gradient(family, theta, width, u, x, flow, out):
     """Add flow x derivative of the leaf's log density in its parameters; x is the value itself."""
     if family == GAUSSIAN or family == LOG_NORMAL:
@@ -204,7 +204,7 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         out[1] += flow * (total + digamma(beta + u) - digamma(beta))
 
 
-@kernel
+@inner_kernel
 def value_derivative(family, theta, u, x):
     """Derivative of the leaf's log density in the value x; 0 for masses."""
     if family == GAUSSIAN:

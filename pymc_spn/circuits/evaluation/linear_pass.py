@@ -19,7 +19,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
 )
 from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
 from pymc_spn.numerics.elementary import exponential, fast_log
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 SMALLEST = 1e-280  # a root above it has lost less than 1e-28 of itself to underflow
 SMALLEST_32 = 1e-26
@@ -56,14 +56,14 @@ def tape_coefficients(tape, layout, log_weights, theta, family_begin, family_wid
         weight[i] = math.exp(log_weights[tape.operand_edge[i]]) if tape.operand_edge[i] >= 0 else 1.0
 
 
-@bare_kernel
+@bare_inner_kernel
 def quadratic_peak(lead, a, b, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
         out[i] = max(out[i], present[i] * (lead - t * t) + base[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def quadratic_peak_pair(lead, a, b, lead2, a2, b2, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
@@ -71,27 +71,27 @@ def quadratic_peak_pair(lead, a, b, lead2, a2, b2, u, present, base, out):
         out[i] = max(out[i], present[i] * max(lead - t * t, lead2 - s * s) + base[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def linear_peak(lead, a, u, present, base, out):
     for i in range(out.size):
         out[i] = max(out[i], present[i] * (lead + a * u[i]) + base[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def set_quadratic(log_weight, lead, a, b, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
         out[i] = exponential(present[i] * (lead - t * t) + (log_weight + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_quadratic(log_weight, lead, a, b, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
         out[i] += exponential(present[i] * (lead - t * t) + (log_weight + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def set_quadratic_pair(log_weight, lead, a, b, log_weight2, lead2, a2, b2, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
@@ -100,7 +100,7 @@ def set_quadratic_pair(log_weight, lead, a, b, log_weight2, lead2, a2, b2, u, pr
         out[i] = first + exponential(present[i] * (lead2 - s * s) + (log_weight2 + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_quadratic_pair(log_weight, lead, a, b, log_weight2, lead2, a2, b2, u, present, base, out):
     for i in range(out.size):
         t = (u[i] - a) * b
@@ -109,27 +109,27 @@ def add_quadratic_pair(log_weight, lead, a, b, log_weight2, lead2, a2, b2, u, pr
         out[i] += first + exponential(present[i] * (lead2 - s * s) + (log_weight2 + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_linear(log_weight, lead, a, u, present, base, out):
     for i in range(out.size):
         out[i] += exponential(present[i] * (lead + a * u[i]) + (log_weight + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_other(form, log_weight, lead, a, b, c, table, u, present, base, out):
     for i in range(out.size):
         value = form_at(form, lead, a, b, c, table, u[i]) if present[i] != 0.0 else 0.0
         out[i] += exponential(log_weight + (value + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def other_peak(form, lead, a, b, c, table, u, present, base, out):
     for i in range(out.size):
         value = form_at(form, lead, a, b, c, table, u[i]) if present[i] != 0.0 else 0.0
         out[i] = max(out[i], value + base[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def find_shifts(tape, coefficients, table, u, present, base, shift):
     """Largest leaf log density (D, B) of each column, and base minus that in place of base (I, B)."""
     _, lead, a, b, c = coefficients
@@ -170,7 +170,7 @@ def find_shifts(tape, coefficients, table, u, present, base, shift):
             base[k, i] -= shift[d, i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def run_tape(tape, coefficients, weight, table, u, present, base, slots):
     """Values of the root, in its slot, for a block of rows; ``base`` as `find_shifts` leaves it."""
     log_weight, lead, a, b, c = coefficients
@@ -227,7 +227,7 @@ def run_tape(tape, coefficients, weight, table, u, present, base, slots):
                     )
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_weighted(operand, weight, slots, out):
     """out += sum of weight x slot, four operands at a time so that `out` is loaded and stored less often."""
     j = 0
@@ -242,19 +242,19 @@ def add_weighted(operand, weight, slots, out):
         j += 1
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_four(w0, v0, w1, v1, w2, v2, w3, v3, out):
     for i in range(out.size):
         out[i] += (w0 * v0[i] + w1 * v1[i]) + (w2 * v2[i] + w3 * v3[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_one(w, v, out):
     for i in range(out.size):
         out[i] += w * v[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def multiply(operand, slots, out, is_fresh):
     j = 0
     if is_fresh and operand.size > 1:
@@ -268,19 +268,19 @@ def multiply(operand, slots, out, is_fresh):
         j += 1
 
 
-@bare_kernel
+@bare_inner_kernel
 def copy_values(v, out):
     for i in range(out.size):
         out[i] = v[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def multiply_pair(v, w, out):
     for i in range(out.size):
         out[i] = v[i] * w[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def multiply_one(v, out):
     for i in range(out.size):
         out[i] *= v[i]

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, TABLE, form_at, read_value, read_values
 from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 NOWHERE = 0.5 * IMPOSSIBLE  # logs below it stand for a density of zero
 
@@ -37,7 +37,7 @@ def log_densities(tape, coefficients, log_operand, table, values, which, slots, 
             out[which[first + i]] = found if found > NOWHERE else -math.inf
 
 
-@bare_kernel
+@bare_inner_kernel
 def run_tape_by_logs(tape, coefficients, log_operand, table, u, present, base, slots, top, mass):
     log_weight, lead, a, b, c = coefficients
     for op in range(tape.code.size):
@@ -87,31 +87,31 @@ def run_tape_by_logs(tape, coefficients, log_operand, table, u, present, base, s
         take_logs(top, mass, out)
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_logs(v, out):
     for i in range(out.size):
         out[i] += v[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def raise_top(log_weight, v, top):
     for i in range(top.size):
         top[i] = max(top[i], log_weight + v[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_mass(log_weight, v, top, mass):
     for i in range(top.size):
         mass[i] += fast_exp(log_weight + v[i] - top[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def take_logs(top, mass, out):
     for i in range(out.size):
         out[i] = top[i] + fast_log(mass[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def raise_top_by_leaf(form, log_weight, lead, a, b, c, table, u, present, base, top):
     if form == 0:
         for i in range(top.size):
@@ -124,7 +124,7 @@ def raise_top_by_leaf(form, log_weight, lead, a, b, c, table, u, present, base, 
         top[i] = max(top[i], log_weight + (value + base[i]))
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_leaf_mass(form, log_weight, lead, a, b, c, table, u, present, base, top, mass):
     if form == 0:
         for i in range(top.size):
@@ -194,7 +194,7 @@ def linear_density_of_row(tape, coefficients, weight, table, row, slots, u, pres
     return total + math.log(root) if root > 1e-280 and total > NOWHERE else math.nan
 
 
-@kernel
+@inner_kernel
 def exponentiate(x):
     for i in range(x.size):
         x[i] = fast_exp(x[i])

@@ -18,12 +18,12 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 NOWHERE = 0.5 * IMPOSSIBLE
 
 
-@kernel
+@inner_kernel
 def node_coefficients(layout, theta, family_begin, family_width):
     """(4, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
     out = np.zeros((4, layout.leaf_row.size))
@@ -43,7 +43,7 @@ def node_coefficients(layout, theta, family_begin, family_width):
     return out, table
 
 
-@kernel
+@inner_kernel
 def leaf_logs(layout, coefficients, table, u, base, present, peak, out):
     """Log densities of the leaves (V, B); where a cell is missing, ``peak`` (L,) stands in: 0 sums it out."""
     for k in range(layout.node_of_leaf.size):
@@ -85,7 +85,7 @@ def sum_and_multiply(layout, log_weights, values, top, mass):
             row[i] = top[i] + fast_log(mass[i])
 
 
-@kernel
+@inner_kernel
 def maximise(layout, log_weights, values):
     """As `sum_and_multiply` with the best child in place of the sum: the max-product value of every node."""
     for v in range(layout.kind.size - 1, -1, -1):
@@ -101,25 +101,25 @@ def maximise(layout, log_weights, values):
                 raise_row(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], row)
 
 
-@kernel
+@inner_kernel
 def add_row(v, out):
     for i in range(out.size):
         out[i] += v[i]
 
 
-@kernel
+@inner_kernel
 def raise_row(log_weight, v, top):
     for i in range(top.size):
         top[i] = max(top[i], log_weight + v[i])
 
 
-@kernel
+@inner_kernel
 def add_exponentials(log_weight, v, top, mass):
     for i in range(mass.size):
         mass[i] += fast_exp(log_weight + v[i] - top[i])
 
 
-@kernel
+@inner_kernel
 def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
     """Log densities (N,) of all rows."""
     coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
@@ -200,7 +200,7 @@ def draw_leaves(
                     depth += 1
 
 
-@kernel
+@inner_kernel
 def row_responsibilities(layout, log_weights, logs, share):
     """Share of each edge in its parent's value for one row's logs (V,); 1 below products."""
     for v in range(layout.kind.size):
@@ -212,7 +212,7 @@ def row_responsibilities(layout, log_weights, logs, share):
                 share[e] = 1.0
 
 
-@kernel
+@inner_kernel
 def row_moments(
     layout, share, scope, leaf_mean, leaf_variance, wanted, with_covariance, flow, inside, outside, mean, cov
 ):

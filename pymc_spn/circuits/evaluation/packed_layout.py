@@ -21,7 +21,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
 )
 from pymc_spn.circuits.evaluation.node_values import log_densities_of_rows
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
 HEADER = len(Layout._fields) + 3  # number of columns, number of families, where each array ends
@@ -34,14 +34,14 @@ def pack(layout: Layout, n_columns: int, begin: np.ndarray, width: np.ndarray) -
     return np.concatenate([[n_columns], ends, *arrays])
 
 
-@kernel
+@inner_kernel
 def field(packed, i):
     """Array number i of the vector that `pack` made."""
     first = packed[i] if i > 0 else 0
     return packed[HEADER + first : HEADER + packed[i + 1]]
 
 
-@kernel
+@inner_kernel
 def unpack(packed):
     """The layout, and begin and width of the families' parameters."""
     layout = Layout(
@@ -52,7 +52,7 @@ def unpack(packed):
     return layout, field(packed, 14), field(packed, 15)
 
 
-@kernel
+@inner_kernel
 def is_valid(layout, begin, width, log_weights, theta):
     """Whether weights add up to one at each sum and every leaf's parameters are within their bounds."""
     for v in range(layout.kind.size):
@@ -145,7 +145,7 @@ def draw_row(rng, packed, log_weights, theta):
     return out
 
 
-@kernel
+@inner_kernel
 def draw_leaf(rng, code, theta):
     """One random value from a leaf."""
     if code == GAUSSIAN:

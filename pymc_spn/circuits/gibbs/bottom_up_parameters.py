@@ -17,7 +17,7 @@ from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 LOG2_E = 1.0 / math.log(2.0)
 HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
@@ -131,7 +131,7 @@ def redraw_parameters(rng, par, layout, palette, y, digits):
             add_weights(par, layout, palette, d, peak)
 
 
-@kernel
+@inner_kernel
 def gather_statistics(par, layout, palette, y, digits):
     """Counts and sums of every edge and leaf from the trees: always fresh, so nothing drifts."""
     n_edges = par.weight.size
@@ -173,7 +173,7 @@ def gather_statistics(par, layout, palette, y, digits):
                 par.shape[first_leaf + e] += 1.0 if family == EXPONENTIAL else x
 
 
-@kernel
+@inner_kernel
 def normalise_weights(par, layout):
     """Dirichlet weights from the logs of their gamma variates; the largest of a node is divided out first."""
     log_weight = par.log_weight
@@ -209,7 +209,7 @@ def normalise_weights(par, layout):
                 par.weight[e + c] *= scale
 
 
-@kernel
+@inner_kernel
 def draw_leaves(rng, par, layout, palette, d):
     """Parameters of the leaves of a column from their posteriors, as leaf terms."""
     r = layout.leaf_region[d]
@@ -243,7 +243,7 @@ def draw_leaves(rng, par, layout, palette, d):
             draw_rates(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
 
 
-@kernel
+@inner_kernel
 def draw_gaussians(normal, log_gamma, own, prior, count, s1, s2, lead, centre, curvature, slope):
     """Normal-gamma draws: precision = gamma variate / b, then the mean; leaves not ``own`` are kept."""
     mu0, rho0, a0, b0 = prior[0], prior[1], prior[2], prior[3]
@@ -258,7 +258,7 @@ def draw_gaussians(normal, log_gamma, own, prior, count, s1, s2, lead, centre, c
         slope[i] = 0.0 if own[i] else slope[i]
 
 
-@kernel
+@inner_kernel
 def draw_rates(par, begin, end, entry, family, offset, log_gamma):
     """Rates of Exponential or Poisson leaves; both see y + offset."""
     b = par.prior[entry, 1]
@@ -277,7 +277,7 @@ def draw_rates(par, begin, end, entry, family, offset, log_gamma):
             par.slope[i] = LOG2_E * log_rate
 
 
-@kernel
+@inner_kernel
 def draw_probabilities(par, begin, end, entry, offset, log_gamma):
     """Probabilities of geometric leaves from their two gamma variates each; k = y + offset."""
     n_leaves = par.entry.size
@@ -293,7 +293,7 @@ def draw_probabilities(par, begin, end, entry, offset, log_gamma):
         par.slope[i] = LOG2_E * log_failure
 
 
-@kernel
+@inner_kernel
 def draw_levels(par, d, begin, end, entry, n_levels):
     """Level probabilities of discrete leaves from their gamma variates."""
     log_gamma = par.log_gamma[par.weight.size + par.cell_begin[d] :]
@@ -313,7 +313,7 @@ def draw_levels(par, d, begin, end, entry, n_levels):
             term[cell + v] = LOG2_E * (log_gamma[cell + v] - log_norm)
 
 
-@kernel
+@inner_kernel
 def highest_term(par, layout, palette, d):
     """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities.
 
@@ -341,7 +341,7 @@ def highest_term(par, layout, palette, d):
     return peak
 
 
-@kernel
+@inner_kernel
 def add_weights(par, layout, palette, d, peak):
     """Put the edges' weights and the constant of the column (``peak``, the same at all its places) into the terms."""
     begin = layout.edge_begin[layout.leaf_region[d]]

@@ -14,7 +14,7 @@ from pymc_spn.circuits.gibbs.bottom_up_parameters import LOG2_E
 from pymc_spn.circuits.gibbs.explicit_layout import node_below
 from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 BLOCK = 32  # rows at a time: four registers of eight, enough independent work to hide an exponential's latency
 # A column with at most so many distinct values gets its univariate nodes tabulated once per sweep.
@@ -131,7 +131,7 @@ def tabulate_column(par, layout, palette, points, d):
         table[k, n_values] = 1.0  # missing: the mixture integrates to one
 
 
-@kernel
+@inner_kernel
 def mix_leaves(par, layout, palette, d, y, logs, out):
     """Values of all univariate nodes of a column at the given points, its discrete leaves left out.
 
@@ -160,7 +160,7 @@ def mix_leaves(par, layout, palette, d, y, logs, out):
         )
 
 
-@kernel
+@inner_kernel
 def mix_gaussians(lead, centre, curvature, width, y, out):
     """Nodes with Gaussian leaves only, two leaves at a time.
 
@@ -188,7 +188,7 @@ def mix_gaussians(lead, centre, curvature, width, y, out):
                 out[k, j] += fast_exp2(a - t * t * h) + fast_exp2(a2 - u * u * h2)
 
 
-@kernel
+@inner_kernel
 def mix_families(family, lead, centre, curvature, slope, y, logs, out):
     """Nodes with leaves of any families; discrete leaves are left out."""
     width = family.size // out.shape[0]
@@ -238,14 +238,14 @@ def evaluate_block(par, layout, palette, points, value, missing, first):
             mix_products(weight, layout.width[r], parts, value, value[begin : begin + layout.n_nodes[r]])
 
 
-@kernel
+@inner_kernel
 def read_table(table, index, out):
     for k in range(out.shape[0]):
         for j in range(BLOCK):
             out[k, j] = table[k, index[j]]
 
 
-@kernel
+@inner_kernel
 def mix_products(weight, width, parts, value, out):
     """Values of the sum nodes of an inner region from those of its parts, whose first nodes are ``parts``."""
     left = parts[0]
@@ -266,7 +266,7 @@ def mix_products(weight, width, parts, value, out):
                 out[k, j] += product
 
 
-@kernel
+@inner_kernel
 def mix_split_products(weight, layout, r, value):
     """`mix_products` where the parts of a product are those of its split."""
     width = layout.width[r]
@@ -285,7 +285,7 @@ def mix_split_products(weight, layout, r, value):
                 out[j] += product[j]
 
 
-@kernel
+@inner_kernel
 def leaf_term(par, palette, points, d, i, n):
     """Term of one leaf (its edge's number ``i``) for a row, in bits."""
     family = palette.family[par.entry[i]]
@@ -301,7 +301,7 @@ def leaf_term(par, palette, points, d, i, n):
     return term
 
 
-@kernel
+@inner_kernel
 def level_cell(par, layout, palette, points, d, i, n):
     first = layout.edge_begin[layout.leaf_region[d]]
     return par.cell_begin[d] + (i - first) * palette.n_levels[d] + int(points.y[d, n])
@@ -320,14 +320,14 @@ def evaluate_row_by_logs(par, layout, palette, points, value, n):
             value[layout.node_begin[r] + k, 0] = 0.0 if layout.missing[n, r] else total
 
 
-@kernel
+@inner_kernel
 def add_bits(a, b):
     if a < b:
         a, b = b, a
     return a + LOG2_E * math.log1p(math.exp((b - a) / LOG2_E)) if b > -math.inf else a
 
 
-@kernel
+@inner_kernel
 def edge_bits(par, layout, palette, points, value, r, d, i, n):
     """Log in bits of weight times value of the child of one edge; ``i`` numbers it within the region."""
     e = layout.edge_begin[r] + i

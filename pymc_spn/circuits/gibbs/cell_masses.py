@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import EMPTY_LEAF, EXPONENTIAL, LOG_NORMAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log1p
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 _X8, _W8 = np.polynomial.legendre.leggauss(8)
 _X4, _W4 = np.polynomial.legendre.leggauss(4)
@@ -22,13 +22,13 @@ TRIES = 8  # of rejection, before the distribution function is inverted
 HALVINGS = 60
 
 
-@bare_kernel
+@bare_inner_kernel
 def log_slope(z, power):
     """How fast the log of (1 + z^2)^-power changes near z: by its derivative, and by curvature where that is small."""
     return math.sqrt(2.0 * power / (1.0 + z * z)) + 2.0 * power * z / (1.0 + z * z)
 
 
-@bare_kernel
+@bare_inner_kernel
 def tail_integral(a, b, power):
     """Integral from a >= 0 to b of (1 + z^2)^-power, over the integrand at a."""
     base = fast_log1p(a * a)
@@ -53,7 +53,7 @@ def tail_integral(a, b, power):
     return total
 
 
-@bare_kernel
+@bare_inner_kernel
 def log_student_integral(low, high, power):
     """Log integral of (1 + z^2)^-power from low to high."""
     if low >= 0.0:
@@ -108,7 +108,7 @@ def draw_in_cell(rng, net, d, slot, low, high):
     return min(max(x, low), high)
 
 
-@bare_kernel
+@bare_inner_kernel
 def draw_student(rng, low, high, power):
     """A draw from a density proportional to (1 + z^2)^-power between low and high.
 

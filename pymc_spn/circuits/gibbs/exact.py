@@ -22,7 +22,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 # A root value above this has lost at most 1e-28 of itself to underflow; rows below it are drawn in log space.
 SAFE = 1e-280
@@ -57,7 +57,7 @@ def exact_sweep(rng, net, y, slots, first):
     return y.shape[0], moved
 
 
-@bare_kernel
+@bare_inner_kernel
 def redraw_row(rng, net, y, slots):
     """One exact draw; returns whether the row left any of its edges."""
     mark_missing(net, y)
@@ -99,13 +99,13 @@ def evaluate_regions(net):
         finish_nodes(net, r, totals, net.node_count[nodes:last], net.node_edges[nodes:last])
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_edges(node, weight, value, totals):
     for i in range(node.size):
         totals[node[i]] += weight[i] * value[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def multiply_parts(net, r):
     """Value of each edge of a region: the product over its parts of the sum nodes below; likewise when unoccupied.
 
@@ -134,7 +134,7 @@ def multiply_parts(net, r):
     net.empty_value[r] = empty
 
 
-@bare_kernel
+@bare_inner_kernel
 def multiply_parts_of_splits(net, r, value, edge_split):
     """`multiply_parts` where the parts of an edge are those of its split."""
     empty = 1.0
@@ -150,7 +150,7 @@ def multiply_parts_of_splits(net, r, value, edge_split):
     net.empty_value[r] = empty
 
 
-@bare_kernel
+@bare_inner_kernel
 def finish_nodes(net, r, totals, counts, n_edges):
     """Add the unoccupied children of each sum node and divide by its total mass."""
     mass = net.mass[r]
@@ -178,7 +178,7 @@ def finish_nodes(net, r, totals, counts, n_edges):
         totals[k] = total / (counts[k] + mass)
 
 
-@bare_kernel
+@bare_inner_kernel
 def divide_by_mass(totals, counts, n_edges, width, fresh_child, all_fresh, mass):
     """Values of sum nodes whose unoccupied children are alike: finitely many (``width``) or, at width 0, infinitely."""
     if width == 0:
@@ -235,7 +235,7 @@ def evaluate_regions_by_logs(net):
             net.node_value[nodes + k] = total - math.log(net.node_count[nodes + k] + net.mass[r])
 
 
-@bare_kernel
+@bare_inner_kernel
 def log_add(a, b):
     if a < b:
         a, b = b, a
@@ -286,7 +286,7 @@ def draw_subtree(rng, net, slots, top_region, logs):
         slots[r] = chosen
 
 
-@bare_kernel
+@bare_inner_kernel
 def draw_entry(rng, net, d, node, logs):
     """Palette entry (within the place) of a fresh leaf by free mass and prior predictive; FRESH if none is free."""
     first = net.entry_ptr[d]

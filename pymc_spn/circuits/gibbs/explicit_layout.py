@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import spread
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 
 class ExplicitLayout(NamedTuple):
@@ -92,7 +92,7 @@ def explicit_layout(structure, palette, coded, name):
     )
 
 
-@bare_kernel
+@bare_inner_kernel
 def node_below(layout, r, edge):
     """Sum node of region ``r`` below an edge of its parent region, both numbered within their regions.
 
@@ -108,7 +108,7 @@ def node_below(layout, r, edge):
     return edge // width * layout.uses[r] + c // layout.n_splits[above]
 
 
-@bare_kernel
+@bare_inner_kernel
 def follow(layout, r, child):
     """Node of region ``r`` below the edge that ``child`` (R,) holds for its parent; -1 off the tree."""
     if r == 0:

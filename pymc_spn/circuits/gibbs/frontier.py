@@ -28,7 +28,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
     reaches,
 )
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 
 class FrontierWork(NamedTuple):
@@ -120,7 +120,7 @@ def frontier_sweep(rng, net, y, slots, first, frontier, work):
     return y.shape[0], moved
 
 
-@bare_kernel
+@bare_inner_kernel
 def start_from_old(net, row, frontier, work):
     """Current edges above the frontier; those that lost their last row count as unoccupied."""
     for r in range(row.size):
@@ -130,14 +130,14 @@ def start_from_old(net, row, frontier, work):
             work.current[r] = FRESH - net.edge_split[i] if gone else row[r]
 
 
-@bare_kernel
+@bare_inner_kernel
 def is_reached(net, r, edges, occupied):
     """Whether the edge of the parent region leads to ``r``, and is occupied if it must be."""
     slot = edges[net.parent[r]]
     return slot != MISSING and (slot >= 0 or not occupied) and reaches(net, r, slot)
 
 
-@bare_kernel
+@bare_inner_kernel
 def move_subtree(rng, net, y, top_region, frontier, work):
     """Propose the edges of a subtree above the frontier and accept on the ratio of the frontier's values."""
     log_ratio = 0.0
@@ -168,7 +168,7 @@ def move_subtree(rng, net, y, top_region, frontier, work):
         work.accepted[0] += 1
 
 
-@bare_kernel
+@bare_inner_kernel
 def propose_edge(rng, net, r, node):
     """Child of a sum node over several columns by the other rows' counts; FRESH - s is unoccupied, of split s."""
     if node <= FRESH:
@@ -202,7 +202,7 @@ def log_frontier_value(net, y, r, node, work):
     return work.node_log[k]
 
 
-@bare_kernel
+@bare_inner_kernel
 def log_empty(net, y, r):
     """Log product of the prior predictives of the observed columns of a region, whatever the splits."""
     total = 0.0
@@ -226,7 +226,7 @@ def log_empty(net, y, r):
     return total
 
 
-@bare_kernel
+@bare_inner_kernel
 def evaluate_below(net, y, top_region, top_node, work):
     """Values of the occupied edges below one sum node; returns the log value of the node.
 
@@ -288,12 +288,12 @@ def evaluate_below(net, y, top_region, top_node, work):
     return net.node_value[k]
 
 
-@bare_kernel
+@bare_inner_kernel
 def has_repeated_columns(net):
     return net.source.size >= net.place_ptr.size
 
 
-@bare_kernel
+@bare_inner_kernel
 def exponentiate_leaves(net, r, d, largest, work):
     """Values of the active and the prior slots at a place, relative to the largest."""
     begin = net.begin[r]
@@ -304,7 +304,7 @@ def exponentiate_leaves(net, r, d, largest, work):
         net.value[i] = fast_exp(net.log_value[i] - largest)
 
 
-@bare_kernel
+@bare_inner_kernel
 def exponentiate_places(net, top_region, work):
     """Leaf values below a region, every column relative to the largest at all its places; returns the sum of these."""
     shift = 0.0
@@ -322,7 +322,7 @@ def exponentiate_places(net, top_region, work):
     return shift
 
 
-@bare_kernel
+@bare_inner_kernel
 def combine_below(net, top_region, top_node, work, logs):
     """Upward pass over the active edges below one sum node, in linear space or in logs."""
     for r in range(net.subtree_end[top_region] - 1, top_region - 1, -1):
@@ -366,7 +366,7 @@ def combine_below(net, top_region, top_node, work, logs):
             sum_node(net, r, node, logs)
 
 
-@bare_kernel
+@bare_inner_kernel
 def sum_node(net, r, node, logs):
     """Value of one sum node from the values of its edges."""
     begin = net.begin[r]
@@ -396,7 +396,7 @@ def sum_node(net, r, node, logs):
     net.node_value[k] = total - math.log(mass) if logs else total / mass
 
 
-@bare_kernel
+@bare_inner_kernel
 def settle(rng, net, y, row, frontier, work):
     """Make the edges above the frontier real and draw everything below it."""
     for r in range(row.size):

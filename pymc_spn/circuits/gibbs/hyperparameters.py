@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.gibbs.statistics import log_assignments, log_column
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 GAMMA, LOG_NORMAL = 0, 1
 CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
 
 
-@kernel
+@inner_kernel
 def log_prior_of_log(v, family, a, b):
     """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b)."""
     if family == GAMMA:
@@ -20,7 +20,7 @@ def log_prior_of_log(v, family, a, b):
     return -0.5 * z * z
 
 
-@kernel
+@inner_kernel
 def log_target(state, palette, group, d, v, values, prior):
     """Log posterior of one log hyperparameter given the assignments, up to a constant.
 
@@ -36,7 +36,7 @@ def log_target(state, palette, group, d, v, values, prior):
     return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
 
 
-@kernel
+@inner_kernel
 def slice_update(rng, state, palette, group, d, v, values, prior):
     """One slice-sampling update of a log hyperparameter: stepping out by 1, then shrinking (Neal 2003)."""
     level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()

@@ -21,7 +21,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 
 @bare_kernel
@@ -56,7 +56,7 @@ def induced_tree_sweep(rng, net, y, slots, first):
     return y.shape[0], moved
 
 
-@bare_kernel
+@bare_inner_kernel
 def propose_tree(rng, net, old, new):
     """Draw an induced tree from the assignments of the other rows; the row's own counts are left out on the fly.
 
@@ -108,7 +108,7 @@ def propose_tree(rng, net, old, new):
             new[r] = FRESH - draw_split(rng, net, r, node, alone)
 
 
-@bare_kernel
+@bare_inner_kernel
 def propose_entry(rng, net, d, node, alone):
     """Palette entry (within the place) of a fresh leaf by free mass, FRESH if none is free.
 
@@ -135,7 +135,7 @@ def propose_entry(rng, net, d, node, alone):
     return chosen
 
 
-@bare_kernel
+@bare_inner_kernel
 def proposed_entry_mass(net, d, e, node, begin, alone):
     if node < 0:
         return net.entry_mass[e]
@@ -145,7 +145,7 @@ def proposed_entry_mass(net, d, e, node, begin, alone):
     return free
 
 
-@bare_kernel
+@bare_inner_kernel
 def move_row(net, y, slots, new):
     """Carry out an accepted proposal; returns whether any edge changed."""
     changed = False

@@ -22,7 +22,7 @@ from pymc_spn.circuits.gibbs.network import (
     VECTOR,
 )
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 LOG_PI = math.log(math.pi)
 
@@ -72,7 +72,7 @@ def refresh_leaf(net, d, slot, n):
         net.log_scale[slot] = math.log(a) - math.lgamma(b) + math.lgamma(a + b)
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_value(net, d, slot, n, y, sign):
     """Add (sign 1) or remove (sign -1) a value; ``n`` counts the data after it. Does not refresh the predictive."""
     e = net.entry[slot]
@@ -243,7 +243,7 @@ def evaluate_leaves(net, y):
     return shift
 
 
-@bare_kernel
+@bare_inner_kernel
 def shift_column(net, c):
     """Subtract the largest leaf value of a column from all of them, at all its places."""
     largest = EMPTY_LEAF
@@ -258,7 +258,7 @@ def shift_column(net, c):
     return largest
 
 
-@bare_kernel
+@bare_inner_kernel
 def arguments_in_logs(net, y):
     """`argument_of` in the columns that have log-normal leaves; returns the end of their slots."""
     last = 0
@@ -279,7 +279,7 @@ def arguments_in_logs(net, y):
     return last
 
 
-@bare_kernel
+@bare_inner_kernel
 def subtract_logs(net, d, y, begin, end):
     """The Jacobian of the log-normal leaves of a column."""
     u = math.log(y + net.offset[d])
@@ -301,7 +301,7 @@ def log_density_of(log_scale, power, argument, out):
         out[i] = log_scale[i] - power[i] * fast_log1p(argument[i])
 
 
-@bare_kernel
+@bare_inner_kernel
 def largest_of(log_value):
     largest = EMPTY_LEAF
     for i in range(log_value.size):
@@ -309,7 +309,7 @@ def largest_of(log_value):
     return largest
 
 
-@bare_kernel
+@bare_inner_kernel
 def subtract(log_value, largest, out):
     for i in range(out.size):
         out[i] = log_value[i] - largest

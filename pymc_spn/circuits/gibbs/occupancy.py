@@ -5,7 +5,7 @@ import numpy as np
 from pymc_spn.circuits.gibbs.leaf_kernels import add_value, refresh_leaf
 from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL
 from pymc_spn.numerics.elementary import half_step_log_gamma
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
@@ -69,7 +69,7 @@ def n_prior_slots(net, d):
     return net.entry_ptr[d + 1] - net.entry_ptr[d]
 
 
-@bare_kernel
+@bare_inner_kernel
 def reaches(net, r, slot):
     """Whether an edge of the parent region, occupied or fresh, leads to region ``r``."""
     above = net.parent[r]
@@ -78,7 +78,7 @@ def reaches(net, r, slot):
     return (net.edge_split[net.begin[above] + slot] if slot >= 0 else FRESH - slot) == net.split[r]
 
 
-@bare_kernel
+@bare_inner_kernel
 def free_mass(net, r, node):
     """Mass of the unoccupied children of a sum node over several columns; ``node`` is local."""
     if net.width[r] == 0:
@@ -86,7 +86,7 @@ def free_mass(net, r, node):
     return net.share[r] * (net.width[r] - net.node_edges[net.node_begin[r] + node])
 
 
-@bare_kernel
+@bare_inner_kernel
 def free_entry_mass(net, d, e, node):
     """Mass of the unoccupied leaves of palette entry ``e`` (global) at a univariate sum node."""
     copies = net.entry_copies[e]
@@ -97,7 +97,7 @@ def free_entry_mass(net, d, e, node):
     return net.entry_share[e] * (copies - taken)
 
 
-@bare_kernel
+@bare_inner_kernel
 def draw_split(rng, net, r, node, alone):
     """Split of a fresh product: uniform over the unoccupied children of the node, or over splits at infinite width.
 
@@ -128,7 +128,7 @@ def draw_split(rng, net, r, node, alone):
     return chosen
 
 
-@bare_kernel
+@bare_inner_kernel
 def new_edge(net, r, node, option):
     """Occupy a fresh edge of a sum node; returns its slot, local to the region. The caller counts the datum.
 
@@ -167,7 +167,7 @@ def new_edge(net, r, node, option):
     return slot
 
 
-@bare_kernel
+@bare_inner_kernel
 def drop_edge(net, r, slot):
     """Free an edge that lost its last datum."""
     begin = net.begin[r]
@@ -346,7 +346,7 @@ def rebuild(net, y, labels, options, slots):
     return True
 
 
-@bare_kernel
+@bare_inner_kernel
 def find_edge(net, r, node, label):
     """Edge of a sum node that carries a label, -1 if there is none."""
     slot = net.node_first[net.node_begin[r] + node]

@@ -27,7 +27,7 @@ from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.elementary import float_bits
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 REFRESH = 100  # sweeps after which all statistics are recomputed from the data, which ends rounding drift
 _HALF = np.int64((1 << 26) - 1)
@@ -236,7 +236,7 @@ def start_states(rng, states, layout, trees):
                     states.bound[first + c * size] += 1.0
 
 
-@kernel
+@inner_kernel
 def draw_weights(weight):
     """Turn the logs of gamma variates into cumulative Dirichlet weights, in place."""
     largest = weight.max()
@@ -307,7 +307,7 @@ def published_sweep(rng, states, leaves, layout, y):
     return accepted
 
 
-@kernel
+@inner_kernel
 def propose_states(rng, states, current, n_others, uniform):
     """Candidate for all sum nodes from the other rows' counts plus prior mass, each draw good to 2**-26."""
     half = states.random.size
@@ -330,7 +330,7 @@ def propose_states(rng, states, current, n_others, uniform):
         )
 
 
-@kernel
+@inner_kernel
 def propose_group(uniform, total, bound, width, current, candidate):
     size = current.size
     candidate[:] = 0
@@ -341,7 +341,7 @@ def propose_group(uniform, total, bound, width, current, candidate):
             candidate[s] += 1 if uniform[s] * total >= weight[s] - own else 0
 
 
-@kernel
+@inner_kernel
 def move_counts(bound, width, current, candidate):
     """Take the row's old states out of the counts, put the new ones in, and make these its state."""
     size = current.size

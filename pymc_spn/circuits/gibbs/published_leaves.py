@@ -8,7 +8,7 @@ from pymc_spn.circuits.gibbs.explicit_layout import follow
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI, add_value, gaussian_posterior, refresh_leaf
 from pymc_spn.circuits.gibbs.network import GAUSSIAN, LOG_NORMAL, spread
 from pymc_spn.numerics.elementary import fast_log, fast_log1p, half_step_log_gamma
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class Leaves(NamedTuple):
@@ -116,7 +116,7 @@ def rebuild_leaves(leaves, layout, y, states, place):
             refresh_leaf(leaves, d, i, leaves.edge_count[i])
 
 
-@kernel
+@inner_kernel
 def read_leaves(states, layout, place, leaves, child, slots):
     """Leaf slots (P,) at the end of the tree of one row's states (S,), -1 at places that it does not reach."""
     for r in range(child.size):
@@ -129,7 +129,7 @@ def read_leaves(states, layout, place, leaves, child, slots):
             slots[d] = leaves.begin[r] + leaves.entry_ptr[d + 1] - leaves.entry_ptr[d] + child[r]
 
 
-@kernel
+@inner_kernel
 def student_without(y, n, s1, s2, half_step, prior, e):
     """`log_predictive_without` of a Gaussian leaf that n other rows hold; half_step as in `Network`.
 
@@ -142,7 +142,7 @@ def student_without(y, n, s1, s2, half_step, prior, e):
     return half_step - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
 
 
-@kernel
+@inner_kernel
 def move_value(leaves, d, slot, y, step):
     leaves.edge_count[slot] += step
     add_value(leaves, d, slot, leaves.edge_count[slot], y, float(step))

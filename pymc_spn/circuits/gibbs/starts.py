@@ -5,7 +5,7 @@ import numpy as np
 from pymc_spn.circuits.gibbs.induced_tree import propose_tree
 from pymc_spn.circuits.gibbs.network import DISCRETE, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_kernel, inner_kernel, kernel
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -95,7 +95,7 @@ def cluster_regions(rng, parent, split, n_splits, first, last, missing, n_cluste
             begin = end
 
 
-@kernel
+@inner_kernel
 def kmeans(rng, features, rows, first, last, k):
     """Labels of Lloyd's algorithm from a k-means++ start, ten rounds at most; empty clusters are left empty."""
     n = rows.size

@@ -27,7 +27,7 @@ from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
 from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 HEAD = 6
 NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
@@ -45,7 +45,7 @@ class LeafPriors(NamedTuple):
 LARGE = 1e4  # from here on Stirling's series to 1 / (12 x) is exact to rounding
 
 
-@kernel
+@inner_kernel
 def log_rising(a, n, at_a):
     """lgamma(a + n) - lgamma(a) without cancellation, where ``at_a`` is lgamma(a).
 
@@ -141,7 +141,7 @@ def pack_statistics(net, log_jacobian):
     return out
 
 
-@kernel
+@inner_kernel
 def log_assignments(state, n_columns, which, mass):
     """Log probability of the assignments at one class of sum nodes, and its derivative in the concentration.
 
@@ -172,7 +172,7 @@ def log_assignments(state, n_columns, which, mass):
     return log_p, slope
 
 
-@kernel
+@inner_kernel
 def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters of a palette entry in coded units.
 

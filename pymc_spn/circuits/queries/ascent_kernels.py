@@ -22,7 +22,7 @@ from pymc_spn.circuits.queries.box_kernels import (
     leaf_log_range,
     leaf_mode,
 )
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 @kernel
@@ -142,7 +142,7 @@ def climb(tape, start, low, high, moves, n_steps):
     return out
 
 
-@bare_kernel
+@bare_inner_kernel
 def upward(tape, x, value):
     """Log values of all nodes at a point."""
     for i in range(tape.kind.size):
@@ -165,7 +165,7 @@ def upward(tape, x, value):
             value[i] = leaf_log(tape, i, x[tape.column[i]]) if tape.column[i] >= 0 else tape.parameter[i, 0]
 
 
-@bare_kernel
+@bare_inner_kernel
 def pull(tape, i, share, x, force, stiffness):
     """Add a leaf's pull on its column."""
     kind = tape.kind[i]

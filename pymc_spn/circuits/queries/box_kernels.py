@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
 LOG_STUDENT, BETA_GEOMETRIC = 11, 12
@@ -52,7 +52,7 @@ class Tape(NamedTuple):
     level: np.ndarray
 
 
-@kernel
+@inner_kernel
 def log_leaf(kind, a, b, c, e, x):
     """Log density or mass at x of a leaf with parameters (a, b, c, e); neither CONSTANT nor LEVELS."""
     if kind == NORMAL:
@@ -86,7 +86,7 @@ def log_leaf(kind, a, b, c, e, x):
     return math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0) + a * b + x * c
 
 
-@bare_kernel
+@bare_inner_kernel
 def leaf_log(tape, i, x):
     """Log density or mass of leaf i at x."""
     p = tape.parameter[i]
@@ -97,7 +97,7 @@ def leaf_log(tape, i, x):
     return log_leaf(tape.kind[i], p[0], p[1], p[2], p[3], x)
 
 
-@bare_kernel
+@bare_inner_kernel
 def leaf_mode(tape, i):
     """Where leaf i is largest; not for LEVELS."""
     kind = tape.kind[i]
@@ -155,7 +155,7 @@ def leaf_log_range(tape, i, low, high):
     return min(at_low, at_high), most
 
 
-@kernel
+@inner_kernel
 def slopes(kind, a, b, c, x):
     """First and second derivative of a continuous leaf over its value, at x."""
     if kind == NORMAL:
@@ -182,7 +182,7 @@ def slopes(kind, a, b, c, x):
     return -y / x, (y * y + y - 1.0 / (b * b)) / (x * x)
 
 
-@kernel
+@inner_kernel
 def widen(kind, p, x, low, high, shift, out):
     """Widen the ranges of first and second derivative by their values at x, if x lies inside."""
     if low <= x <= high:
@@ -238,7 +238,7 @@ def derivative_ranges(kind, p, low, high, shift, out):
         out[3] = max(largest, 0.0) * most
 
 
-@kernel
+@inner_kernel
 def log_student_ranges(p, low, high, shift, out):
     """`derivative_ranges` of a log-Student leaf over low > 0, by interval arithmetic on its factors.
 
@@ -326,7 +326,7 @@ def log_bounds(tape, low, high):
     return out
 
 
-@kernel
+@inner_kernel
 def times(a_low, a_high, b_low, b_high):
     """Product of two intervals."""
     if (a_low == 0.0 and a_high == 0.0) or (b_low == 0.0 and b_high == 0.0):
@@ -340,7 +340,7 @@ def times(a_low, a_high, b_low, b_high):
     return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
 
 
-@kernel
+@inner_kernel
 def multiply(low, high, other_low, other_high, k, new_low, new_high):
     """Value, gradient and Hessian ranges (1 + k + k(k+1)/2,) of a product of two nodes without common columns."""
     new_low[0], new_high[0] = times(low[0], high[0], other_low[0], other_high[0])

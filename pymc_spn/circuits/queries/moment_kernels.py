@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
 from pymc_spn.circuits.queries.predictive_kernels import prior_slot_mass, relative_value
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 def positions_in_parent(structure):
@@ -131,7 +131,7 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
     return mean, covariance
 
 
-@bare_kernel
+@bare_inner_kernel
 def add_share(sweep, share, edge_mean, mean, cov):
     """First sweep: add an edge's mean; second: its spread round the mean of the node."""
     m = mean.size
@@ -146,7 +146,7 @@ def add_share(sweep, share, edge_mean, mean, cov):
                 cov[a * m + b] += share * (edge_mean[a] - mean[a]) * (edge_mean[b] - mean[b])
 
 
-@bare_kernel
+@bare_inner_kernel
 def empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, at):
     """Mean and variance of an unoccupied univariate node, a mixture of the prior predictives."""
     first = net.entry_ptr[d]

@@ -42,7 +42,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
@@ -113,7 +113,7 @@ def evaluate_row(net, y, event, event_log):
     return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
 
 
-@bare_kernel
+@bare_inner_kernel
 def is_outside(net, d, y):
     """Whether a value of a continuous column is one that an Exponential or a log-normal leaf excludes."""
     if net.column_kind[d] == LOGS:
@@ -245,7 +245,7 @@ def draw_tree(rng, net, logs):
         net.new[r] = chosen
 
 
-@bare_kernel
+@bare_inner_kernel
 def relative_value(net, r, slot, k, logs):
     """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
     if net.missing[r]:
@@ -253,7 +253,7 @@ def relative_value(net, r, slot, k, logs):
     return math.exp(net.value[slot] - net.node_value[k]) if logs else net.value[slot]
 
 
-@bare_kernel
+@bare_inner_kernel
 def draw_prior_slot(rng, net, d, node, logs):
     """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
     r = net.leaf_region[d]
@@ -274,7 +274,7 @@ def draw_prior_slot(rng, net, d, node, logs):
     return chosen
 
 
-@bare_kernel
+@bare_inner_kernel
 def prior_slot_mass(net, r, d, e, node, logs):
     mass = net.entry_mass[e] if node <= FRESH else free_entry_mass(net, d, e, node)
     if net.missing[r]:
@@ -283,7 +283,7 @@ def prior_slot_mass(net, r, d, e, node, logs):
     return mass * (math.exp(v - net.empty_value[r]) if logs else v)
 
 
-@bare_kernel
+@bare_inner_kernel
 def draw_value(rng, net, d, slot):
     """Coded value from a leaf's predictive: parameters from their posterior, then the value.
 

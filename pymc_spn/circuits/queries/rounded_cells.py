@@ -20,13 +20,13 @@ from pymc_spn.circuits.gibbs.sampler import COMPACT_EVERY, Sampler, place_column
 from pymc_spn.circuits.queries.leaf_predictives import Interval
 from pymc_spn.circuits.queries.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.circuits.queries.share_kernels import column_shares
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
 
 LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 TOLERANCE = 1e-9  # relative, of the mass of a cell
 
 
-@bare_kernel
+@bare_inner_kernel
 def weigh_cells(net, columns, low, high, event, event_log):
     """Log mass of each cell of a row in every leaf slot; NaN ends mark columns without a cell.
 

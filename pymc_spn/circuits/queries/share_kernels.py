@@ -6,10 +6,10 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.occupancy import FRESH, free_entry_mass, free_mass
 from pymc_spn.circuits.queries.predictive_kernels import evaluate_row, prior_slot_mass, relative_value
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
-@bare_kernel
+@bare_inner_kernel
 def node_shares(net, r, node, logs, out, weight):
     """Add to ``out`` a weight times the probability of each child of a sum node given what `evaluate_row` has seen.
 
@@ -145,7 +145,7 @@ def column_shares(net, y, event, event_log, regions, log_density, out):
                 at += width
 
 
-@bare_kernel
+@bare_inner_kernel
 def leads_to(net, r, edge):
     """Whether an edge of the parent region, the unoccupied ones last, leads to region ``r``.
 

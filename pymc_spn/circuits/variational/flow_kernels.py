@@ -21,7 +21,7 @@ from pymc_spn.circuits.gibbs.network import (
     POISSON,
 )
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 LOG_2PI = math.log(2.0 * math.pi)
 BLOCK = 64  # rows: a block of a thousand edges then takes half a megabyte
@@ -126,7 +126,7 @@ def assign_softly(tree, y, base_logs, log_weight, coefficient, level_log, count,
     return entropy, log_value
 
 
-@kernel
+@inner_kernel
 def load_rows(tree, y, base_logs, block, logs, seen):
     """Transpose a block of rows; ``seen`` (R, B) is 1 where a row has a cell in the region. Missing cells become 0."""
     m = y.shape[0]
@@ -146,7 +146,7 @@ def load_rows(tree, y, base_logs, block, logs, seen):
                 seen[r, b] = max(seen[r, b], seen[q, b])
 
 
-@kernel
+@inner_kernel
 def pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log, value, node_value, loss):
     """Log values of all sum nodes; ``value`` ends as each edge's share of its node. Regions not seen are worth 1."""
     for r in range(tree.parent.size - 1, -1, -1):
@@ -187,7 +187,7 @@ def pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log,
             total *= seen[r, :m]
 
 
-@kernel
+@inner_kernel
 def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
     """Expected log density of one leaf at the rows of a block."""
     if tree.leaf_family[i] == DISCRETE:
@@ -215,39 +215,39 @@ def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
                 out[b] -= base_logs[b]
 
 
-@kernel
+@inner_kernel
 def add_to(x, out):
     for b in range(out.size):
         out[b] += x[b]
 
 
-@kernel
+@inner_kernel
 def single_child(value, log_weight, total):
     for b in range(total.size):
         total[b] = value[b] + log_weight
         value[b] = 1.0
 
 
-@kernel
+@inner_kernel
 def raise_to(value, log_weight, largest):
     for b in range(largest.size):
         value[b] += log_weight
         largest[b] = max(largest[b], value[b])
 
 
-@kernel
+@inner_kernel
 def add_exponentials(value, largest, total):
     for b in range(total.size):
         total[b] += fast_exp(value[b] - largest[b])
 
 
-@kernel
+@inner_kernel
 def log_of_sum(largest, total):
     for b in range(total.size):
         total[b] = largest[b] + fast_log(total[b])
 
 
-@kernel
+@inner_kernel
 def shares(value, total, loss):
     for b in range(total.size):
         log_share = value[b] - total[b]
@@ -257,7 +257,7 @@ def shares(value, total, loss):
         value[b] = share
 
 
-@kernel
+@inner_kernel
 def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1, s2, levels):
     """Add the flows of a block of rows to the statistics; returns the entropy of their trees."""
     entropy = 0.0
@@ -290,7 +290,7 @@ def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1
     return entropy
 
 
-@kernel
+@inner_kernel
 def add_leaf_statistics(tree, i, y, base_logs, offset, flow, s1, s2, levels):
     family = tree.leaf_family[i]
     if family == DISCRETE:
@@ -309,7 +309,7 @@ def add_leaf_statistics(tree, i, y, base_logs, offset, flow, s1, s2, levels):
             s2[i] += dot(flow, base_logs)
 
 
-@kernel
+@inner_kernel
 def total_of(x):
     """Sum in eight strands, which become vector lanes."""
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
@@ -328,7 +328,7 @@ def total_of(x):
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
-@kernel
+@inner_kernel
 def dot(x, y):
     """Inner product in eight strands."""
     a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
@@ -347,7 +347,7 @@ def dot(x, y):
     return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
-@kernel
+@inner_kernel
 def second_moment(flow, y):
     """Sum of flow y^2 in four strands."""
     a0 = a1 = a2 = a3 = 0.0

@@ -18,7 +18,7 @@ from pymc_spn.circuits.gibbs.hyperparameters import (
 )
 from pymc_spn.circuits.gibbs.statistics import HEAD, LEAF, log_column
 from pymc_spn.circuits.variational.weight_kernels import log_weight_integral
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 REACH, STEPS = 1.0, 12  # golden section over log x +- REACH: the last interval is 0.006 wide
 SPREADS = 4.0
@@ -55,7 +55,7 @@ def log_leaf_integrals(state, palette, leaf_scale, leaf_shape, precision_ratio):
     return total
 
 
-@kernel
+@inner_kernel
 def log_range(prior):
     """Ends of the interval to which a log hyperparameter is confined."""
     centre = prior[1]
@@ -66,7 +66,7 @@ def log_range(prior):
     return centre - spread, centre + spread
 
 
-@kernel
+@inner_kernel
 def log_normal_constant(family, a, b):
     """What `log_prior_of_log` leaves out."""
     if family == GAMMA:
@@ -74,7 +74,7 @@ def log_normal_constant(family, a, b):
     return -math.log(b) - 0.5 * math.log(2.0 * math.pi)
 
 
-@kernel
+@inner_kernel
 def log_target(tree, count, state, palette, group, d, v, values, mass, prior):
     """What depends on one log hyperparameter v: the bound's term, and its log prior."""
     x = math.exp(v)
@@ -91,7 +91,7 @@ def log_target(tree, count, state, palette, group, d, v, values, mass, prior):
     return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
 
 
-@kernel
+@inner_kernel
 def climb(tree, count, state, palette, group, d, v, values, mass, prior):
     """The best of v and the end of a golden section search round it."""
     lowest, highest = log_range(prior)

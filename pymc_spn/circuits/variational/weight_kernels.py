@@ -14,10 +14,10 @@ import math
 import numpy as np
 
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-@kernel
+@inner_kernel
 def child_share(tree, r, option, mass):
     """Dirichlet mass of a child of a finite sum node: products share alike, and so do the copies of an entry."""
     width = tree.width[r]

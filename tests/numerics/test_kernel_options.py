@@ -1,0 +1,27 @@
+"""Kernels for kernels only: compiled code calls them, Python is told that it may not."""
+
+import numpy as np
+import pytest
+
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+
+
+@inner_kernel
+def total(x):
+    s = 0.0
+    for v in x:
+        s += v
+    return s
+
+
+@kernel
+def mean(x):
+    return total(x) / x.size
+
+
+def test_only_kernels_call_an_inner_kernel():
+    x = np.array([1.0, 2.0, 6.0])
+    for _ in range(2):  # before and after it is compiled: from then on the call would end the process
+        with pytest.raises(TypeError, match="test_kernel_options.total: only kernels may call an inner kernel"):
+            total(x)
+        assert mean(x) == 3.0
