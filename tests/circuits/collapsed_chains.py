@@ -98,30 +98,23 @@ LEFT_IN_LEAF = {
 @cache
 def compiled_loop(kernel, sweep):
     """Loop over sweeps that writes the digits of every `thin`-th state."""
-    if kernel == "exact":
+    # inlined before compilation: as a function of its own the whole kernel would be optimised once more
+    @njit(inline="always")
+    def one(rng, net, y, slots, first, frontier, work):
+        return sweep(rng, net, y, slots, first)[0]
 
-        @njit
-        def one(rng, net, y, slots, first, frontier, work):
-            return sweep(rng, net, y, slots, first)[0]
+    @njit(inline="always")
+    def one_with_frontier(rng, net, y, slots, first, frontier, work):
+        return sweep(rng, net, y, slots, first, frontier, work)[0]
 
-    elif kernel == "induced_tree":
-
-        @njit
-        def one(rng, net, y, slots, first, frontier, work):
-            return sweep(rng, net, y, slots, first)[0]
-
-    else:
-
-        @njit
-        def one(rng, net, y, slots, first, frontier, work):
-            return sweep(rng, net, y, slots, first, frontier, work)[0]
+    step = one_with_frontier if kernel == "frontier" else one
 
     @njit
     def loop(rng, net, y, slots, frontier, work, thin, at, out):
         draw, sweeps, row = at
         while draw < out.shape[0]:
             while sweeps < thin:
-                row = one(rng, net, y, slots, row, frontier, work)
+                row = step(rng, net, y, slots, row, frontier, work)
                 if row < y.shape[0]:
                     return draw, sweeps, row  # a region ran full
                 sweeps += 1
