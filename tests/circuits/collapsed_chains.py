@@ -98,6 +98,7 @@ LEFT_IN_LEAF = {
 @cache
 def compiled_loop(kernel, sweep):
     """Loop over sweeps that writes the digits of every `thin`-th state."""
+
     # inlined before compilation: as a function of its own the whole kernel would be optimised once more
     @njit(inline="always")
     def one(rng, net, y, slots, first, frontier, work):

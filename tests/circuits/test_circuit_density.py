@@ -18,6 +18,7 @@ from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.shared_circuits import DENSITIES, build, crossed_circuit, random_parameters
+from tests.modes import PLAIN
 
 MASSES = tuple(f for f in EXPLICIT if f not in DENSITIES)
 GAUSSIANS = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
@@ -152,7 +153,7 @@ def test_model_with_gaps_draws_and_pointwise_values():
         CircuitDensity("x", GAUSSIANS, log_weights, {"gaussian": moved}, observed=frame)
     assert [v.name for v in model.free_RVs] == ["shift"]  # the gap is summed out, not sampled
     point = {"shift": np.array(0.3)}
-    found = model.compile_fn(model.logp(sum=False)[1])(point)
+    found = model.compile_fn(model.logp(sum=False)[1], mode=PLAIN)(point)
     expected = GAUSSIANS.log_density(frame, log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     posterior = az.from_dict({"posterior": {"shift": np.full((2, 300), 0.3)}})
@@ -179,7 +180,7 @@ def test_a_circuit_as_prior_of_a_row():
     assert model.named_vars_to_dims["x"] == ("x_column",)
     start = model.initial_point()
     (name,) = start
-    logp, dlogp = model.compile_logp(), model.compile_dlogp()
+    logp, dlogp = model.compile_logp(mode=PLAIN), model.compile_dlogp(mode=PLAIN)
     at = np.array([0.2, -0.4])
     expected = circuit.log_density(np.exp(at)[None], log_weights, parameters)[0] + at.sum()
     assert logp({name: at}) == pytest.approx(expected, rel=1e-12)
@@ -238,9 +239,9 @@ def test_bad_tensors_and_masses_are_refused():
         scale = pm.Normal("scale")
         parameters = pt.stack([pt.zeros(8), pt.ones(8) * scale], axis=1)
         CircuitDensity("x", GAUSSIANS, np.full(10, -np.log(2)), {"gaussian": parameters}, observed=np.zeros((3, 2)))
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode=PLAIN)
     assert np.isneginf(logp({"scale": np.array(-1.0)})) and np.isfinite(logp({"scale": np.array(1.0)}))
-    assert model.compile_dlogp()({"scale": np.array(-1.0)}) == pytest.approx(1.0)  # the prior's alone
+    assert model.compile_dlogp(mode=PLAIN)({"scale": np.array(-1.0)}) == pytest.approx(1.0)  # the prior's alone
     with pytest.raises(ValueError, match=r"alpha must be one number or have shape \(10,\), got \(3,\)"), pm.Model():
         GAUSSIANS.dirichlet(np.ones(3))
     with pytest.raises(ValueError, match="alpha must be positive and finite, got -1"), pm.Model():

@@ -11,9 +11,9 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.factor_graphs.ops import LogPartition, LogPartitionGradient
 from tests.factor_graphs.hidden_chains import INITIAL, hmm_model, log_emission, simulate
+from tests.modes import PLAIN
 from tests.reference_factor_graphs import hmm_log_likelihood, joint, log_values, probabilities
 
-PLAIN = "FAST_COMPILE"  # Python code round our kernels: compiling a model takes seconds, its value microseconds
 RNG = np.random.default_rng(0)
 _, DATA = simulate(RNG, 3, 12)
 

@@ -22,6 +22,6 @@ def mean(x):
 def test_only_kernels_call_an_inner_kernel():
     x = np.array([1.0, 2.0, 6.0])
     for _ in range(2):  # before and after it is compiled: from then on the call would end the process
-        with pytest.raises(TypeError, match="test_kernel_options.total: only kernels may call an inner kernel"):
+        with pytest.raises(TypeError, match=r"test_kernel_options\.total: only kernels may call an inner kernel"):
             total(x)
         assert mean(x) == 3.0

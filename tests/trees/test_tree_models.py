@@ -12,6 +12,7 @@ from scipy import stats
 
 import pymc_spn as ps
 from tests import reference_trees as ref
+from tests.modes import PLAIN
 from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, frequencies, mixed_frame, probabilities
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -148,12 +149,12 @@ def test_the_models_density_and_gradient(family):
     point = model.initial_point()
     point, _ = step.step(point)
     term = model.logp(vars=[rv], sum=True)
-    value = model.compile_fn(term)(point)
+    value = model.compile_fn(term, mode=PLAIN)(point)
     assert value == pytest.approx(float(point["t_log_joint"]), rel=1e-11)
     free = [v for v in model.value_vars if v.name != "t_log_joint"]
     rvs = [model.values_to_rvs[v] for v in free]
-    gradient = model.compile_dlogp(vars=rvs)(point)
-    log_p = model.compile_logp()
+    gradient = model.compile_dlogp(vars=rvs, mode=PLAIN)(point)
+    log_p = model.compile_logp(mode=PLAIN)
     numeric = []
     for v in free:
         up, down = dict(point), dict(point)
