@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -36,17 +37,21 @@ def shown(x):
     return f"{x:#.3g}".rstrip(".")
 
 
+def processor():
+    """Name of the processor."""
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else []:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
 def machine():
     """One sentence on processor, memory and versions."""
-    model = cores = memory = None
-    info = Path("/proc/cpuinfo")
+    parts, info = [processor()], Path("/proc/meminfo")
     if info.exists():
-        lines = [line.split(":", 1) for line in info.read_text().splitlines() if ":" in line]
-        model = next((v.strip() for k, v in lines if k.strip() == "model name"), None)
-        cores = sum(k.strip() == "processor" for k, _ in lines)
-        total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
-        memory = f"{int(total) / 2**20:.0f} GB of memory"
-    parts = [model or platform.processor(), f"{cores} cores" if cores else None, memory]
+        n_kilobytes = int(info.read_text().split("MemTotal:")[1].split()[0])
+        parts += [f"{os.cpu_count()} cores", f"{n_kilobytes / 2**20:.0f} GB of memory"]
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "arviz", "pymc"))
     return f"{', '.join(p for p in parts if p)}; Python {platform.python_version()}, {packages}."
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.benchmarks.paper_tables import SETS
+from tests.benchmarks.report import processor
 from tests.benchmarks.table_rules import independent, mixtures, prepare
 from tests.benchmarks.table_runs import MAX_CELLS, STRUCTURES, palettes_of, sample, structure_of, vary
 
@@ -105,7 +106,7 @@ def run(options):
             continue
         begin = time.process_time()
         result = carry_out(options, key)
-        store.add(key, {**result, "whole": time.process_time() - begin})
+        store.add(key, {**result, "whole": time.process_time() - begin, "processor": processor()})
         shown = result.get("test", result.get("independent", result.get("skipped")))
         print(
             *key,

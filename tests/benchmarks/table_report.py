@@ -25,7 +25,8 @@ def report(options, store):
     """All sections, as far as the store goes."""
     found = list(store.records.values())
     names = [n for n in options.sets if any(r["set"] == n for r in found)]
-    parts = [machine() + "\n"]
+    machines = Counter(r["processor"] for r in found if "processor" in r)
+    parts = [f"Runs on {', '.join(f'{m} ({n})' for m, n in machines.most_common())}; report: {machine()}\n"]
     parts += section("Sets", sets(options, found, names))
     for c in options.children:
         runs = chosen(found, str(c), names)
@@ -98,25 +99,29 @@ def mean_of(records, key):
 
 
 def samplers(runs, names, c):
+    """The default against each other sampler, paired over the seeds that both have finished."""
     rows = []
     for name in names:
-        rivals = [k for k in RIVALS if seeds_of(runs, name, "auto", k)]
-        if not rivals:
+        pairs = {k: seeds for k in RIVALS if (seeds := seeds_of(runs, name, "auto", k))}
+        if not pairs:
             continue
-        seeds = seeds_of(runs, name, "auto", *rivals)
-        if not seeds:
-            continue
-        ours = column(runs, name, "auto", seeds)
-        values = {k: column(runs, name, k, seeds) for k in rivals}
-        top = max(rivals, key=lambda k: values[k].mean())
-        lead, error = paired(ours - values[top])
+        own = seeds_of(runs, name, "auto")
+        leads = {k: paired(column(runs, name, "auto", s) - column(runs, name, k, s)) for k, s in pairs.items()}
+        top = min(leads, key=lambda k: leads[k][0])
+        lead, error = leads[top]
         verdict = "one seed" if np.isnan(error) else "met" if lead > -error else "missed"
-        cells = [f"{values[k].mean():.2f}" if k in values else "–" for k in RIVALS]
+        cells = []
+        for k in RIVALS:
+            seeds = pairs.get(k, [])
+            fewer = f" ({len(seeds)})" if len(seeds) < len(own) else ""
+            cells.append(f"{column(runs, name, k, seeds).mean():.2f}{fewer}" if seeds else "–")
         paper = LIKELIHOOD[name][c]
-        row = [name, f"{runs[name, 'auto', seeds[0]]['seconds']:g}", f"{len(seeds)}", f"{ours.mean():.2f}", *cells]
+        row = [name, f"{runs[name, 'auto', own[0]]['seconds']:g}", f"{len(own)}"]
+        row += [f"{column(runs, name, 'auto', own).mean():.2f}", *cells]
         shown = f"{lead:+.3f} ± {error:.3f}" if error == error else f"{lead:+.3f}"
         rows.append([*row, f"{top}: {shown}", verdict, f"{paper[0][0]:g} / {paper[1][0]:g}"])
-    header = ["set", "seconds", "seeds", "default", *RIVALS, "default − best other", "demand"]
+    header = ["set", "seconds", "seeds", "default", *(f"{k} (seeds, if fewer)" for k in RIVALS)]
+    header += ["default − best other", "demand"]
     return markdown_table([*header, "paper, top-down / bottom-up"], rows) if rows else ""
 
 
