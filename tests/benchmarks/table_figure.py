@@ -27,11 +27,12 @@ MARGIN = 0.6  # nats below the lowest final value down to which a panel shows
 
 
 def panel(axis, runs, name):
-    """Mean over the seeds that all samplers of the set have, with its standard error."""
-    samplers = [k for k in ("auto", *RIVALS) if seeds_of(runs, name, k)]
-    seeds = seeds_of(runs, name, *samplers)
+    """Mean over the seeds that a sampler shares with the default, with its standard error."""
     finals = []
-    for k in samplers:
+    for k in ("auto", *RIVALS):
+        seeds = seeds_of(runs, name, "auto", k)
+        if not seeds:
+            continue
         label, colour, marker = STYLES[k]
         curves = np.array([runs[name, k, s]["curve"] for s in seeds], np.float64)  # None becomes NaN
         seconds = np.array(MOMENTS) * runs[name, k, seeds[0]]["seconds"]
@@ -40,7 +41,9 @@ def panel(axis, runs, name):
         axis.errorbar(seconds[seen], mean, error, label=label, color=colour, marker=marker, markersize=3.5, lw=1.0)
         finals += [mean[-1]] if seen.any() else []
     axis.set_xscale("log")
-    axis.set_title(f"{name.replace('_', ' ')} ({len(seeds)} seeds)", fontsize=8)
+    axis.set_xticks(seconds, [f"{t:g}" for t in seconds])
+    n_seeds = len(seeds_of(runs, name, "auto"))
+    axis.set_title(f"{name.replace('_', ' ')} ({n_seeds} seed{'s' * (n_seeds > 1)})", fontsize=8)
     axis.tick_params(labelsize=7)
     axis.minorticks_off()
     low, high = min(finals), max(finals)
