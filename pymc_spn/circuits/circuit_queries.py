@@ -1,6 +1,6 @@
 """What a `Circuit` answers once its parameters are given; the kernels load with the first question."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,7 +170,7 @@ class CircuitQueries:
 
     def probability(
         self,
-        event: Mapping[str, Any],
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
         given: Mapping[str, Any] | None = None,
@@ -182,15 +182,16 @@ class CircuitQueries:
 
         Parameters
         ----------
-        event : mapping of column name to what it must satisfy
-            A value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, or a list of
+        event : mapping of column name to what it must satisfy, or sequence of such mappings
+            Of a sequence one must hold: their union, by inclusion and exclusion. Within a mapping all must hold, each a
+            value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, or a list of
             intervals of which one must hold. Columns that are not named may be anything. An array of values, or an
             interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are names only hold
             numbers, levels as their codes.
         log_weights, leaf_parameters
             As for `log_density`.
         given : mapping, optional
-            What is known, in the same form.
+            What is known, in the same form, but no union of mappings.
 
         Returns
         -------
@@ -203,7 +204,7 @@ class CircuitQueries:
             If event or given is no mapping, or holds something else than the above.
         ValueError
             If a column is unknown, an interval or a set is empty, arrays differ in length, `given` has density zero,
-            and as `log_density`.
+            mappings name a point of a density or overlap in more than 10,000 ways, and as `log_density`.
 
         References
         ----------
@@ -213,7 +214,7 @@ class CircuitQueries:
 
     def log_probability(
         self,
-        event: Mapping[str, Any],
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
         given: Mapping[str, Any] | None = None,

@@ -192,7 +192,7 @@ def test_declared_supports_are_kept():
     ("event", "given", "error", "message"),
     [
         (None, None, TypeError, "event must map column names to a value, "),
-        ([("real", 1)], None, TypeError, "event must map column names to a value, "),
+        ([("real", 1)], None, TypeError, "event: a list holds events, each a mapping of column names, number 0 is"),
         ({"age": 1}, None, ValueError, "event names column 'age'; the columns are"),
         ({"real": (0, 1)}, {"age": 1}, ValueError, "given names column 'age'"),
         ({"real": (2, 1)}, None, ValueError, "low must not exceed high, column 'real' has"),

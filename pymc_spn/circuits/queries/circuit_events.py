@@ -11,6 +11,7 @@ from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, read_events
+from pymc_spn.circuits.queries.unions import alternatives, log_union, signed_intersections
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -51,13 +52,11 @@ def masses_of(circuit: Any) -> np.ndarray:
     return out
 
 
-def log_probability(
-    given: Parameterised, event: Mapping[str, Any], known: Mapping[str, Any] | None
-) -> float | np.ndarray:
+def log_probability(given: Parameterised, event: Any, known: Mapping[str, Any] | None) -> float | np.ndarray:
     """Log probability of an event given another, see `Circuit.probability`."""
     if event is None:
         raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
-    asked, asked_rows = _read(given.circuit, "event", event)
+    asked, asked_rows = _read_union(given.circuit, event)
     evidence, known_rows = _read(given.circuit, "given", known)
     if len(asked_rows | known_rows) > 1:
         raise ValueError(f"event and given must have arrays of one length, got {sorted(asked_rows | known_rows)}")
@@ -68,7 +67,9 @@ def log_probability(
         if np.any(np.isneginf(base)):
             at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
             raise ValueError(f"given: {dict(known or {})} has density zero under the circuit{at}")
-    logs = log_mass(given, intersect(asked, evidence), 1 if n_rows is None else n_rows) - base
+    n = 1 if n_rows is None else n_rows
+    logs = np.stack([log_mass(given, intersect(part, evidence), n) for _, part in asked])
+    logs = log_union([sign for sign, _ in asked], logs) - base
     return float(logs[0]) if n_rows is None else logs
 
 
@@ -152,6 +153,28 @@ def as_column_event(event: Event) -> ColumnEvent:
         return ColumnEvent(np.array([event]), None)
     parts = [event] if isinstance(event, Interval) else [Interval(x, x) for x in sorted(event)]
     return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
+
+
+def _read_union(circuit: Any, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
+    """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
+    read = [_read(circuit, "event", one) for one in alternatives("event", event)]
+    masses = masses_of(circuit)
+    for events, _ in read if len(read) > 1 else []:
+        for d, what in events.items():
+            if not masses[d] and not np.all(np.isnan(what.point)):
+                raise ValueError(
+                    f"event: in a union, column {columns_of(circuit)[d].name!r} cannot be at a point, where it has a "
+                    "density; give an interval"
+                )
+
+    def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
+        joined = intersect(first, second)
+        empty = (
+            e.intervals is not None and all(np.all(low > high) for low, high in e.intervals) for e in joined.values()
+        )
+        return None if any(empty) else joined
+
+    return signed_intersections("event", [e for e, _ in read], both), set().union(*(rows for _, rows in read))
 
 
 def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[ColumnEvents, set[int]]:

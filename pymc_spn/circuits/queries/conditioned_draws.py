@@ -21,6 +21,7 @@ from pymc_spn.circuits.queries.events import (
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.queries.rounded_cells import RoundedCells
+from pymc_spn.circuits.queries.unions import alternatives, signed_intersections, without_lists
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Column, Table
 
@@ -91,6 +92,25 @@ class ConditionedDraws:
         values = np.tile(self._row(self._evidence), (len(table.values), 1))
         values[:, list(self._kept)] = table.values
         return values, self._possible(values, cells)
+
+    def _signed_events(self, event: Any) -> list[tuple[float, Events]]:
+        """Events whose probabilities with signs add up to that of the union that is asked."""
+        asked = [
+            self._read("event", part) for one in alternatives("event", event) for part in without_lists("event", one)
+        ]
+        for events in asked if len(asked) > 1 else []:
+            for d in points_of(events):
+                if self._states.compiled.is_density[d]:
+                    raise ValueError(
+                        f"event: in a union, column {self._schema.columns[d].name!r} cannot be at a point, "
+                        "where it has a density; give an interval"
+                    )
+
+        def both(first: Events, second: Events) -> Events | None:
+            joined, clash = intersect(first, second)
+            return joined if clash is None else None
+
+        return signed_intersections("event", asked, both)
 
     def _possible(self, values: np.ndarray, cells: bool = True) -> np.ndarray:
         """Whether each row (M,) is within the evidence; a cell is where a part of it is."""

@@ -24,6 +24,7 @@ from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
+from pymc_spn.circuits.queries.unions import log_union
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
@@ -139,13 +140,19 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         return self._labelled("log_density", answer, rows, False, **attrs)
 
     def probability(
-        self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None, per_draw: bool = False
+        self,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        given: Mapping[str, Any] | None = None,
+        per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event, or its density in the columns that are at a point.
 
         Parameters
         ----------
-        event, given : mapping of column name to value, (low, high) or set
+        event : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
+            Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
+            hold: their union, by inclusion and exclusion.
+        given : mapping of column name to value, (low, high) or set
         per_draw : bool
             Whether each draw's own conditional probability is wanted, unweighted.
 
@@ -153,20 +160,27 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         -------
         DataArray
             A scalar, or (chain, draw).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
+            a continuous column (a density), or events overlap in more than 10,000 ways.
         """
-        asked = self._read("event", event)
         known = self._given(given)
-        both, clash = intersect(known, asked)
         base = self._log_of(known)
         log_weights = base + self._log_weights
-        if clash is None:
-            logs = self._log_of(both, check=False)
-        else:
-            logs = np.full(base.shape, -np.inf)
+        signs, logs = [1.0], [np.full(base.shape, -np.inf)]
+        for sign, asked in self._signed_events(event):
+            both, clash = intersect(known, asked)
+            if clash is None:
+                signs.append(sign)
+                logs.append(self._log_of(both, check=False))
+        log_joint = log_union(signs, np.stack(logs))
         if per_draw:
-            return self._labelled("probability", np.exp(logs - base), {}, True)
-        answer = float(np.exp(log_average(self._log_weights, logs) - log_average(self._log_weights, base)))
-        influence = relative_weights(log_weights) * (np.exp(logs - base) - answer)
+            return self._labelled("probability", np.exp(log_joint - base), {}, True)
+        answer = float(np.exp(log_average(self._log_weights, log_joint) - log_average(self._log_weights, base)))
+        influence = relative_weights(log_weights) * (np.exp(log_joint - base) - answer)
         attrs = chain_error(influence, self._n_chains)
         return self._labelled("probability", answer, {}, False, **self._draw_weights(known), **attrs)
 

@@ -1,0 +1,122 @@
+"""Unions of events: sums over the cells that all their ends cut, which know nothing of inclusion and exclusion."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.queries import unions
+from tests.circuits.test_circuit_events import mixed_circuit
+from tests.circuits.test_posterior import posterior_of
+
+LARGEST = 6  # of the ends
+INTERVALS = st.tuples(st.integers(0, 50), st.integers(1, 10)).map(lambda x: (x[0] / 10, (x[0] + x[1]) / 10))
+OPEN = st.integers(1, 50).map(lambda x: (None, x / 10))
+
+
+def events_of(numbers, levels, n_levels):
+    """Lists of events in columns of numbers, which may be in several intervals, and one of levels."""
+    of_number = st.one_of(INTERVALS, OPEN, st.lists(INTERVALS, min_size=1, max_size=3))
+    of_level = st.sets(st.integers(0, n_levels - 1), min_size=1)
+    one = st.fixed_dictionaries({}, optional={**dict.fromkeys(numbers, of_number), levels: of_level})
+    return st.lists(one, min_size=1, max_size=4)
+
+
+def holds(what, x):
+    if isinstance(what, list):
+        return any(holds(part, x) for part in what)
+    if isinstance(what, set):
+        return x in what
+    low, high = what
+    return (low is None or low <= x) and (high is None or x <= high)
+
+
+def by_cells(events, probability, continuous, counts, levels, n_levels):
+    """Probability of a union as the sum over cells of which each is within every event or outside it."""
+    parts = [p for e in events for p in ([e[continuous]] if continuous in e else [])]
+    parts = [p for part in parts for p in (part if isinstance(part, list) else [part])]
+    cuts = sorted({x for part in parts for x in part if x is not None})
+    ends = list(zip([None, *cuts], [*cuts, None], strict=True))
+    inside = [0.5 * (a + b) if a is not None and b is not None else -9.0 if a is None else 99.0 for a, b in ends]
+    cells = {continuous: list(zip(ends, inside, strict=True))}
+    cells[counts] = [((k, k), k) for k in range(LARGEST + 1)] + [((LARGEST + 1, None), LARGEST + 1)]
+    cells[levels] = [({k}, k) for k in range(n_levels)]
+    total = 0.0
+    for cell in product(*cells.values()):
+        point = dict(zip(cells, (x for _, x in cell), strict=True))
+        if any(all(holds(what, point[name]) for name, what in e.items()) for e in events):
+            total += float(probability({name: what for name, (what, _) in zip(cells, cell, strict=True)}))
+    return total
+
+
+@property_of(events=events_of(["real", "count"], "level", 3))
+@settings(max_examples=25)
+def test_unions_under_a_circuit(events):
+    circuit, *parameters = mixed_circuit()
+    expected = by_cells(events, lambda e: circuit.probability(e, *parameters), "real", "count", "level", 3)
+    assert circuit.probability(events, *parameters) == pytest.approx(expected, rel=1e-11)
+
+
+@property_of(events=events_of(["x0", "x2"], "x1", 2))
+@settings(max_examples=15)
+def test_unions_under_a_posterior(events):
+    post = posterior_of("missing")
+    for known in ({}, {"x2": (1, 3)}):
+        expected = by_cells(events, lambda e, k=known: post.probability(e, k), "x0", "x2", "x1", 2)
+        found = post.probability(events, known)
+        assert float(found) == pytest.approx(expected, rel=1e-10, abs=1e-14)
+        assert found.attrs["exactness"] == "exact"
+
+
+def test_a_union_for_each_draw_and_each_row():
+    post, event = posterior_of("missing"), [{"x0": (0.5, 2.0)}, {"x1": 1}]
+    a, b = (post.probability(e, per_draw=True) for e in event)
+    both = post.probability(event[0] | event[1], per_draw=True)
+    np.testing.assert_allclose(post.probability(event, per_draw=True), a + b - both, rtol=1e-12)
+    circuit, *parameters = mixed_circuit()
+    low = np.array([0.0, 1.0, 2.0])
+    found = circuit.probability([{"real": (low, low + 0.5)}, {"count": 3}], *parameters)
+    each = [circuit.probability([{"real": (x, x + 0.5)}, {"count": 3}], *parameters) for x in low]
+    np.testing.assert_allclose(found, each, rtol=1e-13)
+
+
+def test_what_excludes_and_what_repeats_itself():
+    post = posterior_of("missing")
+    whole = post.probability([{"x1": 0}, {"x1": 1}])
+    assert float(whole) == pytest.approx(1.0, abs=1e-12)
+    assert float(post.probability([{"x1": 1}] * 5)) == pytest.approx(float(post.probability({"x1": 1})), rel=1e-12)
+    assert float(post.probability([{"x1": 1}], {"x1": 0})) == 0.0
+    tiny = [{"x0": (k, k + 0.5)} for k in range(60, 75)]  # far in the tail: no digits are lost
+    assert float(post.probability(tiny)) == pytest.approx(sum(float(post.probability(e)) for e in tiny), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["posterior", "circuit"])
+def test_refused_unions(name, monkeypatch):
+    if name == "posterior":
+        ask, real, other = posterior_of("missing").probability, "x0", "x2"
+    else:
+        circuit, *parameters = mixed_circuit()
+        ask, real, other = lambda e: circuit.probability(e, *parameters), "real", "count"
+    with pytest.raises(ValueError, match="the list of events is empty"):
+        ask([])
+    with pytest.raises(TypeError, match="a list holds events, each a mapping of column names, number 1 is 3"):
+        ask([{other: 1}, 3])
+    with pytest.raises(ValueError, match=f"in a union, column '{real}' cannot be at a point, where it has a density"):
+        ask([{other: 1}, {real: 0.5}])
+    with pytest.raises(ValueError, match=f"the list of intervals of column '{other}' is empty"):
+        ask([{other: []}])
+    with pytest.raises(TypeError, match=rf"a list holds intervals \(low, high\).*column '{other}' has 3"):
+        ask({other: [(1, 2), 3]})
+    monkeypatch.setattr(unions, "LARGEST_UNION", 20)
+    with pytest.raises(ValueError, match="the events overlap in more than 20 ways"):
+        ask([{other: (0, k)} for k in range(1, 10)])
+
+
+def test_many_intervals_in_several_columns_are_refused():
+    many = [(k, k + 0.5) for k in range(101)]
+    with pytest.raises(ValueError, match=r"lists of intervals of \['x0', 'x2'\] make 10201 events, at most 10000"):
+        ps.SPNPosterior.probability(posterior_of("missing"), {"x0": many, "x2": many})
