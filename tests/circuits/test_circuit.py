@@ -1,5 +1,6 @@
 import copy
 import itertools
+import json
 import math
 import pickle
 
@@ -13,6 +14,7 @@ from pymc_spn.circuits.evaluation import density
 from pymc_spn.circuits.leaves.families import Bernoulli, Gaussian
 from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.tables import Column
 
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
 
@@ -485,6 +487,39 @@ def test_frozen_and_copied():
     kept = changed(MIXTURE, children=given_array)
     given_array[:] = 0
     assert kept == MIXTURE
+
+
+LEAF_OF = circuit_of([("a", "gaussian")], ["a"], ("gaussian",), leaf_support=[(-math.inf, 0.1 + 0.2)])
+TYPED = complete_tree([Column("a", "real", None, "float64"), Column("b", "categorical", ("x", "y"), "str")], 2)
+WRITTEN = {
+    "names": MIXTURE,
+    "one leaf, half open": LEAF_OF,
+    "schema": TYPED.circuit({"a": ["gaussian", "exponential"], "b": ["categorical"]}),
+    "levels and none": circuit_of(
+        [("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")], ["a"], leaf_support=[1 << 60, None]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_json_round_trip(name):
+    again = Circuit.from_json(json.loads(json.dumps(WRITTEN[name].to_json(), allow_nan=False)))
+    assert again == WRITTEN[name] and again.columns == WRITTEN[name].columns
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda d: [], TypeError, "data must be the mapping that to_json returned, got list"),
+        (lambda d: d | {"format": "circuit/9"}, ValueError, "data must have format 'circuit/1', got 'circuit/9'"),
+        (lambda d: {k: v for k, v in d.items() if k != "kind"}, ValueError, "data must have .*'kind'"),
+        (lambda d: d | {"children": [c + 0.5 for c in d["children"]]}, (TypeError, ValueError), "children must"),
+        (lambda d: d | {"leaf_family": [9] * len(d["kind"])}, ValueError, "leaf_family must be in 0"),
+    ],
+)
+def test_other_json_is_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        Circuit.from_json(change(MIXTURE.to_json()))
 
 
 def test_flat_weights_follow_node_order():

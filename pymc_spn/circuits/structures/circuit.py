@@ -1,6 +1,6 @@
 """Explicit circuits: sum, product and leaf nodes in flat arrays, checked when built."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.circuit_queries import CircuitQueries
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 
 if TYPE_CHECKING:
@@ -151,6 +152,21 @@ class Circuit(CircuitQueries):
             self.kind, self.child_ptr, self.children, self.leaf_column, self.leaf_family,
             self.families, self.columns, self.leaf_support,
         )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays beside it."""
+        return circuit_to_json(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Circuit":
+        """The circuit that `to_json` wrote.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data are no mapping or of another format, or the arrays are no circuit.
+        """
+        return cls(**fields_from_json(data))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Circuit):
