@@ -33,7 +33,8 @@ def _inner(options: dict[str, Any]) -> Callable[[Callable], Any]:
 
     def compile_without_wrappers(function: Callable) -> Any:
         dispatcher: Any = decorate(function)
-        dispatcher.__class__ = InnerDispatcher
+        if isinstance(dispatcher, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
+            dispatcher.__class__ = InnerDispatcher
         return dispatcher
 
     return compile_without_wrappers

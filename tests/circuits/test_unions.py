@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
+from scipy import stats
 
-import pymc_spn as ps
 from pymc_spn.circuits.queries import unions
+from tests.circuits.shared_circuits import build
 from tests.circuits.test_circuit_events import mixed_circuit
 from tests.circuits.test_posterior import posterior_of
 
@@ -21,9 +22,10 @@ OPEN = st.integers(1, 50).map(lambda x: (None, x / 10))
 def events_of(numbers, levels, n_levels):
     """Lists of events in columns of numbers, which may be in several intervals, and one of levels."""
     of_number = st.one_of(INTERVALS, OPEN, st.lists(INTERVALS, min_size=1, max_size=3))
+    of_number = of_number | OPEN.map(lambda x: x[::-1])
     of_level = st.sets(st.integers(0, n_levels - 1), min_size=1)
     one = st.fixed_dictionaries({}, optional={**dict.fromkeys(numbers, of_number), levels: of_level})
-    return st.lists(one, min_size=1, max_size=4)
+    return st.lists(one, min_size=1, max_size=5)
 
 
 def holds(what, x):
@@ -90,8 +92,35 @@ def test_what_excludes_and_what_repeats_itself():
     assert float(whole) == pytest.approx(1.0, abs=1e-12)
     assert float(post.probability([{"x1": 1}] * 5)) == pytest.approx(float(post.probability({"x1": 1})), rel=1e-12)
     assert float(post.probability([{"x1": 1}], {"x1": 0})) == 0.0
+    assert float(post.probability([{"x1": 1}, {}])) == 1.0
+    part = post.condition({"x2": (1, 3)}).probability([{"x0": (0.5, 2.0)}, {"x1": 1}])
+    assert float(part) == pytest.approx(float(post.probability([{"x0": (0.5, 2.0)}, {"x1": 1}], {"x2": (1, 3)})))
     tiny = [{"x0": (k, k + 0.5)} for k in range(60, 75)]  # far in the tail: no digits are lost
     assert float(post.probability(tiny)) == pytest.approx(sum(float(post.probability(e)) for e in tiny), rel=1e-11)
+
+
+def test_lists_of_one_column_are_joined_and_go_with_a_point_of_another():
+    post = posterior_of("missing")
+    found = post.probability({"x0": 0.5, "x2": [(0, 1), (1, 2), (3, 4)]})
+    each = [float(post.probability({"x0": 0.5, "x2": k})) for k in range(5)]  # densities in x0
+    assert float(found) == pytest.approx(sum(each), rel=1e-11)
+    nested = post.probability({"x2": [(0, k) for k in range(1, 40)]})
+    assert float(nested) == pytest.approx(float(post.probability({"x2": (0, 39)})), rel=1e-12)
+    circuit, *parameters = mixed_circuit()
+    whole = circuit.probability([{"level": {0, 1, 2}, "count": [(k, k) for k in range(9)]}] * 9, *parameters)
+    assert whole == pytest.approx(circuit.probability({"count": (0, 8)}, *parameters), rel=1e-12)
+
+
+def test_a_column_of_densities_and_masses():
+    """Its sets have a probability, its points a density as well."""
+    circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "poisson")], ["x"], ("gaussian", "poisson"))
+    parameters = np.log([0.5, 0.5]), {"gaussian": [[1.0, 0.01]], "poisson": [[1.0]]}
+    exact = 0.5 * (stats.norm(1.0, 0.01).sf(2.0) + stats.poisson(1.0).pmf([1, 2, 3]).sum())
+    assert circuit.probability([{"x": {1}}, {"x": (2, 3)}], *parameters) == pytest.approx(exact, rel=1e-12)
+    with pytest.raises(
+        ValueError, match=r"event\[0\]: in a union of events, column 'x' cannot be at a point, 1, where"
+    ):
+        circuit.probability([{"x": 1}, {"x": (2, 3)}], *parameters)
 
 
 @pytest.mark.parametrize("name", ["posterior", "circuit"])
@@ -105,8 +134,14 @@ def test_refused_unions(name, monkeypatch):
         ask([])
     with pytest.raises(TypeError, match="a list holds events, each a mapping of column names, number 1 is 3"):
         ask([{other: 1}, 3])
-    with pytest.raises(ValueError, match=f"in a union, column '{real}' cannot be at a point, where it has a density"):
+    with pytest.raises(
+        ValueError, match=rf"event\[1\]: in a union of events, column '{real}' cannot be at a point, 0.5,"
+    ):
         ask([{other: 1}, {real: 0.5}])
+    with pytest.raises(ValueError, match=r"event\[1\] names column 'z'"):
+        ask([{other: 1}, {"z": 1}])
+    with pytest.raises(ValueError, match="low must not exceed high"):
+        ask({other: [(1, 2), (3, 1)]})
     with pytest.raises(ValueError, match=f"the list of intervals of column '{other}' is empty"):
         ask([{other: []}])
     with pytest.raises(TypeError, match=rf"a list holds intervals \(low, high\).*column '{other}' has 3"):
@@ -117,6 +152,6 @@ def test_refused_unions(name, monkeypatch):
 
 
 def test_many_intervals_in_several_columns_are_refused():
-    many = [(k, k + 0.5) for k in range(101)]
+    many, post = [(k, k + 0.5) for k in range(101)], posterior_of("missing")
     with pytest.raises(ValueError, match=r"lists of intervals of \['x0', 'x2'\] make 10201 events, at most 10000"):
-        ps.SPNPosterior.probability(posterior_of("missing"), {"x0": many, "x2": many})
+        post.probability({"x0": many, "x2": many})

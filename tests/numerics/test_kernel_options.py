@@ -1,5 +1,9 @@
 """Kernels for kernels only: compiled code calls them, Python is told that it may not."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -25,3 +29,11 @@ def test_only_kernels_call_an_inner_kernel():
         with pytest.raises(TypeError, match=r"test_kernel_options\.total: only kernels may call an inner kernel"):
             total(x)
         assert mean(x) == 3.0
+
+
+def test_without_compilation_they_are_plain_functions():
+    code = "from tests.numerics.test_kernel_options import mean, total; print(total([1.0, 2.0]), callable(mean))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True
+    )
+    assert found.stdout.split() == ["3.0", "True"], found.stderr

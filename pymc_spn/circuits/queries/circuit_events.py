@@ -11,7 +11,7 @@ from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, read_events
-from pymc_spn.circuits.queries.unions import alternatives, log_union, signed_intersections
+from pymc_spn.circuits.queries.unions import alternatives, log_union, refuse_point, signed_intersections
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -44,10 +44,14 @@ def columns_of(circuit: Any) -> tuple[Column, ...]:
 
 def masses_of(circuit: Any) -> np.ndarray:
     """(D,) bool, columns in which single values have probability: some leaf is a mass."""
+    return _columns_with(circuit, is_density=False)
+
+
+def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
     out = np.zeros(len(circuit.columns), np.bool_)
     leaves = circuit.leaves
     for f, name in enumerate(circuit.families):
-        if not EXPLICIT[name].is_density:
+        if EXPLICIT[name].is_density == is_density:
             out[circuit.leaf_column[leaves[circuit.leaf_family[leaves] == f]]] = True
     return out
 
@@ -68,8 +72,7 @@ def log_probability(given: Parameterised, event: Any, known: Mapping[str, Any] |
             at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
             raise ValueError(f"given: {dict(known or {})} has density zero under the circuit{at}")
     n = 1 if n_rows is None else n_rows
-    logs = np.stack([log_mass(given, intersect(part, evidence), n) for _, part in asked])
-    logs = log_union([sign for sign, _ in asked], logs) - base
+    logs = log_union(((sign, log_mass(given, intersect(part, evidence), n)) for sign, part in asked), (n,)) - base
     return float(logs[0]) if n_rows is None else logs
 
 
@@ -133,9 +136,10 @@ def intersect(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents:
             continue
         intervals = a.intervals if b.intervals is None else b.intervals
         if a.intervals is not None and b.intervals is not None:
-            intervals = [
-                (np.maximum(u[0], v[0]), np.minimum(u[1], v[1])) for u in a.intervals for v in b.intervals
-            ]  # disjoint, since both lists are
+            pairs = [(np.maximum(u[0], v[0]), np.minimum(u[1], v[1])) for u in a.intervals for v in b.intervals]
+            intervals = [pair for pair in pairs if np.any(pair[0] <= pair[1])] or pairs[
+                :1
+            ]  # disjoint as both lists are
         x, y = np.broadcast_arrays(a.point, b.point)
         point = np.where(np.isnan(x), y, x)
         clash = ~np.isnan(x) & ~np.isnan(y) & (x != y)
@@ -157,24 +161,23 @@ def as_column_event(event: Event) -> ColumnEvent:
 
 def _read_union(circuit: Any, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
-    read = [_read(circuit, "event", one) for one in alternatives("event", event)]
-    masses = masses_of(circuit)
-    for events, _ in read if len(read) > 1 else []:
+    several = alternatives(event)
+    read = {argument: _read(circuit, argument, one) for argument, one in several.items()}
+    for argument, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():
-            if not masses[d] and not np.all(np.isnan(what.point)):
-                raise ValueError(
-                    f"event: in a union, column {columns_of(circuit)[d].name!r} cannot be at a point, where it has a "
-                    "density; give an interval"
-                )
+            is_point = ~np.isnan(what.point)
+            if np.any(is_point) and _columns_with(circuit, is_density=True)[d]:
+                refuse_point(argument, columns_of(circuit)[d].name, float(what.point[is_point][0]))
 
     def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
         joined = intersect(first, second)
-        empty = (
-            e.intervals is not None and all(np.all(low > high) for low, high in e.intervals) for e in joined.values()
-        )
-        return None if any(empty) else joined
+        return None if any(_is_empty(e) for e in joined.values()) else joined
 
-    return signed_intersections("event", [e for e, _ in read], both), set().union(*(rows for _, rows in read))
+    return signed_intersections([e for e, _ in read.values()], both), set().union(*(rows for _, rows in read.values()))
+
+
+def _is_empty(event: ColumnEvent) -> bool:
+    return event.intervals is not None and all(np.all(low > high) for low, high in event.intervals)
 
 
 def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[ColumnEvents, set[int]]:

@@ -21,7 +21,7 @@ from pymc_spn.circuits.queries.events import (
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.queries.rounded_cells import RoundedCells
-from pymc_spn.circuits.queries.unions import alternatives, signed_intersections, without_lists
+from pymc_spn.circuits.queries.unions import alternatives, refuse_point, signed_intersections, without_lists
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Column, Table
 
@@ -95,22 +95,20 @@ class ConditionedDraws:
 
     def _signed_events(self, event: Any) -> list[tuple[float, Events]]:
         """Events whose probabilities with signs add up to that of the union that is asked."""
-        asked = [
-            self._read("event", part) for one in alternatives("event", event) for part in without_lists("event", one)
-        ]
-        for events in asked if len(asked) > 1 else []:
-            for d in points_of(events):
-                if self._states.compiled.is_density[d]:
-                    raise ValueError(
-                        f"event: in a union, column {self._schema.columns[d].name!r} cannot be at a point, "
-                        "where it has a density; give an interval"
-                    )
+        several = alternatives(event)
+        asked = []
+        for argument, one in several.items():
+            for part in without_lists(argument, one):
+                asked.append(self._read(argument, part))
+                for d, x in points_of(asked[-1]).items() if len(several) > 1 else ():
+                    if self._states.compiled.is_density[d]:
+                        refuse_point(argument, self._schema.columns[d].name, x)
 
         def both(first: Events, second: Events) -> Events | None:
             joined, clash = intersect(first, second)
             return joined if clash is None else None
 
-        return signed_intersections("event", asked, both)
+        return signed_intersections(asked, both)
 
     def _possible(self, values: np.ndarray, cells: bool = True) -> np.ndarray:
         """Whether each row (M,) is within the evidence; a cell is where a part of it is."""

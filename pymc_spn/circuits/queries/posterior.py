@@ -48,7 +48,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
     Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
-    None is unbounded) or a set of values.
+    None is unbounded) or a set of values; `probability` also takes lists of intervals and unions of events.
     """
 
     @classmethod
@@ -170,13 +170,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         known = self._given(given)
         base = self._log_of(known)
         log_weights = base + self._log_weights
-        signs, logs = [1.0], [np.full(base.shape, -np.inf)]
-        for sign, asked in self._signed_events(event):
-            both, clash = intersect(known, asked)
-            if clash is None:
-                signs.append(sign)
-                logs.append(self._log_of(both, check=False))
-        log_joint = log_union(signs, np.stack(logs))
+        joint = [(sign, intersect(known, asked)) for sign, asked in self._signed_events(event)]
+        possible = ((sign, self._log_of(both, check=False)) for sign, (both, clash) in joint if clash is None)
+        log_joint = log_union(possible, base.shape)
         if per_draw:
             return self._labelled("probability", np.exp(log_joint - base), {}, True)
         answer = float(np.exp(log_average(self._log_weights, log_joint) - log_average(self._log_weights, base)))

@@ -1,18 +1,18 @@
 """Unions of events by inclusion and exclusion: any of several events, a column within any of several intervals."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 LARGEST_UNION = 10_000  # intersections that are evaluated
 
 
-def alternatives(argument: str, event: Any) -> list[Any]:
-    """The events of which one must hold: those of a list, or the only one.
+def alternatives(event: Any) -> dict[str, Any]:
+    """The events of which one must hold, by the name that messages give them: those of a list, or the only one.
 
     Raises
     ------
@@ -22,13 +22,21 @@ def alternatives(argument: str, event: Any) -> list[Any]:
         If the list is empty.
     """
     if not isinstance(event, Sequence) or isinstance(event, str):
-        return [event]
+        return {"event": event}
     for k, one in enumerate(event):
         if not isinstance(one, Mapping):
-            raise TypeError(f"{argument}: a list holds events, each a mapping of column names, number {k} is {one!r}")
+            raise TypeError(f"event: a list holds events, each a mapping of column names, number {k} is {one!r}")
     if not event:
-        raise ValueError(f"{argument}: the list of events is empty")
-    return list(event)
+        raise ValueError("event: the list of events is empty")
+    return {f"event[{k}]": one for k, one in enumerate(event)}
+
+
+def refuse_point(argument: str, column: str, point: float) -> None:
+    """Refuse a point with a density in one of several events."""
+    raise ValueError(
+        f"{argument}: in a union of events, column {column!r} cannot be at a point, {point:g}, where it has a density; "
+        "give an interval"
+    )
 
 
 def without_lists(argument: str, event: Any) -> Iterator[Any]:
@@ -48,6 +56,7 @@ def without_lists(argument: str, event: Any) -> Iterator[Any]:
         for part in what:
             if not isinstance(part, tuple):
                 raise TypeError(f"{argument}: a list holds intervals (low, high), column {name!r} has {part!r}")
+        lists[name] = _disjoint(what)
     n = math.prod(len(what) for what in lists.values())
     if n > LARGEST_UNION:
         raise ValueError(f"{argument}: lists of intervals of {list(lists)} make {n} events, at most {LARGEST_UNION}")
@@ -55,21 +64,43 @@ def without_lists(argument: str, event: Any) -> Iterator[Any]:
         yield {**event, **dict(zip(lists, parts, strict=True))} if lists else event
 
 
+def _disjoint(intervals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Closed intervals joined where they meet; as they are where one is none, for whoever reads them to say so."""
+    ends = []
+    for part in intervals:
+        if len(part) != 2 or not all(x is None or isinstance(x, Real) for x in part):
+            return intervals
+        low, high = (default if x is None else float(x) for x, default in zip(part, (-math.inf, math.inf), strict=True))
+        if not low <= high:
+            return intervals
+        ends.append((low, high))
+    merged: list[tuple[float, float]] = []
+    for low, high in sorted(ends):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return list(merged)
+
+
 def signed_intersections[What](
-    argument: str, events: Sequence[What], intersect: Callable[[What, What], What | None]
+    events: Sequence[What], intersect: Callable[[What, What], What | None]
 ) -> list[tuple[float, What]]:
     """All intersections of one or more events that are not empty: +1 for an odd number of events, -1 for an even one.
 
-    The sum of their probabilities with these signs is that of the union. Its relative error is at most rounding times
-    their number, since none exceeds the union.
+    The sum of their probabilities with these signs is that of the union. Its relative error is at most that of one
+    of them times their number, since none exceeds the union.
 
     Parameters
     ----------
-    argument : str
-        Name of the argument, for messages.
     events : sequence
     intersect : callable
         Both of two events, None where they exclude each other.
+
+    Raises
+    ------
+    ValueError
+        If they are more than `LARGEST_UNION`.
     """
     found: list[tuple[float, What]] = []
     for event in events:
@@ -80,13 +111,17 @@ def signed_intersections[What](
                 here.append((-sign, both))
         found += here
         if len(found) > LARGEST_UNION:
-            raise ValueError(f"{argument}: the events overlap in more than {LARGEST_UNION} ways; ask for fewer at once")
+            raise ValueError(f"event: the events overlap in more than {LARGEST_UNION} ways; ask for fewer at once")
     return found
 
 
-def log_union(signs: Sequence[float], logs: np.ndarray) -> np.ndarray:
-    """Log probability of a union (n,) from those of the signed intersections (k, n)."""
-    if len(signs) == 1:
-        return logs[0]
-    total, sign = logsumexp(logs, axis=0, b=np.array(signs)[:, None], return_sign=True)
-    return np.where(sign > 0, total, -np.inf)  # nothing is left but rounding where events have no probability
+def log_union(parts: Iterable[tuple[float, np.ndarray]], shape: tuple[int, ...]) -> np.ndarray:
+    """Log probability of a union from signs and logs of the intersections, one after the other; -inf for none."""
+    top, total = np.full(shape, -np.inf), np.zeros(shape)
+    for sign, logs in parts:
+        higher = np.maximum(top, logs)
+        shift = np.where(np.isneginf(higher), 0.0, higher)
+        total = total * np.exp(top - shift) + sign * np.exp(logs - shift)
+        top = higher
+    possible = total > 0.0  # nothing is left but rounding where events have no probability
+    return np.where(possible, np.log(np.where(possible, total, 1.0)) + top, -np.inf)

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
@@ -13,10 +11,11 @@ if TYPE_CHECKING:
 
 JSON_FORMAT = "circuit/1"
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
+NAMES = ("columns", "families", *ARRAYS, "leaf_support")
 
 
 def circuit_to_json(circuit: "Circuit") -> dict[str, Any]:
-    """See `Circuit.to_json`. An interval becomes a list of its ends, with None for an infinite one."""
+    """See `Circuit.to_json`. An interval becomes a list of its ends, infinite ones as "inf" and "-inf"."""
     supports = circuit.leaf_support
     return {
         "format": JSON_FORMAT,
@@ -24,7 +23,7 @@ def circuit_to_json(circuit: "Circuit") -> dict[str, Any]:
         "families": list(circuit.families),
         **{a: getattr(circuit, a).tolist() for a in ARRAYS},
         "leaf_support": supports
-        and [[x if math.isfinite(x) else None for x in s] if isinstance(s, tuple) else s for s in supports],
+        and [[x if math.isfinite(x) else str(x) for x in s] if isinstance(s, tuple) else s for s in supports],
     }
 
 
@@ -34,16 +33,31 @@ def fields_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError(f"data must be the mapping that to_json returned, got {type(data).__name__}")
     if data.get("format") != JSON_FORMAT:
         raise ValueError(f"data must have format {JSON_FORMAT!r}, got {data.get('format')!r}")
-    names = {"columns", "families", *ARRAYS, "leaf_support"}
-    if set(data) != {"format", *names}:
-        raise ValueError(f"data must have {sorted(names)}, got {sorted(set(data) - {'format'})}")
-    fields = {name: data[name] for name in names}
-    fields |= {a: np.array(data[a]) if data[a] else np.empty(0, np.int64) for a in ARRAYS}
+    if set(data) != {"format", *NAMES}:
+        raise ValueError(f"data must have {list(NAMES)}, got {sorted(map(str, set(data) - {'format'}))}")
+    fields = {name: data[name] for name in NAMES}
+    for name, value in fields.items():
+        if not isinstance(value, list) and not (name == "leaf_support" and value is None):
+            raise TypeError(f"{name} must be a list, got {value!r}")
+    _check("columns", fields["columns"], lambda c: isinstance(c, str | Mapping), "names or schemas of columns")
+    _check("families", fields["families"], lambda f: isinstance(f, str), "names")
+    for name in ARRAYS:
+        _check(name, fields[name], lambda x: type(x) is int and abs(x) < 2**62, "integers")
+    _check("kind", fields["kind"], lambda k: 0 <= k <= 2, "0 (sum), 1 (product) or 2 (leaf)")
     fields["columns"] = tuple(c if isinstance(c, str) else Column.from_json(c) for c in fields["columns"])
     if fields["leaf_support"] is not None:
-        fields["leaf_support"] = [_interval(s) if isinstance(s, list) else s for s in fields["leaf_support"]]
+        _check("leaf_support", fields["leaf_support"], _is_support, "a mask of levels, two ends or null for each leaf")
+        fields["leaf_support"] = [tuple(map(float, s)) if isinstance(s, list) else s for s in fields["leaf_support"]]
     return fields
 
 
-def _interval(ends: list[float | None]) -> tuple[float, ...]:
-    return tuple(default if x is None else x for x, default in zip(ends, (-math.inf, math.inf), strict=True))
+def _check(name: str, values: list[Any], is_valid: Any, what: str) -> None:
+    for i, value in enumerate(values):
+        if not is_valid(value):
+            raise ValueError(f"{name} must hold {what}, got {value!r} at place {i}")
+
+
+def _is_support(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) == 2 and all(type(x) in (int, float) or x in ("inf", "-inf") for x in value)
+    return value is None or type(value) is int
