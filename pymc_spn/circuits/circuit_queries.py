@@ -201,7 +201,7 @@ class CircuitQueries:
         Raises
         ------
         TypeError
-            If event is no mapping or sequence of mappings, given no mapping, or one holds something else than the above.
+            If event is no mapping or sequence of mappings, given no mapping, or one holds anything else.
         ValueError
             If a column is unknown, an interval or a set is empty, arrays differ in length, `given` has density zero,
             mappings name a point of a density or overlap in more than 10,000 ways, and as `log_density`.
