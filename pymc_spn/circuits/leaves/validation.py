@@ -32,12 +32,17 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def read_only(name: str, values: Any, dtype: Any = np.int64) -> np.ndarray:
-    """Read-only one-dimensional copy as integers; anything that is not an integer array is refused."""
+    """Read-only one-dimensional copy as integers; anything else, and what does not fit the dtype, is refused."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
             f"{name} must be a one-dimensional array of integers, got shape {array.shape}, dtype {array.dtype}"
         )
+    limits = np.iinfo(dtype)
+    too_large = (array < limits.min) | (array > limits.max)
+    if np.any(too_large):
+        at = int(np.argmax(too_large))
+        raise ValueError(f"{name} must be within {limits.min}..{limits.max}, got {array[at]} at place {at}")
     array = np.array(array, dtype=dtype)
     array.setflags(write=False)
     return array

@@ -11,7 +11,14 @@ from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, read_events
-from pymc_spn.circuits.queries.unions import alternatives, log_union, refuse_point, signed_intersections
+from pymc_spn.circuits.queries.unions import (
+    alternatives,
+    checked_intervals,
+    join_intervals,
+    log_union,
+    refuse_point,
+    signed_intersections,
+)
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -137,9 +144,8 @@ def intersect(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents:
         intervals = a.intervals if b.intervals is None else b.intervals
         if a.intervals is not None and b.intervals is not None:
             pairs = [(np.maximum(u[0], v[0]), np.minimum(u[1], v[1])) for u in a.intervals for v in b.intervals]
-            intervals = [pair for pair in pairs if np.any(pair[0] <= pair[1])] or pairs[
-                :1
-            ]  # disjoint as both lists are
+            # disjoint as both lists are; one is kept where all are empty
+            intervals = [pair for pair in pairs if np.any(pair[0] <= pair[1])] or pairs[:1]
         x, y = np.broadcast_arrays(a.point, b.point)
         point = np.where(np.isnan(x), y, x)
         clash = ~np.isnan(x) & ~np.isnan(y) & (x != y)
@@ -210,23 +216,12 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[
 
 
 def _union(argument: str, column: Column, parts: list[Any], is_density: bool) -> ColumnEvent:
-    if not parts:
-        raise ValueError(f"{argument}: the list of intervals of column {column.name!r} is empty")
     read = []
-    for part in parts:
-        if not isinstance(part, tuple) or any(np.ndim(v) for v in part):
-            raise TypeError(
-                f"{argument}: a list holds intervals (low, high) of numbers, column {column.name!r} has {part!r}"
-            )
+    for part in checked_intervals(argument, column.name, parts):
         found = read_events(argument, {column.name: part}, [column], [0], [is_density])
         read.append(found.get(0, Interval(-np.inf, np.inf)))
-    merged: list[list[float]] = []
-    for low, high in sorted((e.low, e.high) for e in read if isinstance(e, Interval)):
-        if merged and low <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], high)
-        else:
-            merged.append([low, high])
-    return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in merged])
+    joined = join_intervals((e.low, e.high) for e in read if isinstance(e, Interval))
+    return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in joined])
 
 
 def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> ColumnEvent:

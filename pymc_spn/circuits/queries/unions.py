@@ -51,12 +51,7 @@ def without_lists(argument: str, event: Any) -> Iterator[Any]:
     """
     lists = {name: what for name, what in event.items() if isinstance(what, list)} if isinstance(event, Mapping) else {}
     for name, what in lists.items():
-        if not what:
-            raise ValueError(f"{argument}: the list of intervals of column {name!r} is empty")
-        for part in what:
-            if not isinstance(part, tuple):
-                raise TypeError(f"{argument}: a list holds intervals (low, high), column {name!r} has {part!r}")
-        lists[name] = _disjoint(what)
+        lists[name] = _joined_if_valid(checked_intervals(argument, name, what))
     n = math.prod(len(what) for what in lists.values())
     if n > LARGEST_UNION:
         raise ValueError(f"{argument}: lists of intervals of {list(lists)} make {n} events, at most {LARGEST_UNION}")
@@ -64,23 +59,40 @@ def without_lists(argument: str, event: Any) -> Iterator[Any]:
         yield {**event, **dict(zip(lists, parts, strict=True))} if lists else event
 
 
-def _disjoint(intervals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Closed intervals joined where they meet; as they are where one is none, for whoever reads them to say so."""
+def checked_intervals(argument: str, column: str, parts: list[Any]) -> list[tuple[Any, ...]]:
+    """What a list for a column holds, refused where it is empty or holds something else than intervals."""
+    if not parts:
+        raise ValueError(f"{argument}: the list of intervals of column {column!r} is empty")
+    for part in parts:
+        if not isinstance(part, tuple) or any(np.ndim(x) for x in part):
+            raise TypeError(
+                f"{argument}: a list holds intervals (low, high) of numbers, column {column!r} has {part!r}"
+            )
+    return parts
+
+
+def join_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Disjoint closed intervals in their order: those that meet are one."""
+    joined: list[tuple[float, float]] = []
+    for low, high in sorted(intervals):
+        if joined and low <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def _joined_if_valid(parts: list[tuple[Any, ...]]) -> list[Any]:
+    """Joined, or as they are where one is no interval of numbers, for whoever reads them to say so."""
     ends = []
-    for part in intervals:
+    for part in parts:
         if len(part) != 2 or not all(x is None or isinstance(x, Real) for x in part):
-            return intervals
+            return parts
         low, high = (default if x is None else float(x) for x, default in zip(part, (-math.inf, math.inf), strict=True))
         if not low <= high:
-            return intervals
+            return parts
         ends.append((low, high))
-    merged: list[tuple[float, float]] = []
-    for low, high in sorted(ends):
-        if merged and low <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
-    return list(merged)
+    return join_intervals(ends)
 
 
 def signed_intersections[What](

@@ -42,8 +42,7 @@ def fields_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     _check("columns", fields["columns"], lambda c: isinstance(c, str | Mapping), "names or schemas of columns")
     _check("families", fields["families"], lambda f: isinstance(f, str), "names")
     for name in ARRAYS:
-        _check(name, fields[name], lambda x: type(x) is int and abs(x) < 2**62, "integers")
-    _check("kind", fields["kind"], lambda k: 0 <= k <= 2, "0 (sum), 1 (product) or 2 (leaf)")
+        _check(name, fields[name], lambda x: type(x) is int, "integers")
     fields["columns"] = tuple(c if isinstance(c, str) else Column.from_json(c) for c in fields["columns"])
     if fields["leaf_support"] is not None:
         _check("leaf_support", fields["leaf_support"], _is_support, "a mask of levels, two ends or null for each leaf")
