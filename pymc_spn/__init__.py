@@ -17,6 +17,8 @@ from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
+    from pymc_spn.circuits.circuit_fit import CircuitFit as CircuitFit
+    from pymc_spn.circuits.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.learners import fit_variational as fit_variational
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
+    from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
+    from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
@@ -117,6 +121,7 @@ _PUBLIC = {
     "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
+    "CircuitFit": "circuits.circuit_fit",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",
     "ConditionalGaussian": "dags.mixed_score",
@@ -176,15 +181,18 @@ _PUBLIC = {
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "expected_graph": "indian_chefs.node_law",
+    "fit_em": "circuits.circuit_fit",
     "fit_tree": "trees.fit",
     "fit_variational": "circuits.learners",
     "gamma_for_nodes": "indian_chefs.node_law",
+    "hidden_chow_liu_tree": "circuits.structures.circuit_builders",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
     "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
     "most_probable": "circuits.queries.most_probable",
     "node_count_pmf": "indian_chefs.node_law",
+    "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
     "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",

@@ -17,13 +17,13 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.circuit_ops import circuit_rows
+from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
 from pymc_spn.circuits.evaluation.parameters import check_names, checked_parameters, checked_weights
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.tables import Column, Table
 
 WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
@@ -161,7 +161,7 @@ def CircuitDensity(
     if observed is not None:
         if shape is not None:
             raise ValueError("shape must not be given where observed is: the data have it")
-        values, index = _rows(circuit, observed)
+        values, index = coded_rows(circuit, observed)
         size: Any = (len(values),)
     else:
         _refuse_masses(circuit)
@@ -247,27 +247,6 @@ def _check_tensor(circuit: Circuit, name: str, v: Any) -> None:
             f"leaf_parameters[{name!r}] must have shape ({n}, {WIDTH.get(name, 'number of levels')}), "
             f"known when the model is built; got {shape}"
         )
-
-
-def _rows(circuit: Circuit, observed: Any) -> tuple[np.ndarray, Any]:
-    """Coded rows (N, D) and their labels."""
-    if all(isinstance(c, Column) for c in circuit.columns):
-        table = observed if isinstance(observed, Table) else Table.from_frame(observed, schema=circuit.columns)
-        if tuple(table.names) != circuit.names:
-            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(table.names)}")
-        values, index = table.values, table.index
-    else:
-        values = np.asarray(observed.to_numpy() if hasattr(observed, "to_numpy") else observed, np.float64)
-        index = getattr(observed, "index", None)
-        if values.ndim != 2 or values.shape[1] != len(circuit.columns):
-            raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {values.shape}")
-        names = getattr(observed, "columns", None)
-        if names is not None and tuple(map(str, names)) != circuit.names:
-            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(names)}")
-        index = range(len(values)) if index is None else index
-    if len(values) == 0:
-        raise ValueError("observed must have at least one row; it has none")
-    return np.ascontiguousarray(values, dtype=np.float64), index
 
 
 def _refuse_masses(circuit: Circuit) -> None:

@@ -8,7 +8,8 @@ A run that the store holds already is not repeated, so an interrupted command go
 again. ``samplers``: the default kernel, the published one, the induced tree, bottom-up and collapsed variational Bayes
 with the same fixed leaf priors, the same k-means start and CPU seconds. ``settings``: the default kernel with all
 hyperparameters learned on structures of several widths and splits, of which the report takes the best on validation
-rows. ``peers``: the independent model and Gaussian mixtures. Data are prepared by `table_rules`.
+rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one estimate by
+expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import processor
+from tests.benchmarks.table_circuits import CIRCUITS, maximise
 from tests.benchmarks.table_rules import independent, mixtures, prepare
 from tests.benchmarks.table_runs import MAX_CELLS, STRUCTURES, palettes_of, sample, structure_of, vary
 
@@ -68,6 +70,8 @@ def wanted(options):
         for seed in options.seeds:
             if "peers" in options.what:
                 yield name, "", "peers", seed, 0.0
+            if "em" in options.what:
+                yield from ((name, kind, "em", seed, 0.0) for kind in CIRCUITS)
             if "samplers" in options.what:
                 yield from (
                     (name, str(w), s, seed, options.seconds) for w in options.children for s in options.samplers
@@ -82,6 +86,8 @@ def carry_out(options, key):
     prepared = prepare(options.data, name, seed)
     if sampler == "peers":
         return {"independent": independent(prepared), **mixtures(prepared, seed)}
+    if sampler == "em":
+        return maximise(prepared, width, seed)
     if sampler == "learned":
         structure = structure_of(width, prepared.train, seed)
         if structure is None:
@@ -126,7 +132,7 @@ def main():
         p.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
         p.add_argument("--children", nargs="+", type=int, default=[2, 4], help="widths of the comparison of samplers")
     running = parts.choices["run"]
-    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings", "peers"])
+    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings", "peers", "em"])
     running.add_argument("--samplers", nargs="+", default=list(SAMPLERS))
     running.add_argument("--settings", nargs="+", default=list(STRUCTURES), choices=list(STRUCTURES))
     running.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])

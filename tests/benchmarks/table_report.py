@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.benchmarks.paper_tables import EFFECTIVE, LIKELIHOOD, SECONDS, best_likelihood
 from tests.benchmarks.report import machine, markdown_table
+from tests.benchmarks.table_circuits import CIRCUITS
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import MOMENTS, averaged
 
@@ -36,6 +37,7 @@ def report(options, store):
         parts += section(f"Samplers, C = {c}: test density on the way", curves(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
     parts += section("Ours at its best", best(settings, found, names))
+    parts += section("Circuits by expectation maximisation", estimates(found, names))
     parts += section("Width and splits: mean log density of the test rows, nats a row", study(settings, names, "test"))
     parts += section("Width and splits: milliseconds a sweep", study(settings, names, "ms"))
     parts += section("Width and splits: occupied nodes", study(settings, names, "nodes"))
@@ -215,6 +217,28 @@ def best(settings, found, names):
         rows.append([*row, "; ".join(f"{w} ({n})" if n > 1 else w for w, n in which)])
     header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd", "demand"]
     return markdown_table([*header, "independent", "best mixture", "chosen on validation"], rows) if rows else ""
+
+
+def estimates(found, names):
+    """One estimate of circuits with shared nodes, beside the best mixture of the same splits."""
+    rows = []
+    for name in names:
+        own = [r for r in found if r["set"] == name and r["sampler"] == "em"]
+        seeds = sorted({r["seed"] for r in own})
+        if not seeds:
+            continue
+        row = [name, ", ".join(map(str, seeds))]
+        for kind in CIRCUITS:
+            runs = [r for r in own if r["width"] == kind]
+            sizes = ", ".join(str(r["states"]) for r in sorted(runs, key=lambda r: r["seed"]))
+            row += [f"{mean_of(runs, 'test')} ({sizes})", f"{np.median([r['used'] for r in runs]):.0f}"]
+        peers = [r for r in found if r["set"] == name and r["sampler"] == "peers" and r["seed"] in seeds]
+        mixture = [max(r[k]["test"] for k in ("full", "diag") if k in r) for r in peers if "full" in r]
+        rows.append([*row, f"{np.mean(mixture):.2f}" if mixture else "–"])
+    header = ["set", "seeds"]
+    for kind in CIRCUITS:
+        header += [f"{kind} (states)", "CPU s, all fits"]
+    return markdown_table([*header, "best mixture"], rows) if rows else ""
 
 
 def candidates(records):

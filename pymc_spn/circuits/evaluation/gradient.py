@@ -32,6 +32,29 @@ def pass_flow(log_weight, child, parent, flow, below, share):
         below[i] += share[i]
 
 
+@inner_kernel
+def send_flows(layout, log_weights, logs, n, flow, share, edge_flow):
+    """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
+
+    A node's flow is the derivative of the log density in its own log value: with a flow of 1 at the root, the
+    probability that the row's induced tree goes through it. The n rows' flows along the sums' edges are added to
+    ``edge_flow`` (n_sum_edges,).
+    """
+    for v in range(layout.kind.size):
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == PRODUCT:
+            for e in range(begin, end):
+                add_row(flow[v], flow[layout.children[e]])
+        elif layout.kind[v] == SUM:
+            for e in range(begin, end):
+                c, w = layout.children[e], layout.edge_weight[e]
+                pass_flow(max(log_weights[w], IMPOSSIBLE), logs[c], logs[v], flow[v], flow[c], share)
+                total = 0.0
+                for i in range(n):
+                    total += share[i]
+                edge_flow[w] += total
+
+
 @kernel
 def log_densities_and_gradient(
     layout,
@@ -78,24 +101,12 @@ def log_densities_and_gradient(
             is_possible = logs[0, i] > NOWHERE
             out[first + i] = logs[0, i] if is_possible else -math.inf
             flow[0, i] = cotangent[first + i] if is_possible else 0.0
-        for v in range(n_nodes):
-            begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
-            if layout.kind[v] == PRODUCT:
-                for e in range(begin, end):
-                    add_row(flow[v], flow[layout.children[e]])
-            elif layout.kind[v] == SUM:
-                for e in range(begin, end):
-                    c, w = layout.children[e], layout.edge_weight[e]
-                    pass_flow(max(log_weights[w], IMPOSSIBLE), logs[c], logs[v], flow[v], flow[c], mass)
-                    total = 0.0
-                    for i in range(n):
-                        total += mass[i]
-                    grad_weights[w] += total
-            else:
-                add_leaf_gradient(
-                    layout, layout.leaf_of_node[v], theta, family_begin, family_width,
-                    values, first, n, u, present, flow[v], with_values, grad_theta, grad_values,
-                )  # fmt: skip
+        send_flows(layout, log_weights, logs, n, flow, mass, grad_weights)
+        for k in range(layout.node_of_leaf.size):
+            add_leaf_gradient(
+                layout, k, theta, family_begin, family_width,
+                values, first, n, u, present, flow[layout.node_of_leaf[k]], with_values, grad_theta, grad_values,
+            )  # fmt: skip
 
 
 @inner_kernel

@@ -1,0 +1,35 @@
+"""Data frames, tables and arrays as the coded rows of a circuit."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.tables import Column, Table
+
+
+def coded_rows(circuit: Circuit, observed: Any) -> tuple[np.ndarray, Any]:
+    """Rows (N, D) of the circuit's columns with levels as codes, and their labels.
+
+    Raises
+    ------
+    ValueError
+        If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
+    """
+    if all(isinstance(c, Column) for c in circuit.columns):
+        table = observed if isinstance(observed, Table) else Table.from_frame(observed, schema=circuit.columns)
+        if tuple(table.names) != circuit.names:
+            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(table.names)}")
+        values, index = table.values, table.index
+    else:
+        values = np.asarray(observed.to_numpy() if hasattr(observed, "to_numpy") else observed, np.float64)
+        index = getattr(observed, "index", None)
+        if values.ndim != 2 or values.shape[1] != len(circuit.columns):
+            raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {values.shape}")
+        names = getattr(observed, "columns", None)
+        if names is not None and tuple(map(str, names)) != circuit.names:
+            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(names)}")
+        index = range(len(values)) if index is None else index
+    if len(values) == 0:
+        raise ValueError("observed must have at least one row; it has none")
+    return np.ascontiguousarray(values, dtype=np.float64), index

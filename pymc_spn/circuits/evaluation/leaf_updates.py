@@ -1,0 +1,164 @@
+"""Leaves of exponential families from expected statistics: the maximisation step, in closed form.
+
+The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column. That
+keeps scales and rates within bounds, since without it the likelihood of a Gaussian leaf has none.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.tables import Column
+
+IN_CLOSED_FORM = ("gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical")
+WITH_A_SCALE = ("gaussian", "log_normal")
+ON_LEVELS = ("bernoulli", "categorical")
+
+
+class Pooled(NamedTuple):
+    """Average statistics of the columns of one family's leaves, a row for each leaf.
+
+    Parameters
+    ----------
+    mean, variance : (n,) float64
+        Of the values, for log-normal leaves of their logs.
+    levels : (n, K) float64
+        Shares of the levels; K = 0 but for categorical leaves.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    levels: np.ndarray
+
+
+def pool(circuit: Any, values: np.ndarray) -> dict[str, Pooled]:
+    """Average statistics by family, over the cells that the family can take.
+
+    Raises
+    ------
+    ValueError
+        If a family has no closed form, a column has no value that its leaves can take, or the average is no leaf:
+        a constant column under a scale, counts that are all 0.
+    """
+    pooled = {}
+    for family in circuit.families:
+        leaves = circuit.leaves_of(family)
+        if leaves.size == 0:
+            continue
+        if family not in IN_CLOSED_FORM:
+            raise ValueError(
+                f"circuit has {family} leaves, whose likelihood has no maximum in closed form; leaves must be among "
+                f"{', '.join(IN_CLOSED_FORM)}"
+            )
+        columns = circuit.leaf_column[leaves]
+        width = max(_n_levels(circuit, d, values) for d in np.unique(columns)) if family == "categorical" else 0
+        of_column = {d: _of_column(circuit, family, d, values[:, d], width) for d in np.unique(columns).tolist()}
+        pooled[family] = Pooled(*(np.array([of_column[d][i] for d in columns.tolist()]) for i in range(3)))
+    return pooled
+
+
+def _n_levels(circuit: Any, d: int, values: np.ndarray) -> int:
+    """Levels of a column: the declared ones, or up to the highest code."""
+    column = circuit.columns[d]
+    if isinstance(column, Column) and column.levels is not None:
+        return len(column.levels)
+    return int(np.nanmax(values[:, d], initial=0.0)) + 1
+
+
+def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, width: int) -> tuple[Any, Any, Any]:
+    name = circuit.names[d]
+    u = x[~np.isnan(x)]
+    if family in ("log_normal", "exponential"):
+        u = u[u > 0] if family == "log_normal" else u[u >= 0]
+    elif family in ("poisson", "geometric", *ON_LEVELS):
+        u = u[(u >= 0) & (u == np.floor(u))]
+        u = u[u <= 1] if family == "bernoulli" else u
+    if u.size == 0:
+        raise ValueError(f"observed: column {name!r} has no value that its {family} leaves can take")
+    if family == "categorical":
+        return np.nan, np.nan, np.bincount(u.astype(np.int64), minlength=width) / u.size
+    u = np.log(u) if family == "log_normal" else u
+    found = u.mean(), u.var()
+    average = of_mean(family, np.array(found[:1]), np.array(found[1:]))
+    problem = EXPLICIT[family].problem(average)
+    if problem is not None:
+        raise ValueError(
+            f"observed: column {name!r} has mean {found[0]:g} and variance {found[1]:g}, from which no {family} leaf "
+            f"can be made: {problem[1]}"
+        )
+    return *found, np.empty(0)
+
+
+def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Leaf parameters (n, p) with these means and, where there is a scale, variances."""
+    with np.errstate(divide="ignore"):
+        if family in WITH_A_SCALE:
+            return np.column_stack([mean, np.sqrt(variance)])
+        if family == "exponential":
+            return (1.0 / mean)[:, None]
+        if family == "geometric":
+            return (1.0 / (1.0 + mean))[:, None]
+        return mean[:, None]  # poisson, bernoulli
+
+
+def updated(
+    family: str, own: np.ndarray, moments: np.ndarray, level_flow: np.ndarray, pooled: Pooled, rows: float
+) -> np.ndarray:
+    """Leaf parameters (n, p) of largest posterior density given the expected statistics.
+
+    Parameters
+    ----------
+    family : str
+        Among `IN_CLOSED_FORM`.
+    own : (n, p) float64
+        Parameters with which the statistics were taken; kept by leaves without any row, real or of the prior.
+    moments : (3, n) float64
+        As in `expected_statistics`.
+    level_flow : (n, K) float64
+        As in `expected_statistics`; of categorical leaves.
+    pooled : Pooled
+    rows : float
+        Observations that the prior is worth.
+    """
+    if family == "categorical":
+        total = level_flow + rows * pooled.levels
+        n = total.sum(axis=1, keepdims=True)
+        return np.where(n > 0, total / np.where(n > 0, n, 1.0), own)
+    mass, total, squares = moments
+    n = mass + rows
+    some = n > 0
+    n = np.where(some, n, 1.0)
+    variance = np.zeros(mass.size)
+    if family in WITH_A_SCALE:
+        mean, sd = own.T
+        shift = (sd * total + rows * (pooled.mean - mean)) / n  # of the mean, from the one that z was taken about
+        spread = sd * sd * squares - 2.0 * shift * sd * total + mass * shift * shift
+        variance = (spread + rows * (pooled.variance + np.square(pooled.mean - mean - shift))) / n
+        average = mean + shift
+    else:
+        average = (total + rows * pooled.mean) / n
+    return np.where(some[:, None], of_mean(family, average, variance), own)
+
+
+def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
+    """Expected log density, in nats, of one observation of the prior under each leaf, summed over the leaves.
+
+    Without what the leaves of a column share: log x! of counts, and the Jacobian of the log.
+    """
+    if family == "categorical":
+        return float(xlogy(pooled.levels, own).sum())
+    if family in WITH_A_SCALE:
+        mean, sd = own.T
+        z2 = (pooled.variance + np.square(pooled.mean - mean)) / np.square(sd)
+        return float((-np.log(sd) - HALF_LOG_2PI - 0.5 * z2).sum())
+    theta, mean = own[:, 0], pooled.mean
+    if family == "exponential":
+        return float((np.log(theta) - theta * mean).sum())
+    if family == "poisson":
+        return float((mean * np.log(theta) - theta).sum())
+    if family == "geometric":
+        return float((np.log(theta) + mean * np.log1p(-theta)).sum())
+    return float((xlogy(mean, theta) + xlogy(1.0 - mean, 1.0 - theta)).sum())

@@ -1,0 +1,256 @@
+"""Circuits whose nodes are shared: random and tensorised ones, and hidden Chow-Liu trees."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from pymc_spn.circuits.leaves.validation import checked_columns, column_name
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.dependence import MEASURES
+from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.tables import Column, Table
+from pymc_spn.tables.column import LEVEL_KINDS
+
+MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory
+FAMILY_OF_KIND = {
+    "real": "gaussian", "positive": "log_normal", "count": "poisson", "binary": "bernoulli",
+    "categorical": "categorical",
+}  # fmt: skip
+
+
+def rat_spn(
+    columns: Iterable[Any],
+    leaves: Mapping[str, Any] | None = None,
+    *,
+    depth: int = 2,
+    repetitions: int = 4,
+    n_sums: int = 4,
+    n_leaves: int = 4,
+    random_seed: int | np.random.Generator | None = None,
+) -> Circuit:
+    """Random and tensorised sum-product network: random halves of the columns, all nodes of the two halves crossed.
+
+    The columns are divided at random into two halves as equal as possible, `depth` times in turn, and this
+    `repetitions` times over. Regions with the same columns are one. A region that is not divided has `n_leaves`
+    products of one leaf a column (single columns: leaves), every other one `n_sums` sums, the whole one sum; each sum
+    weighs all pairs of nodes of every division of its region.
+
+    Parameters
+    ----------
+    columns : sequence of str or Column
+        The columns, for instance ``table.columns``.
+    leaves : mapping of str to str or sequence, optional
+        For each column a family or several, taken in turn. By default by kind: Gaussian for real, log-normal for
+        positive columns, Poisson for counts, Bernoulli and Categorical for levels.
+    depth, repetitions, n_sums, n_leaves : int
+        D, R, S and I of the paper.
+    random_seed : int, Generator or None
+        Of the divisions.
+
+    Returns
+    -------
+    Circuit
+        Its nodes have several parents. `fit_em` finds its parameters, `CircuitDensity` takes it into a model.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, columns without leaves, and more than `MAX_EDGES` edges.
+
+    References
+    ----------
+    Peharz, Vergari, Stelzner, Molina, Trapp, Shao, Kersting and Ghahramani (2019), Random sum-product networks: a
+    simple and effective approach to probabilistic deep learning, UAI, Algorithms 1 and 2.
+    """
+    columns = checked_columns(columns)
+    palettes = _palettes(columns, leaves)
+    for name, value, least in (
+        ("depth", depth, 0), ("repetitions", repetitions, 1), ("n_sums", n_sums, 1), ("n_leaves", n_leaves, 1),
+    ):  # fmt: skip
+        _at_least(name, value, least)
+    rng = np.random.default_rng(random_seed)
+    whole = frozenset(range(len(columns)))
+    divisions: _Divisions = {}
+    for _ in range(repetitions):
+        _divide(whole, depth, rng, divisions)
+    grown = _Growing(columns, palettes)
+    tops: dict[frozenset[int], list[int]] = {}
+    for region in sorted(divisions, key=len):  # halves before what they are halves of
+        pairs = [pair for left, right in divisions[region] for pair in product(tops[left], tops[right])]
+        if pairs:
+            found = grown.sums([grown.add(PRODUCT, pair) for pair in pairs], 1 if region == whole else n_sums)
+        else:
+            found = [grown.factorised(region, i) for i in range(n_leaves)]
+            if region == whole:
+                found = grown.sums(found, 1)
+        tops[region] = found
+    return grown.circuit()
+
+
+def hidden_chow_liu_tree(
+    data: Any,
+    n_states: int,
+    leaves: Mapping[str, Any] | None = None,
+    *,
+    dependence: str = "mutual_information",
+    kinds: Mapping[str, str] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> Circuit:
+    """A tree of hidden variables, one for each column, along the pairs of columns that depend most on each other.
+
+    The tree is the spanning tree of largest total dependence (Chow and Liu's, with mutual information). Every column
+    gets a hidden variable with `n_states` states and a leaf for each state; the circuit sums the hidden variables out
+    along the tree, from its centre. `n_states` sums of `n_states` edges stand on each edge of the tree.
+
+    Parameters
+    ----------
+    data : DataFrame, Table, dict or array
+        What ``ps.SPN(observed=)`` takes; only the tree is learned from it.
+    n_states : int
+    leaves : mapping of str to str or sequence, optional
+        As in `rat_spn`.
+    dependence : {"mutual_information", "rdc"}
+        As in `learn_tree`; missing cells are left out pair by pair.
+    kinds : dict, optional
+        As in `Table.from_frame`.
+    random_seed : int, Generator or None
+        Of the random features of "rdc".
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, columns without leaves, data that `Table.from_frame` refuses, and more than
+        `MAX_EDGES` edges.
+
+    References
+    ----------
+    Liu and Van den Broeck (2021), Tractable regularization of probabilistic circuits, NeurIPS, section 6. Chow and Liu
+    (1968), doi:10.1109/TIT.1968.1054142, for the tree.
+    """
+    _at_least("n_states", n_states, 1)
+    if dependence not in MEASURES:
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+    table = data if isinstance(data, Table) else Table.from_frame(data, kinds)
+    palettes = _palettes(table.columns, leaves)
+    is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
+    strength = MEASURES[dependence](table.values, is_level, np.random.default_rng(random_seed))
+    tree = nx.maximum_spanning_tree(nx.from_numpy_array(strength + 1.0))  # 0 would be no edge
+    centre = min(nx.center(tree))
+    grown = _Growing(table.columns, palettes)
+    below: dict[int, list[list[int]]] = {d: [] for d in tree}  # for each part of the tree under d, a sum for each state
+    parent = {child: d for d, child in nx.bfs_edges(tree, centre)}
+    for d in [*reversed(parent), centre]:
+        states = []
+        for k in range(n_states):
+            leaf = grown.leaf(d, k)
+            states.append(grown.add(PRODUCT, [leaf, *(sums[k] for sums in below[d])]) if below[d] else leaf)
+        if d == centre:
+            grown.sums(states, 1)
+        else:
+            below[parent[d]].append(grown.sums(states, n_states))
+    return grown.circuit()
+
+
+_Divisions = dict[frozenset[int], set[tuple[frozenset[int], frozenset[int]]]]
+
+
+def _divide(region: frozenset[int], depth: int, rng: np.random.Generator, divisions: _Divisions) -> None:
+    """Add one random recursive division of a region to all divisions so far."""
+    known = divisions.setdefault(region, set())
+    if depth == 0 or len(region) == 1:
+        return
+    order = rng.permutation(sorted(region)).tolist()
+    middle = (len(order) + 1) // 2
+    halves = frozenset(order[:middle]), frozenset(order[middle:])
+    if halves not in known and halves[::-1] not in known:
+        known.add(halves)
+    for half in halves:
+        _divide(half, depth - 1, rng, divisions)
+
+
+class _Growing:
+    """Nodes from the leaves up, each after its children; turned round at the end, so that the root is node 0."""
+
+    def __init__(self, columns: Sequence[Any], palettes: list[list[str]]) -> None:
+        self.columns, self.palettes = tuple(columns), palettes
+        self.families = tuple(dict.fromkeys(family for palette in palettes for family in palette))
+        self.kind: list[int] = []
+        self.below: list[Sequence[int]] = []
+        self.column: list[int] = []
+        self.family: list[int] = []
+        self.n_edges = 0
+
+    def add(self, kind: int, below: Sequence[int], column: int = -1, family: int = -1) -> int:
+        """Number of a new node."""
+        self.n_edges += len(below)
+        if self.n_edges > MAX_EDGES:
+            raise ValueError(f"the circuit has more than {MAX_EDGES:,} edges; take fewer nodes in a region")
+        self.kind.append(kind)
+        self.below.append(below)
+        self.column.append(column)
+        self.family.append(family)
+        return len(self.kind) - 1
+
+    def leaf(self, column: int, i: int) -> int:
+        """The i-th leaf of a column, of the families in turn."""
+        palette = self.palettes[column]
+        return self.add(LEAF, (), column, self.families.index(palette[i % len(palette)]))
+
+    def sums(self, below: Sequence[int], n: int) -> list[int]:
+        """Sums over the same nodes."""
+        return [self.add(SUM, below) for _ in range(n)]
+
+    def factorised(self, region: Iterable[int], i: int) -> int:
+        """The i-th leaves of all columns of a region as one node."""
+        found = [self.leaf(d, i) for d in sorted(region)]
+        return found[0] if len(found) == 1 else self.add(PRODUCT, found)
+
+    def circuit(self) -> Circuit:
+        """The circuit whose root is the last node."""
+        last = len(self.kind) - 1
+        degree = [len(below) for below in reversed(self.below)]
+        return Circuit(
+            kind=np.array(self.kind[::-1], np.int8),
+            child_ptr=np.cumsum([0, *degree]),
+            children=last - np.array([c for below in reversed(self.below) for c in reversed(below)], np.int64),
+            leaf_column=np.array(self.column[::-1], np.int64),
+            leaf_family=np.array(self.family[::-1], np.int64),
+            families=self.families,
+            columns=self.columns,
+        )
+
+
+def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None) -> list[list[str]]:
+    """Families of each column."""
+    names = [column_name(c) for c in columns]
+    if leaves is None:
+        for column in columns:
+            if not isinstance(column, Column):
+                raise ValueError(f"leaves must be given where columns are names only, as {column!r} is")
+        return [[FAMILY_OF_KIND[c.kind]] for c in columns]
+    if not isinstance(leaves, Mapping):
+        raise TypeError(f"leaves must be a mapping from columns to families, got {leaves!r}")
+    for name in leaves:
+        if name not in names:
+            raise ValueError(f"leaves: {name!r} is no column; the columns are {names}")
+    palettes = []
+    for name in names:
+        if name not in leaves:
+            raise ValueError(f"leaves must name families for every column, {name!r} is missing")
+        given = [leaves[name]] if isinstance(leaves[name], str) else list(leaves[name])
+        if not given:
+            raise ValueError(f"leaves must name at least one family for every column, got none for {name!r}")
+        palettes.append(given)
+    return palettes
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if not is_int(value) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

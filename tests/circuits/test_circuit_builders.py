@@ -1,0 +1,147 @@
+"""Random tensorised networks and hidden Chow-Liu trees: their shape by hand, their mass by enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.structures import circuit_builders
+from tests.circuits.shared_circuits import random_parameters, reference_log_density
+
+NAMES = ["a", "b", "c", "d"]
+BITS = dict.fromkeys(NAMES, "bernoulli")
+
+
+def test_a_random_network_has_the_nodes_of_the_paper():
+    """One division of two columns: 2 x 3 leaves, 9 products, 1 root; with two repetitions the same, since the region
+    graph is a set."""
+    for repetitions in (1, 2):
+        circuit = ps.rat_spn(
+            ["a", "b"], {"a": "gaussian", "b": "poisson"}, depth=5, repetitions=repetitions, n_leaves=3
+        )
+        assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9, 6)
+    circuit = ps.rat_spn(NAMES, BITS, depth=1, repetitions=1, n_leaves=3, random_seed=0)
+    assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9 + 2 * 3, 2 * 2 * 3)
+    circuit = ps.rat_spn(NAMES, BITS, depth=2, repetitions=1, n_sums=2, n_leaves=3, random_seed=0)
+    assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1 + 2 * 2, 4 + 2 * 9, 4 * 3)
+
+
+@pytest.mark.parametrize(("depth", "n_leaf", "n_product"), [(0, 12, 3), (0, 4, 1)])
+def test_without_divisions_it_is_a_mixture(depth, n_leaf, n_product):
+    circuit = ps.rat_spn(NAMES, BITS, depth=depth, n_leaves=n_product)
+    assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, n_product, n_leaf)
+    assert ps.rat_spn(["a"], {"a": "gaussian"}, n_leaves=3).n_leaf == 3
+
+
+@given(st.integers(0, 10_000))
+def test_every_random_network_is_a_distribution(seed):
+    rng = np.random.default_rng(seed)
+    sizes = {"depth": int(rng.integers(0, 4)), "repetitions": int(rng.integers(1, 4))}
+    circuit = ps.rat_spn(
+        NAMES, BITS, **sizes, n_sums=int(rng.integers(1, 4)), n_leaves=int(rng.integers(1, 4)), random_seed=seed
+    )
+    log_weights, parameters = random_parameters(circuit, rng)
+    cells = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
+    logs = circuit.log_density(cells, log_weights, parameters)
+    assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
+    assert logs[5] == pytest.approx(reference_log_density(circuit, cells[5], log_weights, parameters), abs=1e-12)
+
+
+def test_one_seed_gives_one_network_and_families_take_turns():
+    made = [ps.rat_spn(NAMES, {n: ["gaussian", "log_normal"] for n in NAMES}, random_seed=s) for s in (1, 1, 2)]
+    assert made[0] == made[1] and made[0] != made[2]
+    assert made[0].leaves_of("gaussian").size == made[0].leaves_of("log_normal").size
+
+
+def chain(n, rng):
+    """a - b - c - d - e, each a noisy copy of the one before."""
+    x = [rng.integers(0, 2, n)]
+    for _ in range(4):
+        x.append(np.where(rng.random(n) < 0.1, 1 - x[-1], x[-1]))
+    return pd.DataFrame(dict(zip("cabed", x, strict=True))).astype(bool)
+
+
+def test_the_hidden_tree_follows_the_dependence_and_sums_its_states_out():
+    df = chain(500, np.random.default_rng(0))
+    circuit = ps.hidden_chow_liu_tree(df, 3)
+    assert (circuit.n_sum, circuit.n_leaf) == (1 + 4 * 3, 15)
+    root = circuit.children_of(0)
+    assert all(circuit.scope(v) == tuple("cabed") for v in root)
+    parts = sorted(circuit.scope(int(c)) for c in circuit.children_of(root[0]))
+    assert parts == [("b",), ("c", "a"), ("e", "d")]  # the centre of the chain c a b e d is b
+    rng = np.random.default_rng(1)
+    log_weights, parameters = random_parameters(circuit, rng)
+    cells = np.array(list(itertools.product((0.0, 1.0), repeat=5)))
+    logs = circuit.log_density(cells, log_weights, parameters)
+    assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
+    assert logs[9] == pytest.approx(reference_log_density(circuit, cells[9], log_weights, parameters), abs=1e-12)
+
+
+def test_the_hidden_tree_finds_more_than_independent_columns_and_needs_its_states():
+    """2,000 rows of the chain, of which the tree with two states holds the truth (9 parameters of 31 of the table).
+
+    Twice the number of rows times the distance from the table of shares is then chi-squared with 22 degrees of
+    freedom: 0.0055 nats a row, five standard deviations more are 0.014.
+    """
+    df = chain(2_000, np.random.default_rng(3))
+    logs = {}
+    for n_states in (1, 2):
+        circuit = ps.hidden_chow_liu_tree(df, n_states)
+        fit = ps.fit_em(circuit, df, random_seed=0, max_steps=2_000)
+        logs[n_states] = fit.log_likelihood / len(df)
+    shares = df.value_counts(normalize=True).to_numpy()
+    table = (shares * np.log(shares)).sum()
+    assert logs[1] == pytest.approx(-sum(binary_entropy(df[c]) for c in df), abs=1e-3)
+    assert table >= logs[2] > table - 0.014
+
+
+def binary_entropy(column):
+    p = column.mean()
+    return -(p * math.log(p) + (1 - p) * math.log(1 - p))
+
+
+def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pair():
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame(
+        {"r": rng.normal(size=40), "n": rng.poisson(3, 40), "g": rng.choice(list("xyz"), 40), "t": rng.random(40) < 0.5}
+    )
+    df.loc[[1, 7], "r"] = np.nan
+    circuit = ps.hidden_chow_liu_tree(df, 2, dependence="rdc", random_seed=1)
+    assert set(circuit.families) == {"gaussian", "poisson", "categorical", "bernoulli"}
+    fit = ps.fit_em(circuit, df, random_seed=1)
+    assert np.isfinite(fit.log_likelihood)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"depth": -1}, ValueError, "depth must be an integer of at least 0, got -1"),
+        ({"n_sums": 1.5}, ValueError, "n_sums must be an integer of at least 1, got 1.5"),
+        ({"leaves": None}, ValueError, "leaves must be given where columns are names only, as 'a' is"),
+        ({"leaves": ["gaussian"]}, TypeError, "leaves must be a mapping"),
+        ({"leaves": {**BITS, "z": "gaussian"}}, ValueError, "'z' is no column"),
+        ({"leaves": {n: "gaussian" for n in "abc"}}, ValueError, "'d' is missing"),
+        ({"leaves": {**BITS, "a": []}}, ValueError, "got none for 'a'"),
+        ({"leaves": {**BITS, "a": "cauchy"}}, ValueError, "families must be among"),
+        ({"columns": []}, ValueError, "columns must hold at least one column"),
+    ],
+)
+def test_bad_arguments_of_random_networks_are_named(change, error, message):
+    with pytest.raises(error, match=message):
+        ps.rat_spn(**{"columns": NAMES, "leaves": BITS, **change})
+
+
+def test_bad_arguments_of_hidden_trees_are_named(monkeypatch):
+    df = chain(20, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="n_states must be an integer of at least 1, got 0"):
+        ps.hidden_chow_liu_tree(df, 0)
+    with pytest.raises(ValueError, match="dependence must be one of"):
+        ps.hidden_chow_liu_tree(df, 2, dependence="pearson")
+    monkeypatch.setattr(circuit_builders, "MAX_EDGES", 20)
+    with pytest.raises(ValueError, match="more than 20 edges"):
+        ps.hidden_chow_liu_tree(df, 4)

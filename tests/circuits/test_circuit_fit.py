@@ -1,0 +1,300 @@
+"""Expectation maximisation of given circuits: statistics by enumerated trees, maxima in closed form, no step down."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.circuit_fit import _Ascent
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.leaf_updates import IN_CLOSED_FORM, pool
+from tests.circuits.shared_circuits import (
+    build,
+    crossed_circuit,
+    leaf_log_density,
+    random_parameters,
+    reference_log_density,
+)
+
+FAMILIES = ("gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical")
+
+
+def mixture(families, n_components=2):
+    """A sum over products with one leaf for each column."""
+    n = len(families)
+    nodes = [("sum", range(1, n_components + 1))]
+    first = 1 + n_components
+    nodes += [("product", range(first + k * n, first + (k + 1) * n)) for k in range(n_components)]
+    nodes += [("leaf", d, f) for _ in range(n_components) for d, f in enumerate(families)]
+    return build(nodes, [f"x{d}" for d in range(n)], tuple(dict.fromkeys(families)))
+
+
+def mixed_rows(rng, families, n, gaps=0.0):
+    draw = {
+        "gaussian": lambda: rng.normal(rng.choice([-2.0, 3.0], n), 1.0),
+        "log_normal": lambda: np.exp(rng.normal(rng.choice([-1.0, 1.0], n), 0.3)),
+        "exponential": lambda: rng.exponential(rng.choice([0.3, 4.0], n)),
+        "poisson": lambda: rng.poisson(rng.choice([1.0, 8.0], n)).astype(float),
+        "geometric": lambda: rng.geometric(rng.choice([0.2, 0.8], n)) - 1.0,
+        "bernoulli": lambda: rng.integers(0, 2, n).astype(float),
+        "categorical": lambda: rng.integers(0, 3, n).astype(float),
+    }
+    rows = np.column_stack([draw[f]() for f in families])
+    rows[rng.random(rows.shape) < gaps] = np.nan
+    return rows
+
+
+def induced_trees(circuit, log_weights, node=0):
+    """(log weight, edges, leaves) of every induced tree below a node."""
+    below = circuit.children_of(node)
+    if below.size == 0:
+        return [(0.0, (), (int(node),))]
+    if circuit.kind[node] == 0:
+        edges = np.flatnonzero(circuit.edge_sum == node)
+        return [
+            (log_weights[e] + lw, (int(e), *used), leaves)
+            for e, c in zip(edges, below, strict=True)
+            for lw, used, leaves in induced_trees(circuit, log_weights, c)
+        ]
+    return [
+        (sum(t[0] for t in parts), sum((t[1] for t in parts), ()), sum((t[2] for t in parts), ()))
+        for parts in itertools.product(*(induced_trees(circuit, log_weights, c) for c in below))
+    ]
+
+
+def test_expected_statistics_are_those_of_the_enumerated_trees():
+    families = ("gaussian", "exponential", "categorical")
+    rng = np.random.default_rng(0)
+    circuit = build(
+        [
+            ("sum", (1, 2, 3)), ("product", (4, 6)), ("product", (5, 6)), ("product", (5, 7)),
+            ("sum", (8, 9)), ("sum", (9, 10)), ("product", (11, 13)), ("product", (12, 13)),
+            ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian"), ("leaf", 0, "exponential"),
+            ("leaf", 1, "categorical"), ("leaf", 1, "categorical"), ("leaf", 2, "gaussian"),
+        ],
+        ["a", "b", "c"], families,
+    )  # fmt: skip
+    log_weights, parameters = random_parameters(circuit, rng)
+    rows = np.array([[0.4, 2.0, 1.0], [1.9, np.nan, -3.0], [np.nan, 0.0, 0.2], [-0.5, 1.0, np.nan]])
+    edge, leaf_mass = np.zeros(circuit.n_sum_edges), np.zeros(circuit.n_nodes)
+    first, second = np.zeros(circuit.n_nodes), np.zeros(circuit.n_nodes)
+    level = np.zeros((circuit.n_nodes, 3))
+    row_of = {int(v): (f, r) for f in families for r, v in enumerate(circuit.leaves_of(f))}
+    for row in rows:
+        trees = induced_trees(circuit, log_weights)
+        logs = []
+        for log_weight, _, leaves in trees:
+            terms = [
+                leaf_log_density(row_of[v][0], parameters[row_of[v][0]][row_of[v][1]], row[circuit.leaf_column[v]])
+                for v in leaves
+                if not math.isnan(row[circuit.leaf_column[v]])
+            ]
+            logs.append(log_weight + sum(terms))
+        share = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
+        for p, (_, edges, leaves) in zip(share, trees, strict=True):
+            edge[list(edges)] += p
+            for v in leaves:
+                x, (family, r) = row[circuit.leaf_column[v]], row_of[v]
+                if math.isnan(x):
+                    continue
+                if family == "categorical":
+                    level[v, int(x)] += p
+                    continue
+                mean, sd = parameters[family][r] if family == "gaussian" else (0.0, 1.0)
+                leaf_mass[v] += p
+                first[v] += p * (x - mean) / sd
+                second[v] += p * ((x - mean) / sd) ** 2
+    ascent = _Ascent(circuit, rows, {}, 0.0, 0.0)
+    at = Parameterised(circuit, log_weights, parameters)
+    total, edge_flow, moments, level_flow = ascent.expectation(at)
+    expected = sum(reference_log_density(circuit, row, log_weights, parameters) for row in rows)
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
+    np.testing.assert_allclose(edge_flow, edge, rtol=1e-12)
+    numbers = [v for v in circuit.leaves if row_of[int(v)][0] != "categorical"]
+    here = np.isin(circuit.leaves, numbers)
+    np.testing.assert_allclose(moments[:, here], [leaf_mass[numbers], first[numbers], second[numbers]], rtol=1e-11)
+    begin = at.flat.begin[families.index("categorical")]
+    np.testing.assert_allclose(level_flow[begin : begin + 6].reshape(2, 3), level[circuit.leaves_of("categorical")])
+
+
+def test_a_mixture_of_two_gaussians_follows_the_textbook_to_the_last_digits():
+    x = np.random.default_rng(1).normal([[-2.0], [2.0]], [[1.0], [0.5]], (2, 40)).ravel()
+    circuit = build([("sum", (1, 2)), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["x"], ("gaussian",))
+    start = np.log([0.5, 0.5]), {"gaussian": np.array([[-1.0, 1.0], [1.0, 1.0]])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = ps.fit_em(
+            circuit, x[:, None], edge_prior_rows=0.5, leaf_prior_rows=2.0, start=start, max_steps=7, tolerance=1e-300
+        )
+    w, mean, sd = np.array([0.5, 0.5]), np.array([-1.0, 1.0]), np.array([1.0, 1.0])
+    for _ in range(7):
+        density = w * np.exp(-0.5 * ((x[:, None] - mean) / sd) ** 2) / sd
+        share = density / density.sum(axis=1, keepdims=True)
+        n = share.sum(axis=0)
+        w = (n + 0.5) / (len(x) + 1.0)
+        mean = (share.T @ x + 2.0 * x.mean()) / (n + 2.0)
+        spread = (share * (x[:, None] - mean) ** 2).sum(axis=0) + 2.0 * (x.var() + (x.mean() - mean) ** 2)
+        sd = np.sqrt(spread / (n + 2.0))
+    np.testing.assert_allclose(np.exp(fit.log_weights), w, rtol=1e-12)
+    np.testing.assert_allclose(fit.leaf_parameters["gaussian"], np.column_stack([mean, sd]), rtol=1e-12)
+    assert fit.objective.shape == (8,) and not fit.converged
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3]), st.sampled_from([0.0, 0.5]))
+def test_no_step_goes_down_whatever_the_leaves(seed, edge_rows, gaps):
+    rng = np.random.default_rng(seed)
+    families = tuple(rng.choice(FAMILIES, 3))
+    rows = mixed_rows(rng, families, 25, gaps)
+    rows[0] = mixed_rows(rng, families, 1)
+    rows[1] = rows[0] + (np.arange(3) == np.flatnonzero(rows[0] >= 0)[:1])  # no column is constant
+    rows[1, [f in ("bernoulli", "categorical") for f in families]] = 0.0
+    circuit = mixture(families, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            fit = ps.fit_em(circuit, rows, edge_prior_rows=edge_rows, restarts=1, max_steps=30, random_seed=seed)
+        except ValueError as error:
+            assert "from which no" in str(error)  # a column of few cells may be constant
+            return
+    gains = np.diff(fit.objective)
+    assert gains.min() >= -1e-9 * max(1.0, np.abs(fit.objective).max())  # rounding of sums over 25 rows
+
+
+def test_the_end_is_a_maximum_in_every_direction():
+    """No small change of weights or leaves raises the objective: differences of second order in the step, 1e-4."""
+    rng = np.random.default_rng(3)
+    rows = mixed_rows(rng, FAMILIES, 60, gaps=0.1)
+    circuit = mixture(FAMILIES)
+    fit = ps.fit_em(circuit, rows, restarts=2, tolerance=1e-13, max_steps=5_000, random_seed=0)
+    ascent = _Ascent(circuit, rows, pool(circuit, rows), 0.1, 1.0)
+
+    def objective(log_weights, parameters):
+        at = Parameterised(circuit, log_weights, parameters)
+        return ascent.expectation(at)[0] + ascent.log_prior(at)
+
+    best = objective(fit.log_weights, fit.leaf_parameters)
+    assert best == pytest.approx(fit.objective[-1], abs=1e-9)
+    for step in (-1e-4, 1e-4):
+        weights = np.exp(fit.log_weights) * np.exp(step * np.array([1.0, -1.0]))
+        assert objective(np.log(weights / weights.sum()), fit.leaf_parameters) < best
+        for family, own in fit.leaf_parameters.items():
+            for at in np.ndindex(own.shape):
+                moved = {f: p.copy() for f, p in fit.leaf_parameters.items()}
+                if family == "categorical":
+                    moved[family][at] *= math.exp(step)
+                    moved[family][at[0]] /= moved[family][at[0]].sum()
+                else:
+                    moved[family][at] *= math.exp(step)
+                assert objective(fit.log_weights, moved) < best + 1e-10, (family, at)
+
+
+@pytest.mark.parametrize("family", IN_CLOSED_FORM)
+def test_one_leaf_is_its_column_at_once(family):
+    """Rows and prior agree about a single leaf: the maximum is the column's average."""
+    x = mixed_rows(np.random.default_rng(5), (family,), 50, gaps=0.1)
+    circuit = build([("leaf", 0, family)], ["x"], (family,))
+    fit = ps.fit_em(circuit, x, restarts=1, random_seed=0)
+    seen = x[~np.isnan(x)]
+    u = np.log(seen) if family == "log_normal" else seen
+    if family in ("gaussian", "log_normal"):
+        expected = [u.mean(), u.std()]
+    elif family == "categorical":
+        expected = [np.mean(seen == k) for k in range(3)]
+    else:
+        expected = [{"exponential": 1.0 / u.mean(), "geometric": 1.0 / (1.0 + u.mean())}.get(family, u.mean())]
+    np.testing.assert_allclose(fit.leaf_parameters[family], [expected], rtol=1e-10)
+    assert fit.converged and fit.objective.size == 3
+
+
+def test_without_prior_a_circuit_that_holds_every_table_gives_the_shares_of_the_rows():
+    """A mixture of the four joint levels; the maximum of the likelihood is the table of shares."""
+    rows = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [5, 3, 2], axis=0)
+    circuit = mixture(("bernoulli", "bernoulli"), 4)
+    corners = np.array(list(itertools.product((0.01, 0.99), repeat=2))).reshape(-1, 1)
+    start = np.log(np.full(4, 0.25)), {"bernoulli": corners}
+    fit = ps.fit_em(
+        circuit, rows, edge_prior_rows=0.0, leaf_prior_rows=0.0, start=start, max_steps=5_000, tolerance=1e-14
+    )
+    cells = np.array(list(itertools.product((0.0, 1.0), repeat=2)))
+    found = np.exp(circuit.log_density(cells, **fit.parameters))
+    np.testing.assert_allclose(found, [0.5, 0.3, 0.0, 0.2], atol=1e-6)  # from a likelihood within 1e-13 nats
+    assert fit.log_likelihood == pytest.approx(5 * math.log(0.5) + 3 * math.log(0.3) + 2 * math.log(0.2), abs=1e-6)
+
+
+def test_levels_and_names_come_from_the_data_frame():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"x": rng.normal(size=60), "g": pd.Categorical(rng.choice(["u", "v"], 60), ["u", "v", "w"])})
+    df.loc[3, "x"] = np.nan
+    columns = ps.Table.from_frame(df).columns
+    circuit = ps.rat_spn(columns, depth=1, repetitions=1, n_leaves=2, random_seed=0)
+    fit = ps.fit_em(circuit, df, random_seed=4)
+    assert fit.leaf_parameters["categorical"].shape == (2, 3)  # an unused level keeps its place
+    again = ps.fit_em(circuit, df.sample(frac=1.0, random_state=1), start=(fit.log_weights, fit.leaf_parameters))
+    assert again.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-3)
+    with pytest.raises(ValueError, match="'g'"):
+        ps.fit_em(circuit, df.assign(g="z"))
+
+
+def test_one_seed_gives_one_fit_and_the_best_restart_is_kept():
+    rows = mixed_rows(np.random.default_rng(8), ("gaussian", "gaussian"), 60)
+    circuit = crossed_circuit(2, 2, 3)
+    fits = [ps.fit_em(circuit, rows, restarts=3, random_seed=7) for _ in range(2)]
+    assert np.array_equal(fits[0].log_weights, fits[1].log_weights)
+    assert fits[0].of_restarts.shape == (3,) and fits[0].objective[-1] == fits[0].of_restarts.max()
+    assert ps.fit_em(circuit, rows, restarts=1, random_seed=8).objective[0] != fits[0].objective[0]
+    assert "converged after" in repr(fits[0]) and "best of 3" in repr(fits[0])
+
+
+def test_a_fit_that_still_climbs_says_so():
+    rows = mixed_rows(np.random.default_rng(8), ("gaussian", "gaussian"), 60)
+    with pytest.warns(UserWarning, match="still gained .* nats a row.*raise max_steps"):
+        fit = ps.fit_em(crossed_circuit(2, 2, 3), rows, max_steps=1, random_seed=7)
+    assert not fit.converged and np.isfinite(fit.log_likelihood)
+
+
+ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"circuit": "a tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
+        ({"observed": ROWS[:, :1]}, ValueError, "observed must have shape"),
+        ({"observed": ROWS * [1.0, 0.0]}, ValueError, "column 'x1' has mean 0 and variance 0, from which no gaussian"),
+        ({"observed": ROWS * [1.0, np.nan]}, ValueError, "column 'x1' has no value that its gaussian leaves can take"),
+        ({"leaf_prior_rows": 0.0}, ValueError, "leaf_prior_rows must be positive for gaussian leaves"),
+        ({"edge_prior_rows": -1.0}, ValueError, "edge_prior_rows must be a finite number of at least 0, got -1.0"),
+        ({"restarts": 0}, ValueError, "restarts must be an integer of at least 1, got 0"),
+        ({"max_steps": 2.0}, ValueError, "max_steps must be an integer"),
+        ({"tolerance": 0.0}, ValueError, "tolerance must be positive"),
+        ({"start": np.zeros(4)}, TypeError, "start must be a tuple of log_weights and leaf_parameters"),
+        ({"start": (np.zeros(3), {})}, ValueError, "log_weights must have shape"),
+    ],
+)
+def test_bad_arguments_are_named(change, error, message):
+    arguments = {"circuit": mixture(("gaussian", "gaussian")), "observed": ROWS, **change}
+    with pytest.raises(error, match=message):
+        ps.fit_em(**arguments)
+
+
+def test_leaves_without_a_closed_form_and_declared_supports_are_refused():
+    with pytest.raises(ValueError, match="circuit has student_t leaves"):
+        ps.fit_em(mixture(("student_t",)), ROWS[:, :1])
+    circuit = mixture(("bernoulli",))
+    declared = ps.Circuit(
+        circuit.kind, circuit.child_ptr, circuit.children, circuit.leaf_column, circuit.leaf_family,
+        circuit.families, circuit.columns, (1, 2),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="leaf_support"):
+        ps.fit_em(declared, np.array([[0.0], [1.0]]))
+
+
+def test_rows_that_no_leaf_can_take_are_named():
+    with pytest.raises(ValueError, match="row 1 has density 0"):
+        ps.fit_em(mixture(("exponential",)), np.array([[1.0], [-1.0], [2.0]]))
