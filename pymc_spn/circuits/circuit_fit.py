@@ -11,7 +11,16 @@ from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised, refuse_impossible
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
-from pymc_spn.circuits.evaluation.leaf_updates import ON_LEVELS, Pooled, log_prior, of_mean, pool, updated
+from pymc_spn.circuits.evaluation.leaf_updates import (
+    ON_LEVELS,
+    WITH_A_SCALE,
+    Pooled,
+    log_prior,
+    of_mean,
+    pool,
+    possible,
+    updated,
+)
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.tree_arguments import is_int
@@ -87,8 +96,9 @@ def fit_em(
     edge_prior_rows : float
         Prior of a sum's weights: Dirichlet with one plus this number for every edge. 0 for none.
     leaf_prior_rows : float
-        Prior of a leaf: this number of observations more, with the average statistics of its column. 0 for none,
-        with leaves on levels only: the likelihood of others is unbounded.
+        Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
+        levels, of the column and one row more that is spread over all of them, so that none becomes impossible. 0 for
+        none, with leaves on levels only: the likelihood of others is unbounded.
     start : tuple of log_weights and leaf_parameters, optional
         Where to begin, once; by default at random, `restarts` times: leaf i of a column halfway from the column's
         average to the i-th of the rows in a random order (means of Gaussian leaves there, at the column's scale),
@@ -259,17 +269,12 @@ def _random_start(
 
 
 def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
-    """Leaves (n, p) between the columns' averages and these cells; at the averages where a cell is missing."""
+    """Leaves (n, p) between the columns' averages and these cells; at the averages where there is no possible cell."""
+    usable = possible(family, cell)
     if family == "categorical":
-        width = pooled.levels.shape[1]
-        known = (cell >= 0) & (cell < width)
-        at_cell = np.where(known[:, None], np.arange(width) == np.where(known, cell, 0)[:, None], pooled.levels)
-        return 0.5 * (pooled.levels + at_cell)
-    if family == "log_normal":
-        cell = np.log(np.where(cell > 0, cell, np.nan))
-    usable = np.isfinite(cell)
-    if family not in ("gaussian", "log_normal"):
-        usable &= cell >= 0
-        usable &= (cell <= 1) if family == "bernoulli" else True
-        return of_mean(family, np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean), pooled.variance)
-    return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
+        at_cell = np.arange(pooled.levels.shape[1]) == np.where(usable, cell, 0)[:, None]
+        return np.where(usable[:, None], 0.5 * (pooled.levels + at_cell), pooled.levels)
+    if family in WITH_A_SCALE:
+        u = np.log(np.where(usable, cell, 1.0)) if family == "log_normal" else cell
+        return of_mean(family, np.where(usable, u, pooled.mean), pooled.variance)
+    return of_mean(family, np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean), pooled.variance)

@@ -173,7 +173,7 @@ class CircuitQueries:
         event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     ) -> "float | np.ndarray":
         """Probability of an event, or its density in the columns that are at a point.
 
@@ -190,8 +190,8 @@ class CircuitQueries:
             numbers, levels as their codes.
         log_weights, leaf_parameters
             As for `log_density`.
-        given : mapping, optional
-            What is known, in the same form, but no union of mappings.
+        given : mapping or sequence of mappings, optional
+            What is known, in the same form; of a sequence one is, without it being known which.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class CircuitQueries:
         Raises
         ------
         TypeError
-            If event is no mapping or sequence of mappings, given no mapping, or one holds anything else.
+            If event or given is no mapping or sequence of mappings, or one holds anything else.
         ValueError
             If a column is unknown, an interval or a set is empty, arrays differ in length, `given` has density zero,
             mappings name a point of a density or overlap in more than 10,000 ways, and as `log_density`.
@@ -217,7 +217,7 @@ class CircuitQueries:
         event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     ) -> "float | np.ndarray":
         """Log of `probability`, in nats; it does not underflow.
 

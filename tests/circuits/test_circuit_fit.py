@@ -196,7 +196,7 @@ def test_the_end_is_a_maximum_in_every_direction():
 
 @pytest.mark.parametrize("family", IN_CLOSED_FORM)
 def test_one_leaf_is_its_column_at_once(family):
-    """Rows and prior agree about a single leaf: the maximum is the column's average."""
+    """Rows and prior agree about a single leaf: the maximum is the column's average, of levels nearly so."""
     x = mixed_rows(np.random.default_rng(5), (family,), 50, gaps=0.1)
     circuit = build([("leaf", 0, family)], ["x"], (family,))
     fit = ps.fit_em(circuit, x, restarts=1, random_seed=0)
@@ -205,11 +205,32 @@ def test_one_leaf_is_its_column_at_once(family):
     if family in ("gaussian", "log_normal"):
         expected = [u.mean(), u.std()]
     elif family == "categorical":
-        expected = [np.mean(seen == k) for k in range(3)]
+        own = np.array([np.mean(seen == k) for k in range(3)])
+        expected = with_one_row_spread_over(own, seen.size)
+    elif family == "bernoulli":
+        expected = with_one_row_spread_over(np.array([1.0 - seen.mean(), seen.mean()]), seen.size)[1:]
     else:
         expected = [{"exponential": 1.0 / u.mean(), "geometric": 1.0 / (1.0 + u.mean())}.get(family, u.mean())]
     np.testing.assert_allclose(fit.leaf_parameters[family], [expected], rtol=1e-10)
     assert fit.converged and fit.objective.size == 3
+
+
+def with_one_row_spread_over(shares, n):
+    """Shares of n rows and of one of the prior, which has the shares of those rows and of one over all levels."""
+    prior = (n * shares + 1.0 / shares.size) / (n + 1.0)
+    return (n * shares + prior) / (n + 1.0)
+
+
+def test_levels_that_no_row_has_stay_possible_and_others_do_not_appear():
+    """Three levels declared and two seen; a column beside it has four."""
+    df = pd.DataFrame({"g": pd.Categorical(["u", "v"] * 20, ["u", "v", "w"]), "h": pd.Categorical(list("abcd") * 10)})
+    circuit = ps.hidden_chow_liu_tree(df, 2)
+    fit = ps.fit_em(circuit, df, random_seed=0)
+    p = fit.leaf_parameters["categorical"]
+    of_g = circuit.leaf_column[circuit.leaves_of("categorical")] == 0
+    assert np.all(p[of_g, 2] > 0.0) and np.all(p[of_g, 3] == 0.0) and np.all(p[~of_g] > 0.0)
+    without = ps.fit_em(circuit, df, random_seed=0, leaf_prior_rows=0.0)
+    assert np.all(without.leaf_parameters["categorical"][of_g, 2] == 0.0)
 
 
 def test_without_prior_a_circuit_that_holds_every_table_gives_the_shares_of_the_rows():

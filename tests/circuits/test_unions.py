@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import assume, settings
 from hypothesis import given as property_of
-from hypothesis import settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -37,9 +37,9 @@ def holds(what, x):
     return (low is None or low <= x) and (high is None or x <= high)
 
 
-def by_cells(events, probability, continuous, counts, levels, n_levels):
-    """Probability of a union as the sum over cells of which each is within every event or outside it."""
-    parts = [p for e in events for p in ([e[continuous]] if continuous in e else [])]
+def by_cells(events, probability, continuous, counts, levels, n_levels, known=({},)):
+    """Probability of a union, and of another with it, as sums over cells that are within every event or outside it."""
+    parts = [p for e in [*events, *known] for p in ([e[continuous]] if continuous in e else [])]
     parts = [p for part in parts for p in (part if isinstance(part, list) else [part])]
     cuts = sorted({x for part in parts for x in part if x is not None})
     ends = list(zip([None, *cuts], [*cuts, None], strict=True))
@@ -50,7 +50,7 @@ def by_cells(events, probability, continuous, counts, levels, n_levels):
     total = 0.0
     for cell in product(*cells.values()):
         point = dict(zip(cells, (x for _, x in cell), strict=True))
-        if any(all(holds(what, point[name]) for name, what in e.items()) for e in events):
+        if all(any(all(holds(what, point[name]) for name, what in e.items()) for e in es) for es in (events, known)):
             total += float(probability({name: what for name, (what, _) in zip(cells, cell, strict=True)}))
     return total
 
@@ -64,7 +64,7 @@ def test_unions_under_a_circuit(events):
 
 
 @property_of(events=events_of(["x0", "x2"], "x1", 2))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_unions_under_a_posterior(events):
     post = posterior_of("missing")
     for known in ({}, {"x2": (1, 3)}):
@@ -72,6 +72,54 @@ def test_unions_under_a_posterior(events):
         found = post.probability(events, known)
         assert float(found) == pytest.approx(expected, rel=1e-10, abs=1e-14)
         assert found.attrs["exactness"] == "exact"
+
+
+@property_of(events=events_of(["real", "count"], "level", 3), known=events_of(["real", "count"], "level", 3))
+@settings(max_examples=15)
+def test_unions_given_unions_under_a_circuit(events, known):
+    circuit, *parameters = mixed_circuit()
+    cells = [lambda e: circuit.probability(e, *parameters), "real", "count", "level", 3]
+    both, base = by_cells(events, *cells, known=known), by_cells(known, *cells)
+    assume(base > 1e-12)  # an interval between two counts has no probability
+    assert circuit.probability(events, *parameters, given=known) == pytest.approx(both / base, rel=1e-10, abs=1e-14)
+
+
+@property_of(events=events_of(["x0", "x2"], "x1", 2), known=events_of(["x0", "x2"], "x1", 2))
+@settings(max_examples=6)
+def test_unions_given_unions_under_a_posterior(events, known):
+    """P(A | B) P(B) = P(A) + P(B) - P(A or B), in which the unions are those tested above."""
+    post = posterior_of("missing")
+    a, b, either = (post.probability(e, per_draw=True) for e in (events, known, [*events, *known]))
+    assume(float(b.max()) > 1e-12)  # an interval between two counts has no probability
+    found = post.probability(events, known, per_draw=True)
+    np.testing.assert_allclose(found * b, a + b - either, rtol=1e-9, atol=1e-13)
+
+
+def test_what_is_known_may_be_a_list_of_intervals_or_one_of_several_events():
+    post = posterior_of("missing")
+    lists = post.probability({"x0": (None, 1.0)}, {"x2": [(0, 1), (3, 4)]})
+    events = post.probability({"x0": (None, 1.0)}, [{"x2": (0, 1)}, {"x2": (3, 4)}])
+    assert float(lists) == pytest.approx(float(events), rel=1e-12)
+    assert 1.0 <= events.attrs["ess_draws"] == pytest.approx(lists.attrs["ess_draws"]) and "mcse_chain" in events.attrs
+    ratio = post.probability([{"x1": 1}], [{"x2": 1}, {"x2": 2}], per_draw=True)
+    top = sum(post.probability({"x1": 1, "x2": k}, per_draw=True) for k in (1, 2))
+    np.testing.assert_allclose(ratio, top / sum(post.probability({"x2": k}, per_draw=True) for k in (1, 2)), rtol=1e-11)
+    density = post.probability({"x0": 0.3}, [{"x1": 1}, {"x2": (0, 1)}])  # of x0, given a union of others
+    low, high = (post.probability({"x0": (a, b)}, [{"x1": 1}, {"x2": (0, 1)}]) for a, b in ((0.299, 0.3), (0.3, 0.301)))
+    assert float(density) == pytest.approx(float(low + high) / 0.002, rel=1e-4)
+    known = post.condition({"x2": (1, 3)})
+    assert float(known.probability({"x1": 1}, [{"x2": (0, 1)}, {"x2": (9, 9)}])) == pytest.approx(
+        float(post.probability({"x1": 1}, {"x2": 1})), rel=1e-12
+    )
+    with pytest.raises(ValueError, match=r"'x2' cannot be .*: the posterior is conditioned on it being within"):
+        known.probability({"x1": 1}, [{"x2": 0}, {"x2": (5, 9)}])
+    with pytest.raises(ValueError, match=r"given: column 'x2' cannot be within .*, its probability is zero"):
+        post.probability({"x1": 1}, [{"x2": (0.1, 0.2)}, {"x2": (-3, -1)}])
+    with pytest.raises(ValueError, match=r"given\[1\]: in a union of events, column 'x0' cannot be at a point"):
+        post.probability({"x1": 1}, [{"x2": 1}, {"x0": 0.5}])
+    circuit, *parameters = mixed_circuit()
+    with pytest.raises(ValueError, match=r"given: \[.*\] has density zero under the circuit"):
+        circuit.probability({"count": 1}, *parameters, given=[{"count": -1}, {"count": -2}])
 
 
 def test_a_union_for_each_draw_and_each_row():
@@ -126,10 +174,11 @@ def test_a_column_of_densities_and_masses():
 @pytest.mark.parametrize("name", ["posterior", "circuit"])
 def test_refused_unions(name, monkeypatch):
     if name == "posterior":
-        ask, real, other = posterior_of("missing").probability, "x0", "x2"
+        ask_given, real, other = posterior_of("missing").probability, "x0", "x2"
     else:
         circuit, *parameters = mixed_circuit()
-        ask, real, other = lambda e: circuit.probability(e, *parameters), "real", "count"
+        ask_given, real, other = lambda e, g=None: circuit.probability(e, *parameters, given=g), "real", "count"
+    ask = ask_given
     with pytest.raises(ValueError, match="the list of events is empty"):
         ask([])
     with pytest.raises(TypeError, match="a list holds events, each a mapping of column names, number 1 is 3"):
@@ -147,6 +196,8 @@ def test_refused_unions(name, monkeypatch):
     with pytest.raises(TypeError, match=rf"a list holds intervals \(low, high\).*column '{other}' has 3"):
         ask({other: [(1, 2), 3]})
     monkeypatch.setattr(unions, "LARGEST_UNION", 20)
+    with pytest.raises(ValueError, match=r"event and given overlap in [0-9]+ ways, at most 20"):
+        ask_given([{other: (0, 1 + k)} for k in range(3)], [{other: (0, 9 + k)} for k in range(3)])
     with pytest.raises(ValueError, match="the events overlap in more than 20 ways"):
         ask([{other: (0, k)} for k in range(1, 10)])
 

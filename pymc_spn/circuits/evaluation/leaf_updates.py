@@ -1,7 +1,8 @@
 """Leaves of exponential families from expected statistics: the maximisation step, in closed form.
 
-The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column. That
-keeps scales and rates within bounds, since without it the likelihood of a Gaussian leaf has none.
+The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column (levels:
+of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
+within bounds, since without it the likelihood of a Gaussian leaf has none.
 """
 
 from typing import Any, NamedTuple
@@ -54,42 +55,48 @@ def pool(circuit: Any, values: np.ndarray) -> dict[str, Pooled]:
                 f"{', '.join(IN_CLOSED_FORM)}"
             )
         columns = circuit.leaf_column[leaves]
-        width = max(_n_levels(circuit, d, values) for d in np.unique(columns)) if family == "categorical" else 0
-        of_column = {d: _of_column(circuit, family, d, values[:, d], width) for d in np.unique(columns).tolist()}
-        pooled[family] = Pooled(*(np.array([of_column[d][i] for d in columns.tolist()]) for i in range(3)))
+        found = {d: _of_column(circuit, family, d, values[:, d]) for d in np.unique(columns).tolist()}
+        levels = np.zeros((leaves.size, max(f.levels.size for f in found.values())))
+        for row, d in zip(levels, columns.tolist(), strict=True):
+            row[: found[d].levels.size] = found[d].levels
+        mean, variance = (np.array([getattr(found[d], m) for d in columns.tolist()]) for m in ("mean", "variance"))
+        pooled[family] = Pooled(mean, variance, levels)
     return pooled
 
 
-def _n_levels(circuit: Any, d: int, values: np.ndarray) -> int:
-    """Levels of a column: the declared ones, or up to the highest code."""
-    column = circuit.columns[d]
-    if isinstance(column, Column) and column.levels is not None:
-        return len(column.levels)
-    return int(np.nanmax(values[:, d], initial=0.0)) + 1
-
-
-def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, width: int) -> tuple[Any, Any, Any]:
-    name = circuit.names[d]
-    u = x[~np.isnan(x)]
-    if family in ("log_normal", "exponential"):
-        u = u[u > 0] if family == "log_normal" else u[u >= 0]
-    elif family in ("poisson", "geometric", *ON_LEVELS):
-        u = u[(u >= 0) & (u == np.floor(u))]
-        u = u[u <= 1] if family == "bernoulli" else u
+def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
+    """Average statistics of one column under a family, without the axis of leaves."""
+    u = x[possible(family, x)]
     if u.size == 0:
-        raise ValueError(f"observed: column {name!r} has no value that its {family} leaves can take")
-    if family == "categorical":
-        return np.nan, np.nan, np.bincount(u.astype(np.int64), minlength=width) / u.size
+        raise ValueError(f"observed: column {circuit.names[d]!r} has no value that its {family} leaves can take")
+    if family in ON_LEVELS:
+        n_levels = 2 if family == "bernoulli" else _n_levels(circuit.columns[d], x)
+        shares = (np.bincount(u.astype(np.int64), minlength=n_levels) + 1.0 / n_levels) / (u.size + 1.0)
+        none = np.array(np.nan)
+        return Pooled(shares[1], none, np.empty(0)) if family == "bernoulli" else Pooled(none, none, shares)
     u = np.log(u) if family == "log_normal" else u
-    found = u.mean(), u.var()
-    average = of_mean(family, np.array(found[:1]), np.array(found[1:]))
-    problem = EXPLICIT[family].problem(average)
+    mean, variance = u.mean(), u.var()
+    problem = EXPLICIT[family].problem(of_mean(family, np.atleast_1d(mean), np.atleast_1d(variance)))
     if problem is not None:
         raise ValueError(
-            f"observed: column {name!r} has mean {found[0]:g} and variance {found[1]:g}, from which no {family} leaf "
-            f"can be made: {problem[1]}"
+            f"observed: column {circuit.names[d]!r} has mean {mean:g} and variance {variance:g}, from which no "
+            f"{family} leaf can be made: {problem[1]}"
         )
-    return *found, np.empty(0)
+    return Pooled(mean, variance, np.empty(0))
+
+
+def possible(family: str, x: np.ndarray) -> np.ndarray:
+    """Whether leaves of a family can take each value; NaN is none."""
+    if family in ("gaussian", "log_normal", "exponential"):
+        return np.isfinite(x) if family == "gaussian" else (x > 0) if family == "log_normal" else (x >= 0)
+    return (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
+
+
+def _n_levels(column: Any, x: np.ndarray) -> int:
+    """Levels of a column: the declared ones, or up to the highest code."""
+    if isinstance(column, Column) and column.levels is not None:
+        return len(column.levels)
+    return int(np.nanmax(x)) + 1
 
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

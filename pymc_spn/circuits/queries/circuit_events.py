@@ -13,6 +13,7 @@ from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, read_events
 from pymc_spn.circuits.queries.unions import (
     alternatives,
+    both_unions,
     checked_intervals,
     join_intervals,
     log_union,
@@ -63,24 +64,25 @@ def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
     return out
 
 
-def log_probability(given: Parameterised, event: Any, known: Mapping[str, Any] | None) -> float | np.ndarray:
+def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.ndarray:
     """Log probability of an event given another, see `Circuit.probability`."""
     if event is None:
         raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
-    asked, asked_rows = _read_union(given.circuit, event)
-    evidence, known_rows = _read(given.circuit, "given", known)
+    asked, asked_rows = _read_union(given.circuit, "event", event)
+    evidence, known_rows = _read_union(given.circuit, "given", {} if known is None else known)
     if len(asked_rows | known_rows) > 1:
         raise ValueError(f"event and given must have arrays of one length, got {sorted(asked_rows | known_rows)}")
     n_rows = next(iter(asked_rows | known_rows), None)
-    base = np.zeros(1)
-    if evidence:
-        base = log_mass(given, evidence, 1 if n_rows is None else n_rows)
-        if np.any(np.isneginf(base)):
-            at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
-            raise ValueError(f"given: {dict(known or {})} has density zero under the circuit{at}")
     n = 1 if n_rows is None else n_rows
-    logs = log_union(((sign, log_mass(given, intersect(part, evidence), n)) for sign, part in asked), (n,)) - base
-    return float(logs[0]) if n_rows is None else logs
+    joint = log_union(((sign, log_mass(given, e, n)) for sign, e in both_unions(asked, evidence, intersect)), (n,))
+    if not known:
+        return float(joint[0]) if n_rows is None else joint
+    base = log_union(((sign, log_mass(given, e, n)) for sign, e in evidence), (n,))
+    if np.any(np.isneginf(base)):
+        at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
+        shown = dict(known) if isinstance(known, Mapping) else list(known)
+        raise ValueError(f"given: {shown} has density zero under the circuit{at}")
+    return float(joint[0] - base[0]) if n_rows is None else joint - base
 
 
 def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarray:
@@ -165,21 +167,22 @@ def as_column_event(event: Event) -> ColumnEvent:
     return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
 
 
-def _read_union(circuit: Any, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
+def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
-    several = alternatives(event)
-    read = {argument: _read(circuit, argument, one) for argument, one in several.items()}
-    for argument, (events, _) in read.items() if len(several) > 1 else ():
+    several = alternatives(argument, event)
+    read = {place: _read(circuit, place, one) for place, one in several.items()}
+    for place, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():
             is_point = ~np.isnan(what.point)
             if np.any(is_point) and _columns_with(circuit, is_density=True)[d]:
-                refuse_point(argument, columns_of(circuit)[d].name, float(what.point[is_point][0]))
+                refuse_point(place, columns_of(circuit)[d].name, float(what.point[is_point][0]))
 
     def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
         joined = intersect(first, second)
         return None if any(_is_empty(e) for e in joined.values()) else joined
 
-    return signed_intersections([e for e, _ in read.values()], both), set().union(*(rows for _, rows in read.values()))
+    rows: set[int] = set().union(*(rows for _, rows in read.values()))
+    return signed_intersections(argument, [e for e, _ in read.values()], both), rows
 
 
 def _is_empty(event: ColumnEvent) -> bool:

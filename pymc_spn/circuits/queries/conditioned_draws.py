@@ -11,6 +11,7 @@ from pymc_spn.circuits.queries.events import (
     Event,
     Events,
     Interval,
+    both_or_none,
     describe,
     holds,
     intersect,
@@ -93,22 +94,28 @@ class ConditionedDraws:
         values[:, list(self._kept)] = table.values
         return values, self._possible(values, cells)
 
-    def _signed_events(self, event: Any) -> list[tuple[float, Events]]:
-        """Events whose probabilities with signs add up to that of the union that is asked."""
-        several = alternatives(event)
+    def _signed_events(self, argument: str, event: Any) -> list[tuple[float, Events]]:
+        """Events whose probabilities with signs add up to that of the union that is asked, or given."""
+        several = alternatives(argument, event)
         asked = []
-        for argument, one in several.items():
-            for part in without_lists(argument, one):
-                asked.append(self._read(argument, part))
+        for place, one in several.items():
+            for part in without_lists(place, one):
+                asked.append(self._read(place, part))
                 for d, x in points_of(asked[-1]).items() if len(several) > 1 else ():
                     if self._states.compiled.is_density[d]:
-                        refuse_point(argument, self._schema.columns[d].name, x)
+                        refuse_point(place, self._schema.columns[d].name, x)
+        return signed_intersections(argument, asked, both_or_none)
 
-        def both(first: Events, second: Events) -> Events | None:
-            joined, clash = intersect(first, second)
-            return joined if clash is None else None
-
-        return signed_intersections(asked, both)
+    def _signed_evidence(self, given: Any) -> list[tuple[float, Events]]:
+        """The object's own evidence and what is given now, which may be a union, as signed events."""
+        now = self._signed_events("given", {} if given is None else given)
+        parts = [(sign, both) for sign, e in now if (both := both_or_none(self._evidence, e)) is not None]
+        if not parts:
+            first = now[0][1]
+            clash = intersect(self._evidence, first)[1]
+            assert clash is not None
+            self._contradiction("given", clash, first[clash])
+        return parts
 
     def _possible(self, values: np.ndarray, cells: bool = True) -> np.ndarray:
         """Whether each row (M,) is within the evidence; a cell is where a part of it is."""
@@ -187,9 +194,13 @@ class ConditionedDraws:
 
     def _draw_weights(self, known: Events | None = None) -> dict[str, Any]:
         """The attribute ess_draws where draws are weighted."""
-        logs = (self._log_evidence() if known is None else self._log_of(known)) + self._log_weights
-        weighted = bool(self._evidence or known or np.any(self._log_weights))
-        return {"ess_draws": float(effective_draws(logs))} if weighted else {}
+        logs = self._log_evidence() if known is None else self._log_of(known)
+        return self._weight_mark(logs, bool(self._evidence or known))
+
+    def _weight_mark(self, logs: np.ndarray, is_known: bool) -> dict[str, Any]:
+        """The attribute ess_draws for draws with these log probabilities (S,) of what is known, if anything is."""
+        weighted = is_known or bool(np.any(self._log_weights))
+        return {"ess_draws": float(effective_draws(logs + self._log_weights))} if weighted else {}
 
     @property
     def _learner(self) -> str:

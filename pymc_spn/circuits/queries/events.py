@@ -94,6 +94,12 @@ def intersect(first: Events, second: Events) -> tuple[Events, int | None]:
     return both, None
 
 
+def both_or_none(first: Events, second: Events) -> Events | None:
+    """Both at once, None where they exclude each other."""
+    both, clash = intersect(first, second)
+    return both if clash is None else None
+
+
 def _intersect(a: Event, b: Event) -> Event | None:
     if isinstance(a, Interval) and isinstance(b, Interval):
         low, high = max(a.low, b.low), min(a.high, b.high)

@@ -13,9 +13,9 @@ from pymc_spn.circuits.queries.completion import SIMULATION, choose_draws, compl
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
     Events,
+    both_or_none,
     events_from_json,
     events_to_json,
-    intersect,
     points_of,
     spread_of,
 )
@@ -24,7 +24,7 @@ from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
-from pymc_spn.circuits.queries.unions import log_union
+from pymc_spn.circuits.queries.unions import both_unions, log_union
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
     def probability(
         self,
         event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event, or its density in the columns that are at a point.
@@ -152,7 +152,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         event : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
             Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
             hold: their union, by inclusion and exclusion.
-        given : mapping of column name to value, (low, high) or set
+        given : the same, optional
+            What is known; of a sequence one is, without it being known which.
         per_draw : bool
             Whether each draw's own conditional probability is wanted, unweighted.
 
@@ -167,18 +168,23 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
             a continuous column (a density), or events overlap in more than 10,000 ways.
         """
-        known = self._given(given)
-        base = self._log_of(known)
+        asked, known = self._signed_events("event", event), self._signed_evidence(given)
+        if len(known) == 1:
+            base = self._log_of(known[0][1])
+        else:
+            base = log_union(((sign, self._log_of(e, check=False)) for sign, e in known), self._log_weights.shape)
+            if base.max() == -np.inf:
+                self._refuse("given", known[0][1])
         log_weights = base + self._log_weights
-        joint = [(sign, intersect(known, asked)) for sign, asked in self._signed_events(event)]
-        possible = ((sign, self._log_of(both, check=False)) for sign, (both, clash) in joint if clash is None)
-        log_joint = log_union(possible, base.shape)
+        joint = ((sign, self._log_of(e, check=False)) for sign, e in both_unions(asked, known, both_or_none))
+        log_joint = log_union(joint, base.shape)
         if per_draw:
             return self._labelled("probability", np.exp(log_joint - base), {}, True)
         answer = float(np.exp(log_average(self._log_weights, log_joint) - log_average(self._log_weights, base)))
         influence = relative_weights(log_weights) * (np.exp(log_joint - base) - answer)
         attrs = chain_error(influence, self._n_chains)
-        return self._labelled("probability", answer, {}, False, **self._draw_weights(known), **attrs)
+        mark = self._weight_mark(base, any(e for _, e in known))
+        return self._labelled("probability", answer, {}, False, **mark, **attrs)
 
     def log_likelihood(self, df: Any = None) -> "xr.DataTree":
         """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.

@@ -11,7 +11,7 @@ import numpy as np
 LARGEST_UNION = 10_000  # intersections that are evaluated
 
 
-def alternatives(event: Any) -> dict[str, Any]:
+def alternatives(argument: str, event: Any) -> dict[str, Any]:
     """The events of which one must hold, by the name that messages give them: those of a list, or the only one.
 
     Raises
@@ -22,13 +22,13 @@ def alternatives(event: Any) -> dict[str, Any]:
         If the list is empty.
     """
     if not isinstance(event, Sequence) or isinstance(event, str):
-        return {"event": event}
+        return {argument: event}
     for k, one in enumerate(event):
         if not isinstance(one, Mapping):
-            raise TypeError(f"event: a list holds events, each a mapping of column names, number {k} is {one!r}")
+            raise TypeError(f"{argument}: a list holds events, each a mapping of column names, number {k} is {one!r}")
     if not event:
-        raise ValueError("event: the list of events is empty")
-    return {f"event[{k}]": one for k, one in enumerate(event)}
+        raise ValueError(f"{argument}: the list of events is empty")
+    return {f"{argument}[{k}]": one for k, one in enumerate(event)}
 
 
 def refuse_point(argument: str, column: str, point: float) -> None:
@@ -96,7 +96,7 @@ def _joined_if_valid(parts: list[tuple[Any, ...]]) -> list[Any]:
 
 
 def signed_intersections[What](
-    events: Sequence[What], intersect: Callable[[What, What], What | None]
+    argument: str, events: Sequence[What], intersect: Callable[[What, What], What | None]
 ) -> list[tuple[float, What]]:
     """All intersections of one or more events that are not empty: +1 for an odd number of events, -1 for an even one.
 
@@ -105,6 +105,8 @@ def signed_intersections[What](
 
     Parameters
     ----------
+    argument : str
+        Name of the argument, for messages.
     events : sequence
     intersect : callable
         Both of two events, None where they exclude each other.
@@ -123,8 +125,31 @@ def signed_intersections[What](
                 here.append((-sign, both))
         found += here
         if len(found) > LARGEST_UNION:
-            raise ValueError(f"event: the events overlap in more than {LARGEST_UNION} ways; ask for fewer at once")
+            raise ValueError(f"{argument}: the events overlap in more than {LARGEST_UNION} ways; ask for fewer at once")
     return found
+
+
+def both_unions[What](
+    asked: Sequence[tuple[float, What]],
+    known: Sequence[tuple[float, What]],
+    intersect: Callable[[What, What], What | None],
+) -> Iterator[tuple[float, What]]:
+    """Signed events whose probabilities add up to that of both of two unions: indicators are multiplied out.
+
+    Raises
+    ------
+    ValueError
+        If they are more than `LARGEST_UNION`.
+    """
+    if len(asked) * len(known) > LARGEST_UNION:
+        raise ValueError(
+            f"event and given overlap in {len(asked) * len(known)} ways, at most {LARGEST_UNION}; ask for fewer at once"
+        )
+    for sign, first in asked:
+        for other, second in known:
+            both = intersect(first, second)
+            if both is not None:
+                yield sign * other, both
 
 
 def log_union(parts: Iterable[tuple[float, np.ndarray]], shape: tuple[int, ...]) -> np.ndarray:
