@@ -184,8 +184,9 @@ class CircuitQueries:
         ----------
         event : mapping of column name to what it must satisfy, or sequence of such mappings
             Of a sequence one must hold: their union, by inclusion and exclusion. Within a mapping all must hold, each a
-            value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, or a list of
-            intervals of which one must hold. Columns that are not named may be anything. An array of values, or an
+            value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, a list of
+            intervals of which one must hold, or, in a single mapping, a dict from levels or counts to likelihoods
+            (soft evidence: the answer is the expected likelihood). Columns that are not named may be anything. An array of values, or an
             interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are names only hold
             numbers, levels as their codes.
         log_weights, leaf_parameters
@@ -196,7 +197,7 @@ class CircuitQueries:
         Returns
         -------
         float, or (n_rows,) float64 where some array is given
-            Above 1 only where a column is at a point of a density.
+            Above 1 only where a column is at a point of a density, or a likelihood is.
 
         Raises
         ------

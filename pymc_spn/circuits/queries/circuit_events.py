@@ -11,6 +11,7 @@ from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, read_events
+from pymc_spn.circuits.queries.leaf_predictives import Likelihood
 from pymc_spn.circuits.queries.unions import (
     alternatives,
     both_unions,
@@ -36,10 +37,13 @@ class ColumnEvent(NamedTuple):
         Value, NaN where the row is at none.
     intervals : list of (low, high), or None
         Disjoint closed intervals with ends (n,), of which one must hold; None for no restriction.
+    likelihood : Likelihood, optional
+        Weights of the values, beside the rest.
     """
 
     point: np.ndarray
     intervals: list[Ends] | None
+    likelihood: Likelihood | None = None
 
 
 ColumnEvents = dict[int, ColumnEvent]
@@ -117,6 +121,13 @@ def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) ->
     """(L, n) log mass, or density at a point, of the leaves of one family under one column's event."""
     p, x = parameters[:, None, :], np.broadcast_to(event.point, (1, n))
     logs = np.zeros((len(parameters), n))
+    if event.likelihood is not None:
+        logs[:] = -np.inf
+        for value, weight in zip(*event.likelihood, strict=True):
+            inside = _contains(event, np.full((1, n), value)) & (np.isnan(x) | (x == value))
+            mass = EXPLICIT[name].log_density(p, np.full((1, n), value)) + np.log(weight)
+            logs = np.logaddexp(logs, np.where(inside, mass, -np.inf))
+        return logs
     if event.intervals is not None:
         logs[:] = -np.inf
         for low, high in event.intervals:
@@ -155,7 +166,12 @@ def intersect(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents:
             ends = (np.where(clash, np.inf, -np.inf), np.where(clash, -np.inf, np.inf))
             whole = intervals if intervals is not None else [(np.array([-np.inf]), np.array([np.inf]))]
             intervals = [(np.maximum(low, ends[0]), np.minimum(high, ends[1])) for low, high in whole]
-        both[d] = ColumnEvent(point, intervals)
+        likelihood = a.likelihood or b.likelihood
+        if a.likelihood is not None and b.likelihood is not None:
+            likelihood = a.likelihood.times(b.likelihood)
+            if likelihood is None:
+                intervals = [(np.array([np.inf]), np.array([-np.inf]))]
+        both[d] = ColumnEvent(point, intervals, likelihood)
     return both
 
 
@@ -163,6 +179,8 @@ def as_column_event(event: Event) -> ColumnEvent:
     """One event of `read_events` in the form used here."""
     if isinstance(event, float):
         return ColumnEvent(np.array([event]), None)
+    if isinstance(event, Likelihood):
+        return ColumnEvent(np.array([np.nan]), None, event)
     parts = [event] if isinstance(event, Interval) else [Interval(x, x) for x in sorted(event)]
     return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
 
@@ -170,7 +188,7 @@ def as_column_event(event: Event) -> ColumnEvent:
 def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
     several = alternatives(argument, event)
-    read = {place: _read(circuit, place, one) for place, one in several.items()}
+    read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
     for place, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():
             is_point = ~np.isnan(what.point)
@@ -189,7 +207,7 @@ def _is_empty(event: ColumnEvent) -> bool:
     return event.intervals is not None and all(np.all(low > high) for low, high in event.intervals)
 
 
-def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[ColumnEvents, set[int]]:
+def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: bool) -> tuple[ColumnEvents, set[int]]:
     """Events by column number, beside what `read_events` takes also unions and arrays; lengths of the arrays."""
     if what is not None and not isinstance(what, Mapping):
         raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {what!r}")
@@ -214,7 +232,10 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None) -> tuple[
             rows.add(out[d].point.size)
         else:
             plain[name] = value
-    events = read_events(argument, plain, columns, range(len(columns)), is_density)
+    events = read_events(argument, plain, columns, range(len(columns)), is_density, soft)
+    for d, event in events.items():
+        if isinstance(event, Likelihood) and _columns_with(circuit, is_density=True)[d]:
+            raise ValueError(f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone")
     return out | {d: as_column_event(e) for d, e in events.items()}, rows
 
 

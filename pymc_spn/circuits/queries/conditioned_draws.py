@@ -71,8 +71,8 @@ class ConditionedDraws:
     def _n_chains(self) -> int:
         return len(self._states.record.chains)
 
-    def _read(self, argument: str, given: Mapping[str, Any] | None) -> Events:
-        return read_events(argument, given, self._schema.columns, self._kept, self._states.compiled.is_density)
+    def _read(self, argument: str, given: Mapping[str, Any] | None, soft: bool = False) -> Events:
+        return read_events(argument, given, self._schema.columns, self._kept, self._states.compiled.is_density, soft)
 
     def _given(self, given: Mapping[str, Any] | None) -> Events:
         """The object's own evidence and what is given now."""
@@ -100,7 +100,7 @@ class ConditionedDraws:
         asked = []
         for place, one in several.items():
             for part in without_lists(place, one):
-                asked.append(self._read(place, part))
+                asked.append(self._read(place, part, soft=len(several) == 1))
                 for d, x in points_of(asked[-1]).items() if len(several) > 1 else ():
                     if self._states.compiled.is_density[d]:
                         refuse_point(place, self._schema.columns[d].name, x)

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.circuits.queries.leaf_predictives import Interval, Likelihood
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
 LEVEL_KINDS = ("binary", "categorical")
-Event = float | Interval | frozenset
+Event = float | Interval | Likelihood | frozenset
 Events = dict[int, Event]
 
 
@@ -22,6 +23,7 @@ def read_events(
     columns: Sequence[Column],
     kept: Sequence[int],
     is_density: Any,
+    soft: bool = False,
 ) -> Events:
     """Events by column number, values coded as in `Table.values`.
 
@@ -36,6 +38,8 @@ def read_events(
         Columns that may be named.
     is_density : (D,) bool
         Columns in which single values have probability zero.
+    soft : bool
+        Whether mappings from values to likelihoods are read as well.
     """
     if given is None:
         return {}
@@ -47,6 +51,9 @@ def read_events(
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
         d = number[name]
+        if soft and isinstance(what, Mapping):
+            events[d] = _read_likelihood(argument, columns[d], what, bool(is_density[d]))
+            continue
         event = _read(argument, columns[d], what, bool(is_density[d]))
         if event is not None:
             events[d] = event
@@ -81,6 +88,20 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
     return float(encode(pd.Series([what]), column)[0])
 
 
+def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_density: bool) -> Likelihood:
+    place = f"{argument}: column {column.name!r}"
+    if is_density:
+        raise ValueError(f"{place} is continuous, likelihoods are for levels and counts")
+    for value, weight in what.items():
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 <= float(weight) < math.inf:
+            raise ValueError(f"{place} must have likelihoods that are finite and at least 0, {value!r} has {weight!r}")
+    codes = encode(pd.Series(list(what)), column).tolist()
+    found = sorted((x, float(w)) for x, w in zip(codes, what.values(), strict=True) if w > 0.0)
+    if not found:
+        raise ValueError(f"{place} has no value with a positive likelihood")
+    return Likelihood(*zip(*found, strict=True))
+
+
 def intersect(first: Events, second: Events) -> tuple[Events, int | None]:
     """Both at once, and a column in which they exclude each other (or None)."""
     both = dict(first)
@@ -101,6 +122,12 @@ def both_or_none(first: Events, second: Events) -> Events | None:
 
 
 def _intersect(a: Event, b: Event) -> Event | None:
+    if isinstance(a, Likelihood) and isinstance(b, Likelihood):
+        return a.times(b)
+    if isinstance(a, Likelihood):
+        return a.within(lambda x: holds(b, x))
+    if isinstance(b, Likelihood):
+        return b.within(lambda x: holds(a, x))
     if isinstance(a, Interval) and isinstance(b, Interval):
         low, high = max(a.low, b.low), min(a.high, b.high)
         return Interval(low, high) if low <= high else None
@@ -139,6 +166,9 @@ def describe(column: Column, event: Event) -> str:
     levels = column.levels
     if isinstance(event, Interval):
         return f"within ({event.low:g}, {event.high:g})"
+    if isinstance(event, Likelihood):
+        weighed = zip(*event, strict=True)
+        return "with likelihoods " + ", ".join(f"{levels[int(x)] if levels else x!r}: {w:g}" for x, w in weighed)
     if isinstance(event, frozenset):
         return f"among {sorted(levels[int(x)] if levels else x for x in event)}"
     return repr(levels[int(event)] if levels else event)

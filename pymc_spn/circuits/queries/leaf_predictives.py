@@ -58,6 +58,34 @@ class Interval(NamedTuple):
     high: float
 
 
+class Likelihood(NamedTuple):
+    """Soft evidence: what was seen of a column has these probabilities given its values, 0 given all others.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Coded, ascending.
+    weights : tuple of float
+        Positive.
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def within(self, inside: Any) -> "Likelihood | None":
+        """For the values of which ``inside`` is true alone; None for none."""
+        kept = [(x, w) for x, w in zip(self.values, self.weights, strict=True) if inside(x)]
+        return Likelihood(*zip(*kept, strict=True)) if kept else None
+
+    def times(self, other: "Likelihood") -> "Likelihood | None":
+        """Both as independent evidence."""
+        weight = dict(zip(other.values, other.weights, strict=True))
+        both = self.within(weight.__contains__)
+        if both is None:
+            return None
+        return Likelihood(both.values, tuple(w * weight[x] for x, w in zip(both.values, both.weights, strict=True)))
+
+
 class Leaves(NamedTuple):
     """Posteriors of some leaves of one column, in the units of the data.
 
@@ -128,15 +156,20 @@ def by_family(leaves: Leaves) -> Any:
         yield code, which, posterior_of(code, leaves.parameters[which])
 
 
+def _as_set(x: Any) -> frozenset:
+    return x if isinstance(x, frozenset) else frozenset([x])
+
+
 def log_event(leaves: Leaves, event: Any) -> np.ndarray:
-    """Log probability (n,) of an `Interval` or a set of coded values in each leaf; very low for 0."""
+    """Log probability (n,) of an `Interval`, a `Likelihood` or a set of coded values in each leaf; very low for 0."""
     out = np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
         if isinstance(event, Interval):
             out[which] = FAMILY[code].predictive_log_interval(params, event.low, event.high)
-        else:
-            with np.errstate(divide="ignore"):
-                out[which] = np.log(FAMILY[code].predictive_set(params, event))
+            continue
+        weighed = zip(*event, strict=True) if isinstance(event, Likelihood) else [(event, 1.0)]
+        with np.errstate(divide="ignore"):
+            out[which] = np.log(sum(w * FAMILY[code].predictive_set(params, _as_set(x)) for x, w in weighed))
     return np.maximum(out, EMPTY_LEAF)
 
 

@@ -151,7 +151,9 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         ----------
         event : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
             Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
-            hold: their union, by inclusion and exclusion.
+            hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a
+            dict from values to likelihoods, 0 for the others (soft evidence); the answer is then the expected
+            likelihood.
         given : the same, optional
             What is known; of a sequence one is, without it being known which.
         per_draw : bool
