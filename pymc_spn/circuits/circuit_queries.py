@@ -186,9 +186,9 @@ class CircuitQueries:
             Of a sequence one must hold: their union, by inclusion and exclusion. Within a mapping all must hold, each a
             value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, a list of
             intervals of which one must hold, or, in a single mapping, a dict from levels or counts to likelihoods
-            (soft evidence: the answer is the expected likelihood). Columns that are not named may be anything. An array of values, or an
-            interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are names only hold
-            numbers, levels as their codes.
+            (soft evidence: the answer is the expected likelihood). Columns that are not named may be anything. An array
+            of values, or an interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are
+            names only hold numbers, levels as their codes.
         log_weights, leaf_parameters
             As for `log_density`.
         given : mapping or sequence of mappings, optional
