@@ -47,6 +47,10 @@ class ProgressBar:
                 self._drawn.__enter__()
                 self._task = self._drawn.add_task(self.description, completed=self.done, total=self.total)
 
+    def __reduce__(self) -> Any:
+        # what was built may hold its builder's bar: a copy of it, and what is read from a pickle, draws nothing
+        return ProgressBar, (self.description, self.total, False)
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,5 +1,7 @@
 """Progress bars: when they show, that every builder counts all of its steps, and that counting changes nothing."""
 
+import copy
+import pickle
 import threading
 from typing import ClassVar
 
@@ -90,6 +92,14 @@ def test_several_threads_lose_no_step(bars, monkeypatch):
         for thread in threads:
             thread.join()
         assert bar.done == bars[0].count == 400
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda built: pickle.loads(pickle.dumps(built))])
+def test_what_was_built_can_be_copied_with_its_bar(again):
+    post = ps.OrderSPN.exact(scores())
+    assert post._tables.bar.done  # that of the builder
+    np.testing.assert_array_equal(again(post).edge_probabilities(), post.edge_probabilities())
+    assert not again(ProgressBar("work", 3, True)).show
 
 
 def scores():

@@ -40,6 +40,9 @@ class FittedStates(RecordedStates):
         self.fit, self.rounded = fit, None
         self._network: Any = None
 
+    def __reduce__(self) -> Any:
+        return FittedStates, (self.schema, self.fit)
+
     def load(self, s: int) -> Any:
         """Refused: it would be a sampler with the assignments of draw s."""
         raise ValueError("a variational fit holds no assignments of rows, only their expected statistics")

@@ -47,6 +47,9 @@ class RecordedStates:
         self._kept: dict[int, Any] = {}
         self._bytes = 0
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.record,)  # what is kept for the next query is made again
+
     @property
     def n_draws(self) -> int:
         """Recorded draws of all chains."""
