@@ -87,8 +87,13 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
     from pymc_spn.indian_chefs.stored_graphs import load_graphs as load_graphs
     from pymc_spn.indian_chefs.unit_scaling import UnitScaling as UnitScaling
+    from pymc_spn.interop.circuit_estimators import SPNClassifier as SPNClassifier
+    from pymc_spn.interop.circuit_estimators import SPNDensity as SPNDensity
+    from pymc_spn.interop.graph_estimators import OrderDAG as OrderDAG
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
+    from pymc_spn.interop.tree_estimators import BayesianTreeClassifier as BayesianTreeClassifier
+    from pymc_spn.interop.tree_estimators import BayesianTreeRegressor as BayesianTreeRegressor
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
     from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
@@ -111,6 +116,8 @@ __version__ = metadata.version("pymc-spn")
 _PUBLIC = {
     "BDeu": "dags.scores",
     "BGe": "dags.scores",
+    "BayesianTreeClassifier": "interop.tree_estimators",
+    "BayesianTreeRegressor": "interop.tree_estimators",
     "BeliefNetworkPosterior": "indian_chefs.network_posterior",
     "Bernoulli": "circuits.leaves.families",
     "BinaryLeaves": "trees.leaves",
@@ -158,11 +165,14 @@ _PUBLIC = {
     "NLGBNPosterior": "indian_chefs.network_posterior",
     "NLGBNStep": "indian_chefs.network_steps",
     "NormalLeaves": "trees.leaves",
+    "OrderDAG": "interop.graph_estimators",
     "OrderSPN": "dags.order_spn",
     "ParticleGibbsTreeStep": "trees.step_methods",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",
     "SPN": "circuits.distributions",
+    "SPNClassifier": "interop.circuit_estimators",
+    "SPNDensity": "interop.circuit_estimators",
     "SPNPosterior": "circuits.queries.posterior",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "SigmoidNetworkStep": "indian_chefs.network_steps",

@@ -1,1 +1,1 @@
-"""File formats and other libraries' objects."""
+"""File formats, other libraries' objects, and estimators for scikit-learn."""

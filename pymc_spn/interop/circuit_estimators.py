@@ -1,0 +1,320 @@
+"""scikit-learn estimators above the Bayesian sum-product network: `SPNDensity` and `SPNClassifier`."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+from pymc_spn.circuits.distributions import SPN
+from pymc_spn.circuits.learners import fit_variational
+from pymc_spn.circuits.queries.posterior import SPNPosterior
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.learned_tree import learn_tree
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.interop.estimator_inputs import (
+    one_of,
+    read_classes,
+    read_rows,
+    read_training_rows,
+    seed_of,
+)
+from pymc_spn.interop.posterior_estimator import PosteriorEstimator
+from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted, validate_data
+from pymc_spn.tables import Column, Table
+
+METHODS = ("variational", "sampling")
+STRUCTURES = ("complete", "learned")
+TARGET = "y"  # name of the classes' column, with underscores behind it where a feature has that name
+
+
+class NetworkEstimator(PosteriorEstimator):
+    """A network learned from a table by one of two methods; see `SPNDensity` for the parameters."""
+
+    def __init__(
+        self,
+        *,
+        structure: Any = "complete",
+        method: str = "variational",
+        kinds: Any = None,
+        leaves: Any = None,
+        resolution: Any = "auto",
+        max_children: int = 4,
+        restarts: int = 3,
+        max_steps: int = 500,
+        draws: int = 500,
+        tune: int = 500,
+        chains: int = 4,
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.structure = structure
+        self.method = method
+        self.kinds = kinds
+        self.leaves = leaves
+        self.resolution = resolution
+        self.max_children = max_children
+        self.restarts = restarts
+        self.max_steps = max_steps
+        self.draws = draws
+        self.tune = tune
+        self.chains = chains
+        self.cores = cores
+        self.random_state = random_state
+        self.progressbar = progressbar
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _learn(self, table: Table) -> None:
+        """Set ``posterior_`` and ``idata_``."""
+        one_of("method", self.method, METHODS)
+        seed = seed_of(self.random_state)
+        structure = self._region_tree(table, seed)
+        if self.method == "variational":
+            self.idata_ = None
+            self.posterior_ = fit_variational(
+                structure,
+                table,
+                leaves=self.leaves,
+                resolution=self.resolution,
+                max_children=self.max_children,
+                restarts=self.restarts,
+                max_steps=self.max_steps,
+                random_seed=seed,
+                progressbar=self.progressbar,
+            )
+            return
+        with pm.Model(model=None):  # of its own, also where fit is called inside another model
+            SPN("x", structure, observed=table, leaves=self.leaves, resolution=self.resolution)
+            self.idata_ = pm.sample(
+                self.draws,
+                tune=self.tune,
+                chains=self.chains,
+                cores=self.cores,
+                random_seed=seed,
+                progressbar=self.progressbar,
+            )
+        self.posterior_ = SPNPosterior.from_idata(self.idata_)
+
+    def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
+        made = self.structure
+        if callable(made):
+            made = made(table)
+            if not isinstance(made, RegionTree):
+                raise TypeError(f"structure must return a RegionTree if it is callable, it returned {made!r}")
+        if isinstance(made, RegionTree):
+            return made
+        if not isinstance(made, str) or made not in STRUCTURES:
+            raise ValueError(
+                f"structure must be one of {list(STRUCTURES)}, a RegionTree, or a callable from a Table to one; "
+                f"got {made!r}"
+            )
+        return complete_tree(table.columns) if made == "complete" else learn_tree(table, random_seed=seed)
+
+
+class SPNDensity(DensityMixin, NetworkEstimator):
+    """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
+
+    A frame is read as `Table.from_frame` reads it: columns of floats are real, of integers counts, of strings and
+    categories levels, and NaN, None and ``pd.NA`` are missing. Arrays hold numbers. Missing cells are summed out, in
+    learning as in scoring.
+
+    Parameters
+    ----------
+    structure : {"complete", "learned"}, RegionTree or callable
+        `complete_tree` over the columns in their order, `learn_tree` of the training rows, a tree of your own, or a
+        callable from the training `Table` to one, such as ``lambda table: ps.complete_tree(table.columns, 4)``.
+        A tree over columns with kinds decides them, whatever `kinds` says.
+    method : {"variational", "sampling"}
+        `fit_variational`: seconds, one mode, no uncertainty of the assignments. Or ``pm.sample`` of a model that holds
+        one `SPN`, with the step method that it picks.
+    kinds : dict, optional
+        Kinds of columns other than the usual ones, as in `Table.from_frame`.
+    leaves : dict, optional
+        Palettes by column name, as in `SPN`.
+    resolution : "auto", float or dict
+        Recording grids of numbers, as in `SPN`.
+    max_children, restarts, max_steps : int
+        Of the variational method, as in `fit_variational`.
+    draws, tune, chains, cores : int
+        Of sampling, as in ``pm.sample``; `cores` is the number of processes and does not change the result.
+    random_state : int, RandomState, Generator or None
+        An integer is the ``random_seed`` of the learner and of `learn_tree`, so that their results are those of calls
+        by hand. A generator is asked for one integer in each `fit`.
+    progressbar : bool
+        Show the learner's progress.
+
+    Attributes
+    ----------
+    posterior_ : VariationalPosterior or SPNPosterior
+        Answers every question, not only those of an estimator.
+    idata_ : DataTree or None
+        What ``pm.sample`` returned, to be diagnosed with ArviZ; None for the variational method.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+
+    Notes
+    -----
+    A level that the training rows do not hold is an error at prediction. In cross-validation a rare level can be
+    absent from a part of the rows: a column of dtype category keeps its levels all the same.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "SPNDensity":
+        """Learn the network.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : ignored
+
+        Returns
+        -------
+        SPNDensity
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` refuses, parameters out of range.
+        """
+        rows = read_training_rows(self, X)
+        self._learn(Table.from_frame(rows, self.kinds))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of each row, (N,) float64, in nats: ``posterior_.log_density``.
+
+        Densities are in the units of the data; a row without an observed cell has log density 0.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        """
+        rows = read_rows(self, X)
+        return self.posterior_.log_density(rows).values
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density of the rows, in nats a row.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        y : ignored
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Rows drawn from the posterior predictive.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None
+            None takes the estimator's own, so that two calls of an estimator with an integer draw the same rows.
+
+        Returns
+        -------
+        DataFrame or (n_samples, D) array
+            What the training rows were, with their names and dtypes.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
+        seed = seed_of(self.random_state if random_state is None else random_state)
+        drawn = self.posterior_.sample(int(n_samples), random_seed=seed)
+        drawn = drawn[[str(label) for label in self._columns]]
+        return drawn.to_numpy() if self._from_array else drawn.set_axis(self._columns, axis="columns")
+
+
+class SPNClassifier(ClassifierMixin, NetworkEstimator):
+    """Classes by exact conditioning in a network over the features and the class together.
+
+    It models the joint distribution, so that features unknown at prediction (NaN) are summed out, and
+    ``posterior_`` answers in every direction. Where all features are known and nothing but the class is asked, a
+    model of the class alone often predicts better.
+
+    Parameters
+    ----------
+    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
+random_state, progressbar
+        As in `SPNDensity`; a structure of your own is over the features and the column ``target_``.
+
+    Attributes
+    ----------
+    classes_ : (K,) array
+        Sorted.
+    target_ : str
+        Name of the classes' column in ``posterior_``: "y", with underscores behind it where a feature is called so.
+    posterior_ : VariationalPosterior or SPNPosterior
+        Of features and class.
+    idata_ : DataTree or None
+        As in `SPNDensity`.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def fit(self, X: Any, y: Any) -> "SPNClassifier":
+        """Learn the network.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : (N,) array_like
+            Classes: str, integers, bools, or floats that are whole; none missing.
+
+        Returns
+        -------
+        SPNClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` refuses, fewer than two classes, parameters out of range.
+        """
+        y = validate_data(self, y=y)
+        rows = read_training_rows(self, X)
+        self.classes_, codes = read_classes(self, y, rows)
+        features = Table.from_frame(rows, self.kinds)
+        self.target_ = TARGET
+        while self.target_ in features.names:
+            self.target_ += "_"
+        classes = pd.Categorical.from_codes(codes, categories=self.classes_)
+        target = Table.from_frame(pd.DataFrame({self.target_: classes}))
+        values = np.hstack([features.values, target.values])
+        self._learn(Table((*features.columns, *target.columns), values, features.index))
+        return self
+
+    def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
+        made, classes = super()._region_tree(table, seed), tuple(self.classes_.tolist())
+        for column in made.columns:  # those of a tree of one's own decide how the table is coded
+            if isinstance(column, Column) and column.name == self.target_ and column.levels != classes:
+                raise ValueError(
+                    f"structure must have the classes {classes} as levels of {self.target_!r}, in this order; "
+                    f"it has {column.levels}"
+                )
+        return made
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is unknown and summed out.
+        """
+        rows = read_rows(self, X)
+        return self.posterior_.predict_proba(rows, self.target_).values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row, (N,); of equally probable ones the first."""
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]

@@ -1,0 +1,107 @@
+"""How estimators read rows, classes and seeds: frames by their dtypes, arrays as numbers."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.interop.scikit_learn import (
+    check_classification_targets,
+    check_consistent_length,
+    check_is_fitted,
+    check_random_state,
+    get_tags,
+    validate_data,
+)
+
+
+def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
+    """Rows to learn from, (N, D); remembers their names and number of features on the estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and, for a frame whose column names are all str, ``feature_names_in_``.
+    X : DataFrame or (N, D) array_like of numbers
+        A frame keeps its dtypes. The columns of an array are called ``x0``, ``x1``, ...
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an array is not two-dimensional or holds strings, complex or infinite numbers, or NaN where the estimator
+        takes none. Frames are checked by `Table.from_frame`.
+    """
+    frame = _as_frame(estimator, X, reset=True)
+    estimator._columns = frame.columns
+    estimator._from_array = not isinstance(X, pd.DataFrame)
+    return frame
+
+
+def read_rows(estimator: Any, X: Any) -> pd.DataFrame:
+    """New rows with the columns of the training rows; an array's columns are matched by position."""
+    check_is_fitted(estimator)
+    frame = _as_frame(estimator, X, reset=False)
+    if isinstance(X, pd.DataFrame) and not estimator._from_array:
+        return frame
+    # positions become names here: a structure may hold the columns in another order than the training rows
+    return frame.set_axis(estimator._columns, axis="columns")
+
+
+def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted classes (K,) and the class of each row (N,) as 0..K-1.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing, continuous, of one class only, or not one for each row.
+    """
+    check_consistent_length(X, y)
+    missing = pd.isna(y)
+    if missing.any():
+        raise ValueError(f"y must not hold missing values; the label of row {X.index[int(np.argmax(missing))]!r} is")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(
+            f"y must hold at least two classes, got one class in {len(y)} rows: {classes.tolist()[0]!r}; "
+            f"{type(estimator).__name__} has nothing to tell apart"
+        )
+    return classes, codes
+
+
+def seed_of(random_state: Any) -> int | None:
+    """What ``random_seed=`` gets: an integer or None as it is, a number drawn from a generator."""
+    if random_state is None or isinstance(random_state, Integral):
+        return None if random_state is None else int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def one_of(argument: str, value: Any, allowed: Any) -> None:
+    """Refuse a word that is not among those allowed."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{argument} must be one of {list(allowed)}, got {value!r}")
+
+
+def _as_frame(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
+    if isinstance(X, pd.DataFrame):
+        return validate_data(estimator, X, reset=reset, skip_check_array=True)
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    _refuse_strings(X)
+    finite: Any = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+    array = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
+    return pd.DataFrame(array, columns=[f"x{position}" for position in range(array.shape[1])])
+
+
+def _refuse_strings(X: Any) -> None:
+    """scikit-learn would read "1" in an array of objects as the number 1."""
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "O" or X.ndim != 2:
+        return
+    for (row, column), cell in np.ndenumerate(X):
+        if isinstance(cell, str):
+            raise ValueError(
+                f"X must hold numbers if it is an array, row {row}, column {column} holds {cell!r}; pass a DataFrame, "
+                "in which every column has a kind of its own"
+            )

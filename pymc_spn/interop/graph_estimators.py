@@ -1,0 +1,122 @@
+"""scikit-learn estimator above the posterior over graphs: `OrderDAG`."""
+
+from typing import Any
+
+from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
+from pymc_spn.interop.posterior_estimator import PosteriorEstimator
+from pymc_spn.tables import Table
+
+METHODS = ("auto", "exact", "lattice")
+MOST_EXACT = 20  # columns: 2^20 prefixes are summed in a second, and each further column doubles that
+
+
+class OrderDAG(PosteriorEstimator):
+    """Posterior over the directed acyclic graphs behind a table, for scikit-learn's pipelines.
+
+    Parameters
+    ----------
+    method : {"auto", "exact", "lattice"}
+        Which orders of the columns count: all (`OrderSPN.exact`); those of a lattice of probable prefixes
+        (`OrderSPN.fit`); or "auto", all up to 20 columns and a lattice beyond.
+    local_score : BGe, BDeu, ConditionalGaussian or callable, optional
+        As ``score`` of `LocalScores.from_data`: by default BDeu if all columns are binary or categorical, else BGe.
+    prior, max_candidates, max_indegree, required, forbidden, tiers
+        Knowledge, as in `LocalScores.from_data`. The columns of an array are called ``x0``, ``x1``, ...
+    max_prefixes : int
+        Size of the lattice.
+    kinds : dict, optional
+        Kinds of columns other than the usual ones, as in `Table.from_frame`.
+    random_state : int, RandomState, Generator or None
+        For the search of the lattice; the exact method draws nothing.
+    progressbar : bool
+
+    Attributes
+    ----------
+    posterior_ : OrderSPN
+        Its ``scores`` hold the table of local scores.
+    edge_probabilities_ : (D, D) float64 array
+        Posterior probability of the edge from row (parent) to column (child).
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the rows were a frame with such names.
+
+    Notes
+    -----
+    Missing cells are refused: complete the table first, for instance with the ``impute`` of an SPN posterior.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "auto",
+        local_score: Any = None,
+        prior: Any = "fair",
+        max_candidates: int = 16,
+        max_indegree: int | None = None,
+        required: Any = None,
+        forbidden: Any = None,
+        tiers: Any = None,
+        max_prefixes: int = 10_000,
+        kinds: Any = None,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.method = method
+        self.local_score = local_score
+        self.prior = prior
+        self.max_candidates = max_candidates
+        self.max_indegree = max_indegree
+        self.required = required
+        self.forbidden = forbidden
+        self.tiers = tiers
+        self.max_prefixes = max_prefixes
+        self.kinds = kinds
+        self.random_state = random_state
+        self.progressbar = progressbar
+
+    def fit(self, X: Any, y: Any = None) -> "OrderDAG":
+        """Score parent sets and sum over orders.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            No missing cells; at most 64 columns.
+        y : ignored
+
+        Returns
+        -------
+        OrderDAG
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `LocalScores.from_data` refuses, parameters out of range.
+
+        Warns
+        -----
+        UserWarning
+            As `LocalScores.from_data`.
+        """
+        one_of("method", self.method, METHODS)
+        rows = read_training_rows(self, X)
+        scores = LocalScores.from_data(
+            Table.from_frame(rows, self.kinds),
+            score=self.local_score,
+            prior=self.prior,
+            max_candidates=self.max_candidates,
+            max_indegree=self.max_indegree,
+            required=self.required,
+            forbidden=self.forbidden,
+            tiers=self.tiers,
+            progressbar=self.progressbar,
+        )
+        if self.method == "exact" or (self.method == "auto" and scores.d <= MOST_EXACT):
+            self.posterior_ = OrderSPN.exact(scores, progressbar=self.progressbar)
+        else:
+            seed = seed_of(self.random_state)
+            self.posterior_ = OrderSPN.fit(scores, self.max_prefixes, random_seed=seed, progressbar=self.progressbar)
+        self.edge_probabilities_ = self.posterior_.edge_probabilities().values
+        return self

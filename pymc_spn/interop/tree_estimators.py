@@ -1,0 +1,279 @@
+"""scikit-learn estimators above `fit_tree`: `BayesianTreeClassifier` and `BayesianTreeRegressor`."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.interop.estimator_inputs import (
+    one_of,
+    read_classes,
+    read_rows,
+    read_training_rows,
+    seed_of,
+)
+from pymc_spn.interop.posterior_estimator import PosteriorEstimator
+from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin, validate_data
+from pymc_spn.tables import Table
+from pymc_spn.trees.fit import fit_tree
+from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves
+
+NUMBER_FAMILIES = ("real", "counts")
+UNSEEN = ("error", "missing")
+
+
+class TreeEstimator(PosteriorEstimator):
+    """Decision trees grown by particles; the estimators add the response."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _grow(self, rows: pd.DataFrame, y: np.ndarray, family: Any) -> None:
+        """Set ``posterior_``."""
+        one_of("unseen", self.unseen, UNSEEN)
+        self.posterior_ = fit_tree(
+            Table.from_frame(rows, self.kinds),
+            y,
+            family,
+            particles=self.particles,
+            islands=self.islands,
+            weights=self.weights,
+            alpha_s=self.alpha_s,
+            beta_s=self.beta_s,
+            max_depth=self.max_depth,
+            min_size=self.min_size,
+            categorical=self.categorical,
+            cores=self.cores,
+            random_seed=seed_of(self.random_state),
+            progressbar=self.progressbar,
+        )
+
+
+class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
+    """Classes by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
+
+    Frames are read as `Table.from_frame` reads them: strings and categories are levels, ordered categories are cut in
+    their order. NaN is missing: each split learns to which side missing values go. Arrays hold numbers.
+
+    Parameters
+    ----------
+    alpha : float
+        Total mass of the Dirichlet prior of a leaf's class probabilities, as in `ClassLeaves`.
+    particles, islands : int
+        Particles of all islands together, and independent runs.
+    weights : {"evidence", "equal", "stacking"}
+        Between islands: by their evidences, as the theory has it; "equal" and "stacking" predict better on large
+        tables, where `fit_tree` warns that the evidences are unreliable.
+    alpha_s, beta_s, max_depth, min_size
+        Prior of the tree, as in `fit_tree`.
+    categorical : {"onehot", "subset"} or dict
+        Splits of unordered levels: one against the rest, or any subset (up to 12 levels).
+    kinds : dict, optional
+        Kinds of columns other than the usual ones, as in `Table.from_frame`.
+    unseen : {"error", "missing"}
+        What becomes, at prediction, of levels that the training rows did not have.
+    cores : int
+        Processes for the islands; the result does not depend on it.
+    random_state : int, RandomState, Generator or None
+        An integer is the ``random_seed`` of `fit_tree`. A generator is asked for one integer in each `fit`.
+    progressbar : bool
+
+    Attributes
+    ----------
+    posterior_ : TreePosterior
+    classes_ : (K,) array
+        Sorted.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 5.0,
+        particles: int = 100,
+        islands: int = 4,
+        weights: str = "evidence",
+        alpha_s: float = 0.95,
+        beta_s: float = 0.5,
+        max_depth: int | None = None,
+        min_size: int = 2,
+        categorical: Any = "onehot",
+        kinds: Any = None,
+        unseen: str = "error",
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.particles = particles
+        self.islands = islands
+        self.weights = weights
+        self.alpha_s = alpha_s
+        self.beta_s = beta_s
+        self.max_depth = max_depth
+        self.min_size = min_size
+        self.categorical = categorical
+        self.kinds = kinds
+        self.unseen = unseen
+        self.cores = cores
+        self.random_state = random_state
+        self.progressbar = progressbar
+
+    def fit(self, X: Any, y: Any) -> "BayesianTreeClassifier":
+        """Grow trees.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : (N,) array_like
+            Classes: str, integers, bools, or floats that are whole; none missing.
+
+        Returns
+        -------
+        BayesianTreeClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` or `fit_tree` refuses, fewer than two classes, parameters out of range.
+
+        Warns
+        -----
+        UserWarning
+            As `fit_tree`.
+        """
+        y = validate_data(self, y=y)
+        rows = read_training_rows(self, X)
+        self.classes_, codes = read_classes(self, y, rows)
+        self._grow(rows, self.classes_[codes], ClassLeaves(alpha=self.alpha, levels=tuple(self.classes_.tolist())))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        """
+        rows = read_rows(self, X)
+        return self.posterior_.predict_proba(rows, unseen=self.unseen).values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row, (N,); of equally probable ones the first."""
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+
+class BayesianTreeRegressor(RegressorMixin, TreeEstimator):
+    """Numbers by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
+
+    Parameters
+    ----------
+    family : {"real", "counts"}, NormalLeaves or CountLeaves
+        What a leaf says of the response.
+    particles, islands, weights, alpha_s, beta_s, max_depth, min_size, categorical, kinds, unseen, cores, \
+random_state, progressbar
+        As in `BayesianTreeClassifier`.
+
+    Attributes
+    ----------
+    posterior_ : TreePosterior
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def __init__(
+        self,
+        *,
+        family: Any = "real",
+        particles: int = 100,
+        islands: int = 4,
+        weights: str = "evidence",
+        alpha_s: float = 0.95,
+        beta_s: float = 0.5,
+        max_depth: int | None = None,
+        min_size: int = 2,
+        categorical: Any = "onehot",
+        kinds: Any = None,
+        unseen: str = "error",
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.family = family
+        self.particles = particles
+        self.islands = islands
+        self.weights = weights
+        self.alpha_s = alpha_s
+        self.beta_s = beta_s
+        self.max_depth = max_depth
+        self.min_size = min_size
+        self.categorical = categorical
+        self.kinds = kinds
+        self.unseen = unseen
+        self.cores = cores
+        self.random_state = random_state
+        self.progressbar = progressbar
+
+    def fit(self, X: Any, y: Any) -> "BayesianTreeRegressor":
+        """Grow trees.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : (N,) array_like of numbers
+            At least two; finite, and whole and at least 0 for counts.
+
+        Returns
+        -------
+        BayesianTreeRegressor
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` or `fit_tree` refuses, parameters out of range.
+
+        Warns
+        -----
+        UserWarning
+            As `fit_tree`.
+        """
+        if not isinstance(self.family, NormalLeaves | CountLeaves):
+            if not isinstance(self.family, str) or self.family not in NUMBER_FAMILIES:
+                raise ValueError(
+                    f"family must be one of {list(NUMBER_FAMILIES)}, ps.NormalLeaves(...) or ps.CountLeaves(...), "
+                    f"got {self.family!r}"
+                )
+        y = validate_data(self, y=y, y_numeric=True)
+        rows = read_training_rows(self, X)
+        if len(rows) < 2:
+            raise ValueError(f"X must have at least two rows, got {len(rows)}: a regression on 1 sample has no spread")
+        self._grow(rows, y, self.family)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior predictive mean, and on request the standard deviation.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        return_std : bool
+            Whether ``posterior_.predict_sd`` is wanted too.
+
+        Returns
+        -------
+        (N,) array, or two of them
+            Mean, and standard deviation of the response (not of the mean).
+        """
+        rows = read_rows(self, X)
+        mean = self.posterior_.predict(rows, unseen=self.unseen).values
+        return (mean, self.posterior_.predict_sd(rows, unseen=self.unseen).values) if return_std else mean

@@ -1,0 +1,372 @@
+"""Estimators for scikit-learn: the answers of the functions behind them, mixed frames, pipelines, pickles, refusals."""
+
+import importlib
+import pickle
+import sys
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_spn as ps
+
+pytest.importorskip("sklearn")
+
+import joblib
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+SMALL = {"max_children": 2, "restarts": 1, "max_steps": 20}
+FEW = {"particles": 10, "islands": 2}
+
+
+@cache
+def mixed():
+    """Sixty rows of two clusters: real, count, str, category and boolean columns with gaps, and the clusters' names."""
+    rng = np.random.default_rng(3)
+    cluster = rng.integers(0, 2, 60)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(4.0 * cluster, 1.0),
+            "visits": pd.array(rng.poisson(2.0 + 8.0 * cluster), dtype="Int64"),
+            "colour": np.where(rng.random(60) < 0.2, 1 - cluster, cluster).astype(str),
+            "grade": pd.Categorical(rng.choice(["a", "b"], 60), categories=["a", "b", "never seen"]),
+            "member": rng.random(60) < 0.5,
+        },
+        index=[f"row {i}" for i in range(60)],
+    )
+    frame["member"] = frame["member"].astype("boolean")
+    frame.iloc[3, 0] = np.nan
+    frame.iloc[4, 1] = pd.NA
+    frame.iloc[5, [2, 3, 4]] = None
+    return frame, np.array(["low", "high"])[cluster]
+
+
+@cache
+def numbers():
+    """Eighty rows of three columns, the second a noisy copy of the first."""
+    X = np.random.default_rng(4).normal(size=(80, 3))
+    X[:, 1] += 2.0 * X[:, 0]
+    return X
+
+
+def by_hand(table, structure, seed=1):
+    return ps.fit_variational(structure, table, **SMALL, random_seed=seed, progressbar=False)
+
+
+# ---- the same answers as without scikit-learn
+
+
+@pytest.mark.parametrize(
+    ("structure", "made"),
+    [
+        ("complete", lambda table: ps.complete_tree(table.columns)),
+        ("learned", lambda table: ps.learn_tree(table, random_seed=1)),
+        (lambda table: ps.skewed_tree(table.columns, 3), lambda table: ps.skewed_tree(table.columns, 3)),
+    ],
+)
+def test_density_is_that_of_a_fit_by_hand(structure, made):
+    frame, _ = mixed()
+    table = ps.Table.from_frame(frame, {"member": "categorical"})
+    post = by_hand(table, made(table))
+    density = ps.SPNDensity(structure=structure, kinds={"member": "categorical"}, random_state=1, **SMALL).fit(frame)
+    assert isinstance(density.posterior_, ps.VariationalPosterior) and density.idata_ is None
+    np.testing.assert_array_equal(density.score_samples(frame), post.log_density(frame).values)
+    assert density.score(frame) == post.log_density(frame).values.mean()
+    assert list(density.feature_names_in_) == list(frame) and density.n_features_in_ == 5
+    pd.testing.assert_frame_equal(density.sample(4), post.sample(4, random_seed=1))
+
+
+def test_leaves_and_resolution_reach_the_network():
+    frame = pd.DataFrame(np.exp(numbers()), columns=list("abc"))
+    own = {"leaves": {"a": ps.LogNormal()}, "resolution": {"b": 0.5}}
+    table = ps.Table.from_frame(frame, {"a": "positive"})
+    structure = ps.complete_tree(table.columns)
+    post = ps.fit_variational(structure, table, **own, **SMALL, random_seed=1, progressbar=False)
+    density = ps.SPNDensity(structure=structure, kinds={"a": "positive"}, **own, **SMALL, random_state=1).fit(frame)
+    np.testing.assert_array_equal(density.score_samples(frame), post.log_density(frame).values)
+
+
+def test_sampling_is_that_of_a_model_by_hand():
+    frame, labels = mixed()
+    few = {"draws": 15, "tune": 10, "chains": 2}
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(frame)), observed=frame)
+        idata = pm.sample(**few, cores=1, random_seed=2, progressbar=False)
+    post = ps.SPNPosterior.from_idata(idata)
+    with pm.Model() as around:
+        density = ps.SPNDensity(method="sampling", **few, random_state=2).fit(frame)
+    assert not around.basic_RVs
+    np.testing.assert_array_equal(density.idata_.posterior["x_log_joint"], idata.posterior["x_log_joint"])
+    scores = density.score_samples(frame)
+    np.testing.assert_array_equal(scores, post.log_density(frame).values)
+    again = pickle.loads(pickle.dumps(density))
+    assert density.posterior_._states._kept and not again.posterior_._states._kept  # no memo in the pickle
+    np.testing.assert_array_equal(again.score_samples(frame), scores)
+    classifier = ps.SPNClassifier(method="sampling", **few, random_state=2).fit(frame, labels)
+    proba = classifier.posterior_.predict_proba(frame, "y")
+    np.testing.assert_array_equal(classifier.predict_proba(frame), proba.values)
+    assert list(proba["level"].values) == list(classifier.classes_)
+
+
+def test_classes_are_conditioned_in_the_joint_network():
+    frame, labels = mixed()
+    classifier = ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels)
+    joint = ps.Table.from_frame(frame.assign(y=pd.Categorical(labels)))
+    post = by_hand(joint, ps.complete_tree(joint.columns))
+    np.testing.assert_array_equal(classifier.predict_proba(frame), post.predict_proba(frame, "y").values)
+    assert list(classifier.classes_) == ["high", "low"]
+    np.testing.assert_array_equal(classifier.predict(frame), post.predict(frame, "y").values)
+    assert classifier.score(frame, labels) > 0.9
+    own = ps.SPNClassifier(structure=tree_with_levels(frame, labels, ["high", "low"]), random_state=1, **SMALL)
+    np.testing.assert_array_equal(own.fit(frame, labels).predict_proba(frame), classifier.predict_proba(frame))
+    unknown = frame.iloc[:1].copy()
+    unknown[["visits", "colour", "grade", "member"]] = None
+    size = float(unknown["size"].iloc[0])
+    given = [float(post.probability({"y": {c}}, given={"size": size})) for c in classifier.classes_]
+    np.testing.assert_allclose(classifier.predict_proba(unknown)[0], given, rtol=1e-12)
+    unknown["size"] = np.nan
+    marginal = [float(post.probability({"y": {c}})) for c in classifier.classes_]
+    np.testing.assert_allclose(classifier.predict_proba(unknown)[0], marginal, rtol=1e-12)
+
+
+@pytest.mark.parametrize("values", [[3, 7], [False, True], [1.0, 2.0], np.array(["b", "a"], object)])
+def test_classes_keep_their_type(values):
+    frame, labels = mixed()
+    y = np.asarray(values)[(labels == "high").astype(int)]
+    for classifier in (ps.SPNClassifier(random_state=1, **SMALL), ps.BayesianTreeClassifier(random_state=1, **FEW)):
+        classifier.fit(frame.rename(columns={"size": "y"}), y)  # a feature with the name of the target
+        assert classifier.classes_.dtype == y.dtype and classifier.classes_.tolist() == sorted(set(y.tolist()))
+        assert (classifier.predict(frame.rename(columns={"size": "y"})) == y).mean() > 0.8
+
+
+def test_trees_are_those_of_fit_tree():
+    frame, labels = mixed()
+    classifier = ps.BayesianTreeClassifier(alpha=2.0, random_state=1, **FEW).fit(frame, labels)
+    post = ps.fit_tree(frame, labels, ps.ClassLeaves(alpha=2.0), **FEW, random_seed=1, progressbar=False)
+    np.testing.assert_array_equal(classifier.predict_proba(frame), post.predict_proba(frame).values)
+    np.testing.assert_array_equal(classifier.predict(frame), post.predict(frame).values)
+    y = frame["size"].fillna(0.0) + 5.0
+    regressor = ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, y)
+    post = ps.fit_tree(frame, y, "real", **FEW, random_seed=1, progressbar=False)
+    mean, sd = regressor.predict(frame, return_std=True)
+    np.testing.assert_array_equal(mean, post.predict(frame).values)
+    np.testing.assert_array_equal(mean, regressor.predict(frame))
+    np.testing.assert_array_equal(sd, post.predict_sd(frame).values)
+    rules = {"alpha_s": 0.7, "beta_s": 1.0, "max_depth": 2, "min_size": 4, "categorical": "subset"}
+    counts = ps.BayesianTreeRegressor(family="counts", weights="equal", random_state=1, **rules, **FEW)
+    counts.fit(frame, y.round())
+    post = ps.fit_tree(frame, y.round(), "counts", weights="equal", **rules, **FEW, random_seed=1, progressbar=False)
+    np.testing.assert_array_equal(counts.predict(frame), post.predict(frame).values)
+    own = ps.BayesianTreeRegressor(family=ps.NormalLeaves(a0=3.0), random_state=1, **FEW)
+    assert clone(own).fit(frame, y).posterior_._draws.leaf_family.a0 == 3.0
+
+
+def test_levels_that_trees_have_not_seen():
+    frame, labels = mixed()
+    new = frame.assign(colour="green")
+    with pytest.raises(ValueError, match=r"column 'colour', row 'row 0' .* unseen level .*, got 'green'"):
+        ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels).predict(new)
+    lenient = ps.BayesianTreeClassifier(unseen="missing", random_state=1, **FEW).fit(frame, labels)
+    np.testing.assert_array_equal(lenient.predict_proba(new), lenient.predict_proba(frame.assign(colour=None)))
+
+
+def test_edges_are_those_of_the_order_posterior():
+    X = pd.DataFrame(numbers(), columns=list("abc"))
+    knowledge = {"required": [("c", "b")], "forbidden": [("a", "c")], "max_indegree": 2, "prior": "uniform"}
+    dag = ps.OrderDAG(**knowledge, local_score=ps.BGe(t=1.0)).fit(X)
+    scores = ps.LocalScores.from_data(X, score=ps.BGe(t=1.0), **knowledge)
+    edges = ps.OrderSPN.exact(scores).edge_probabilities()
+    assert dag.posterior_.kind == "exact"
+    np.testing.assert_array_equal(dag.edge_probabilities_, edges.values)
+    assert edges.sel(parent="c", child="b") == dag.edge_probabilities_[2, 1] == 1.0
+    lattice = ps.OrderDAG(method="lattice", max_prefixes=8, tiers=[["a"], ["b", "c"]], random_state=1).fit(X)
+    scores = ps.LocalScores.from_data(X, tiers=[["a"], ["b", "c"]])
+    assert lattice.posterior_.kind == "lattice" and lattice.edge_probabilities_[1, 0] == 0.0
+    post = ps.OrderSPN.fit(scores, 8, random_seed=1)
+    np.testing.assert_array_equal(lattice.edge_probabilities_, post.edge_probabilities().values)
+
+
+def test_many_columns_get_a_lattice():
+    X = np.random.default_rng(5).normal(size=(40, 21))
+    dag = ps.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
+    assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
+    assert ps.OrderDAG(max_candidates=2).fit(X[:, :4]).posterior_.kind == "exact"
+
+
+# ---- inside scikit-learn's tools
+
+
+def test_mixed_frames_pass_through_pipelines_and_searches():
+    frame, labels = mixed()
+    scaled = ColumnTransformer([("scale", StandardScaler(), ["size"])], remainder="passthrough")
+    scaled.set_output(transform="pandas")
+    pipeline = make_pipeline(scaled, ps.SPNClassifier(random_state=1, **SMALL))
+    scores = cross_val_score(pipeline, frame, labels, cv=3, error_score="raise")
+    assert scores.shape == (3,) and scores.min() > 0.7
+    search = GridSearchCV(ps.SPNDensity(random_state=1, **SMALL), {"max_children": [1, 2]}, cv=3, error_score="raise")
+    search.fit(frame)
+    assert search.best_params_ == {"max_children": 2}  # two clusters
+    assert search.score(frame) == search.best_estimator_.score(frame)
+    trees = GridSearchCV(ps.BayesianTreeClassifier(random_state=1, **FEW), {"max_depth": [0, 2]}, error_score="raise")
+    assert trees.fit(frame, labels).best_params_ == {"max_depth": 2}
+    real = cross_val_score(
+        ps.BayesianTreeRegressor(random_state=1, **FEW), frame.drop(columns="size"), frame["size"].fillna(0.0), cv=3
+    )
+    assert real.min() > 0.2
+
+
+def fitted():
+    frame, labels = mixed()
+    yield ps.SPNDensity(random_state=1, **SMALL).fit(frame), lambda e: e.score_samples(frame)
+    yield ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels), lambda e: e.predict_proba(frame)
+    yield ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels), lambda e: e.predict_proba(frame)
+    yield ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, labels == "low"), lambda e: e.predict(frame)
+    yield ps.OrderDAG().fit(numbers()), lambda e: e.posterior_.edge_probabilities().values
+
+
+def test_clones_pickles_and_memory_maps_answer_alike(tmp_path):
+    for estimator, question in fitted():
+        answer = question(estimator)
+        name = type(estimator).__name__
+        twin = clone(estimator)
+        assert not hasattr(twin, "posterior_") and twin.get_params() == estimator.get_params()
+        with pytest.raises(NotFittedError, match=name) if name != "OrderDAG" else pytest.raises(AttributeError):
+            question(twin)
+        np.testing.assert_array_equal(question(pickle.loads(pickle.dumps(estimator))), answer)
+        joblib.dump(estimator, tmp_path / name)
+        mapped = joblib.load(tmp_path / name, mmap_mode="r")
+        np.testing.assert_array_equal(question(mapped), answer)
+        estimator.posterior_.save(tmp_path / f"{name}.nc")
+        assert type(ps.load(tmp_path / f"{name}.nc")) is type(estimator.posterior_)
+    # kernels are not compiled for a second time: what is mapped into memory is read-only
+    density, _ = next(fitted())
+    joblib.dump(density, tmp_path / "density")
+    assert joblib.load(tmp_path / "density", mmap_mode="r").posterior_._states.fit.count.flags.writeable
+
+
+def test_a_seed_decides_and_another_differs():
+    frame, labels = mixed()
+
+    def answers(seed, particles=4):
+        trees = ps.BayesianTreeClassifier(particles=particles, islands=1, random_state=seed).fit(frame, labels)
+        density = ps.SPNDensity(random_state=seed, **SMALL).fit(frame)
+        return np.hstack([trees.predict_proba(frame).ravel(), density.sample(5)["size"]])
+
+    for same in (lambda: 1, lambda: np.random.RandomState(1), lambda: np.random.default_rng(1)):
+        np.testing.assert_array_equal(answers(same()), answers(same()))
+    assert not np.array_equal(answers(1), answers(2))
+    state = np.random.RandomState(1)
+    assert not np.array_equal(answers(state), answers(state))  # a generator moves on
+    density = ps.SPNDensity(random_state=1, **SMALL).fit(frame)
+    assert density.sample(3, random_state=7).equals(density.sample(3, random_state=7))
+    assert not density.sample(3, random_state=7).equals(density.sample(3, random_state=8))
+    one, two = (ps.BayesianTreeClassifier(random_state=1, cores=c, **FEW).fit(frame, labels) for c in (1, 2))
+    np.testing.assert_array_equal(one.predict_proba(frame), two.predict_proba(frame))
+
+
+# ---- names, arrays and frames
+
+
+def test_columns_go_by_name_whatever_their_order_in_the_structure():
+    X = numbers() + np.array([0.0, 10.0, 20.0])
+    density = ps.SPNDensity(structure=lambda table: ps.complete_tree(table.columns[::-1]), random_state=1, **SMALL)
+    density.fit(X)
+    assert [c.name for c in density.posterior_.columns] == ["x2", "x1", "x0"]
+    expected = density.posterior_.log_density(pd.DataFrame(X, columns=["x0", "x1", "x2"])).values
+    np.testing.assert_array_equal(density.score_samples(X), expected)
+    np.testing.assert_array_equal(density.score_samples(X.tolist()), expected)
+    drawn = density.sample(200)
+    assert isinstance(drawn, np.ndarray) and drawn.shape == (200, 3)
+    np.testing.assert_allclose(drawn.mean(axis=0), [0.0, 10.0, 20.0], atol=1.0)  # five standard errors of the widest
+    with pytest.warns(UserWarning, match="X has feature names, but SPNDensity was fitted without feature names"):
+        np.testing.assert_array_equal(density.score_samples(pd.DataFrame(X, columns=list("abc"))), expected)
+    tree = ps.BayesianTreeRegressor(random_state=1, **FEW).fit(pd.DataFrame(X[:, :2], columns=["a", "b"]), X[:, 2])
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        by_position = tree.predict(X[:, :2])
+    np.testing.assert_array_equal(by_position, tree.predict(pd.DataFrame(X[:, :2], columns=["a", "b"])))
+
+
+def test_labels_that_are_integers_and_integer_arrays():
+    X = np.random.default_rng(6).poisson(3.0, size=(50, 2))
+    density = ps.SPNDensity(random_state=1, **SMALL).fit(pd.DataFrame(X, columns=[10, 20]))
+    assert not hasattr(density, "feature_names_in_")
+    assert list(density.sample(2).columns) == [10, 20]
+    plain = ps.SPNDensity(random_state=1, **SMALL).fit(X)
+    assert {c.kind for c in plain.posterior_.columns} == {"count"} and plain.sample(3).dtype == X.dtype
+    np.testing.assert_array_equal(plain.score_samples(X), density.score_samples(pd.DataFrame(X, columns=[10, 20])))
+    with pytest.raises(ValueError, match=r"kind 'count' needs whole numbers, got 0\.5"):
+        plain.score_samples(np.full((1, 2), 0.5))
+
+
+# ---- refusals
+
+
+def tree_with_levels(frame, labels, levels):
+    joint = frame.assign(y=pd.Categorical(labels, categories=levels))
+    return ps.complete_tree(ps.Table.from_frame(joint).columns)
+
+
+def array_with(cell):
+    X = numbers()[:4].astype(object)
+    X[1, 2] = cell
+    return X
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda f, y: ps.SPNDensity(method="nuts").fit(f), ValueError, "method must be one of .*, got 'nuts'"),
+        (lambda f, y: ps.SPNDensity(structure="tree").fit(f), ValueError, "structure must be one of .* got 'tree'"),
+        (lambda f, y: ps.SPNDensity(structure=repr).fit(f), TypeError, "structure must return a RegionTree"),
+        (lambda f, y: ps.SPNDensity(restarts=0).fit(f), ValueError, "restarts must be an integer of at least 1"),
+        (lambda f, y: ps.SPNDensity(random_state="one").fit(f), ValueError, "'one' cannot be used to seed"),
+        (lambda f, y: ps.SPNDensity(kinds={"wide": "real"}).fit(f), ValueError, "kinds names column 'wide'"),
+        (lambda f, y: ps.SPNDensity().fit(f.assign(size=np.inf)), ValueError, "'size', row 'row 0'"),
+        (lambda f, y: ps.SPNDensity().fit(array_with("1")), ValueError, "row 1, column 2 holds '1'; pass a DataFrame"),
+        (lambda f, y: ps.SPNDensity().fit([["a", 1], ["b", 2]]), ValueError, "not compatible with arrays of bytes/str"),
+        (lambda f, y: ps.SPNDensity(**SMALL).fit(f).sample(0), ValueError, "n_samples must be .* at least 1, got 0"),
+        (lambda f, y: ps.SPNClassifier().fit(f, y[:9]), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
+        (lambda f, y: ps.SPNClassifier().fit(f, ["x"] * 60), ValueError, "one class in 60 rows: 'x'; SPNClassifier"),
+        (
+            lambda f, y: ps.SPNClassifier().fit(f, np.where(f.index == "row 2", None, y)),
+            ValueError,
+            "y must not hold missing values; the label of row 'row 2' is",
+        ),
+        (
+            lambda f, y: ps.SPNClassifier(structure=tree_with_levels(f, y, ["low", "high"])).fit(f, y),
+            ValueError,
+            r"structure must have the classes \('high', 'low'\) as levels of 'y', in this order",
+        ),
+        (lambda f, y: ps.SPNClassifier().fit(f, f["size"].fillna(0)), ValueError, "Unknown label type: continuous"),
+        (lambda f, y: ps.BayesianTreeClassifier(unseen="no").fit(f, y), ValueError, "unseen must be one of"),
+        (lambda f, y: ps.BayesianTreeClassifier(particles=1).fit(f, y), ValueError, "particles must be"),
+        (lambda f, y: ps.BayesianTreeRegressor(family="classes").fit(f, y), ValueError, "family must be .* 'classes'"),
+        (lambda f, y: ps.BayesianTreeRegressor().fit(f, y), TypeError, "y must hold numbers"),
+        (lambda f, y: ps.BayesianTreeRegressor().fit(f[:1], [1.0]), ValueError, "X must have at least two rows, got 1"),
+        (lambda f, y: ps.OrderDAG(method="regular").fit(f), ValueError, "method must be one of .*, got 'regular'"),
+        (lambda f, y: ps.OrderDAG().fit(f[["size"]]), ValueError, "1 cells are missing, the first in column 'size'"),
+    ],
+)
+def test_bad_input_is_refused_with_reason(call, error, message):
+    with pytest.raises(error, match=message):
+        call(*mixed())
+
+
+def test_without_scikit_learn_a_name_says_what_to_install(monkeypatch):
+    for module in [m for m in sys.modules if m.startswith("pymc_spn.interop.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for name in [n for n in sys.modules if n.startswith("sklearn.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("SPNDensity", "SPNClassifier", "BayesianTreeClassifier", "BayesianTreeRegressor", "OrderDAG"):
+        monkeypatch.delitem(vars(ps), name, raising=False)
+        with pytest.raises(ImportError, match=r'need scikit-learn, 1\.6 or later: pip install "pymc-spn\[sklearn\]"'):
+            getattr(ps, name)
+    assert importlib.import_module("pymc_spn.interop.saved_posteriors").load  # the rest of the room needs none

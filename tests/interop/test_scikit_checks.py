@@ -1,0 +1,29 @@
+"""scikit-learn's own checks of an estimator's manners, all of them; none is expected to fail."""
+
+import pytest
+
+import pymc_spn as ps
+
+pytest.importorskip("sklearn")
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+NETWORK = {"max_children": 3, "restarts": 1, "max_steps": 30}
+TREES = {"particles": 8, "islands": 2}
+ESTIMATORS = [
+    ps.SPNDensity(**NETWORK),
+    ps.SPNClassifier(**NETWORK),
+    ps.BayesianTreeClassifier(**TREES),
+    ps.BayesianTreeRegressor(**TREES),
+    ps.OrderDAG(),
+    ps.OrderDAG(method="lattice", max_prefixes=50),
+]
+
+
+# one check shifts the iris table off its grid, which the networks rightly notice; one of the array API (run where
+# SCIPY_ARRAY_API is set) has collinear columns, as BGe says
+@pytest.mark.filterwarnings("ignore:columns .* are collinear")
+@pytest.mark.filterwarnings("ignore:equal values are far more frequent")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_finds_no_fault(estimator, check):
+    check(estimator)
