@@ -409,10 +409,13 @@ def test_conditions_that_contradict_each_other():
 
 def test_other_arguments_are_refused():
     post = posterior_of("palette")
-    with pytest.raises(TypeError, match="event must map column names"):
-        post.probability("x0")
-    with pytest.raises(TypeError, match="column 'x0' must have a value"):
+    for event in ("x0", None):
+        with pytest.raises(TypeError, match="event must map column names"):
+            post.probability(event)
+    with pytest.raises(TypeError, match=r"given: a list holds intervals \(low, high\) of numbers, column 'x0' has 1"):
         post.probability({"x0": 1}, {"x0": [1, 2]})
+    with pytest.raises(TypeError, match="column 'x0' must have a value"):
+        post.mean({"x0": [1, 2]})
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample(-1)
     with pytest.raises(ValueError, match="columns names 'z'"):

@@ -170,6 +170,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
             If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
             a continuous column (a density), or events overlap in more than 10,000 ways.
         """
+        if event is None:
+            raise TypeError("event must map column names to a value, (low, high) or a set, got None")
         asked, known = self._signed_events("event", event), self._signed_evidence(given)
         if len(known) == 1:
             base = self._log_of(known[0][1])
