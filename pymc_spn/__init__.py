@@ -7,6 +7,7 @@ modules are imported here; they load neither Numba nor kernels.
 """
 
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
@@ -210,7 +211,10 @@ _PUBLIC = {
     "unpack": "interop.sampled_structures",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+_NEED_SCIKIT_LEARN = {name for name, place in _PUBLIC.items() if place.endswith("_estimators")}
+
+# ``from pymc_spn import *`` must not ask for a library that is not there; named singly, an estimator says what it needs
+__all__ = ["__version__", *(n for n in _PUBLIC if n not in _NEED_SCIKIT_LEARN or find_spec("sklearn"))]
 
 _ROOMS = ("plots",)  # reached as attributes, loaded when used
 

@@ -50,6 +50,19 @@ def test_import_loads_no_kernel(after_pymc_spn):
     assert after_pymc_spn.isdisjoint(kernels)
 
 
+def test_all_names_at_once_do_not_ask_for_scikit_learn():
+    """Its finder is turned away, as if it were not installed; the other names come."""
+    code = (
+        "import importlib.machinery as m, sys\n"
+        "found = m.PathFinder.find_spec\n"
+        "m.PathFinder.find_spec = lambda n, *a, **k: None if n.startswith('sklearn') else found(n, *a, **k)\n"
+        "from pymc_spn import *\n"
+        "assert 'OrderSPN' in globals() and 'OrderDAG' not in globals()\n"
+        "import pymc_spn"
+    )
+    assert "sklearn" not in modules_after(code)
+
+
 def test_heavy_modules_would_be_seen():
     assert modules_after("import scipy.stats") & set(HEAVY) == {"scipy.stats"}
 
