@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from pymc_spn.interop.circuit_estimators import SPNClassifier as SPNClassifier
     from pymc_spn.interop.circuit_estimators import SPNDensity as SPNDensity
     from pymc_spn.interop.graph_estimators import OrderDAG as OrderDAG
+    from pymc_spn.interop.imputation_estimators import SPNImputer as SPNImputer
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.interop.tree_estimators import BayesianTreeClassifier as BayesianTreeClassifier
@@ -174,6 +175,7 @@ _PUBLIC = {
     "SPN": "circuits.distributions",
     "SPNClassifier": "interop.circuit_estimators",
     "SPNDensity": "interop.circuit_estimators",
+    "SPNImputer": "interop.imputation_estimators",
     "SPNPosterior": "circuits.queries.posterior",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "SigmoidNetworkStep": "indian_chefs.network_steps",

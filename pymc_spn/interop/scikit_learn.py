@@ -4,7 +4,9 @@ try:
     from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import DensityMixin as DensityMixin
+    from sklearn.base import OneToOneFeatureMixin as OneToOneFeatureMixin
     from sklearn.base import RegressorMixin as RegressorMixin
+    from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.utils import check_consistent_length as check_consistent_length
     from sklearn.utils import check_random_state as check_random_state
     from sklearn.utils import get_tags as get_tags

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -198,6 +199,51 @@ def test_many_columns_get_a_lattice():
     dag = ps.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
     assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
     assert ps.OrderDAG(max_candidates=2).fit(X[:, :4]).posterior_.kind == "exact"
+
+
+# ---- imputation
+
+
+def test_an_imputer_fills_gaps_with_what_the_posterior_predicts():
+    frame, _ = mixed()
+    imputer = ps.SPNImputer(random_state=1, **SMALL).fit(frame)
+    completed = imputer.transform(frame)
+    assert not completed.isna().any(axis=None)
+    assert list(completed.columns) == list(frame.columns) and completed.index.equals(frame.index)
+    for column in frame:
+        seen = frame[column].notna()
+        assert (completed.loc[seen, column] == frame.loc[seen, column]).all()
+        predicted = imputer.posterior_.predict(frame[~seen], column).values
+        assert completed.loc[~seen, column].tolist() == predicted.tolist()
+    assert completed["colour"].dtype == frame["colour"].dtype and completed["grade"].dtype == frame["grade"].dtype
+    assert completed["visits"].dtype == "Float64"  # a mean of counts
+    assert imputer.get_feature_names_out().tolist() == list(frame.columns)
+
+
+def test_draws_are_those_of_the_posterior_and_levels_stay_levels():
+    frame, _ = mixed()
+    imputer = ps.SPNImputer(strategy="draw", random_state=1, **SMALL).fit(frame)
+    drawn = imputer.transform(frame)
+    pd.testing.assert_frame_equal(drawn, imputer.posterior_.impute(frame, n=1, random_seed=1)[0])
+    pd.testing.assert_frame_equal(drawn, imputer.transform(frame))
+    with pytest.raises(ValueError, match=r"strategy must be one of \['mean', 'draw'\], got 'median'"):
+        ps.SPNImputer(strategy="median").fit(frame)
+
+
+def test_arrays_stay_arrays_and_pipelines_go_on():
+    X = numbers().copy()
+    truth = X[::4, 1].copy()
+    X[::4, 1] = np.nan
+    completed = ps.SPNImputer(random_state=1, max_children=6, restarts=1).fit_transform(X)
+    assert isinstance(completed, np.ndarray) and not np.isnan(completed).any()
+    error, spread = np.sqrt(np.mean((completed[::4, 1] - truth) ** 2)), np.nanstd(X[:, 1])
+    assert error < 0.8 * spread  # the column of which it is a copy tells it; the mean has an error of `spread`
+    frame, labels = mixed()
+    numeric = frame[["size", "visits"]].astype(float)
+    scores = cross_val_score(
+        make_pipeline(ps.SPNImputer(random_state=1, **SMALL), StandardScaler(), GaussianNB()), numeric, labels, cv=3
+    )
+    assert scores.min() > 0.7
 
 
 # ---- inside scikit-learn's tools

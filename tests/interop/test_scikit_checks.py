@@ -13,6 +13,7 @@ TREES = {"particles": 8, "islands": 2}
 ESTIMATORS = [
     ps.SPNDensity(**NETWORK),
     ps.SPNClassifier(**NETWORK),
+    ps.SPNImputer(**NETWORK),
     ps.BayesianTreeClassifier(**TREES),
     ps.BayesianTreeRegressor(**TREES),
     ps.OrderDAG(),

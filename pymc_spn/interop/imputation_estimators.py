@@ -1,0 +1,136 @@
+"""scikit-learn transformer that completes tables: `SPNImputer`."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.interop.circuit_estimators import NetworkEstimator
+from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
+from pymc_spn.interop.scikit_learn import OneToOneFeatureMixin, TransformerMixin
+from pymc_spn.tables import Table
+
+STRATEGIES = ("mean", "draw")
+
+
+class SPNImputer(OneToOneFeatureMixin, TransformerMixin, NetworkEstimator):
+    """Missing cells filled in given the observed cells of their row, by a Bayesian sum-product network.
+
+    One completed table serves steps that cannot do without; it is too sure of itself where its cells are analysed as if
+    they had been seen. For that take several draws, ``posterior_.impute(X, n=20)``, or a model that keeps the cells
+    unknown.
+
+    Parameters
+    ----------
+    strategy : {"mean", "draw"}
+        The conditional mean of numbers and the most probable level, each cell by itself; or one draw of all missing
+        cells of a row together.
+    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
+random_state, progressbar
+        As in `SPNDensity`. With ``strategy="draw"`` an integer `random_state` gives the same cells in every call.
+
+    Attributes
+    ----------
+    posterior_ : VariationalPosterior or SPNPosterior
+    idata_ : DataTree or None
+        As in `SPNDensity`.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: str = "mean",
+        structure: Any = "complete",
+        method: str = "variational",
+        kinds: Any = None,
+        leaves: Any = None,
+        resolution: Any = "auto",
+        max_children: int = 4,
+        restarts: int = 3,
+        max_steps: int = 500,
+        draws: int = 500,
+        tune: int = 500,
+        chains: int = 4,
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            method=method,
+            kinds=kinds,
+            leaves=leaves,
+            resolution=resolution,
+            max_children=max_children,
+            restarts=restarts,
+            max_steps=max_steps,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            random_state=random_state,
+            progressbar=progressbar,
+        )
+        self.strategy = strategy
+
+    def fit(self, X: Any, y: Any = None) -> "SPNImputer":
+        """Learn the network.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : ignored
+
+        Returns
+        -------
+        SPNImputer
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` refuses, parameters out of range.
+        """
+        one_of("strategy", self.strategy, STRATEGIES)
+        rows = read_training_rows(self, X)
+        self._learn(Table.from_frame(rows, self.kinds))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The rows with their missing cells filled in; observed cells are unchanged.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+
+        Returns
+        -------
+        DataFrame or (N, D) array
+            What was given, frames with their index, names and dtypes; means of integers are floats.
+        """
+        rows = read_rows(self, X)
+        if self.strategy == "draw":
+            seed = seed_of(self.random_state)
+            completed = self.posterior_.impute(rows, n=1, random_seed=seed)[0].set_axis(rows.columns, axis="columns")
+        else:
+            completed = self._with_means(rows)
+        return completed if isinstance(X, pd.DataFrame) else completed.to_numpy(dtype=np.float64)
+
+    def _with_means(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Column by column, since each predicts from the observed cells and not from what was filled in."""
+        completed = {}
+        for position, column in enumerate(rows.columns):
+            cells = rows.iloc[:, position]
+            missing = cells.isna().to_numpy()
+            if missing.any():
+                found = self.posterior_.predict(rows[missing], str(column)).values
+                if pd.api.types.is_integer_dtype(cells.dtype) and found.dtype.kind == "f":
+                    cells = cells.astype("Float64")
+                cells = cells.copy()
+                cells[missing] = found
+            completed[column] = cells
+        return pd.DataFrame(completed, index=rows.index)
