@@ -161,7 +161,7 @@ def fit_em(
         "Maximising the likelihood", max_steps * (1 if start is not None else restarts), progressbar
     ) as bar:
         for _ in range(1 if start is not None else restarts):
-            given = _random_start(circuit, values, ascent.pooled, rng) if start is None else _checked_start(start)
+            given = _random_start(circuit, values, ascent.pooled, rng) if start is None else ascent.checked_start(start)
             fits.append(ascent.climb(given, max_steps, tolerance * len(values), bar))
     best = max(fits, key=lambda fit: fit.objective[-1])
     if not best.converged:
@@ -184,6 +184,18 @@ class _Ascent:
         self.circuit, self.values, self.pooled = circuit, values, pooled
         self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
         self.layout = compile_circuit(circuit).layout
+
+    def checked_start(self, start: Any) -> tuple[Any, Mapping[str, Any]]:
+        """The user's start, if it is one: its values are checked where the climb begins."""
+        if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
+            raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
+        shape, wanted = np.shape(start[1].get("categorical", ())), self.pooled.get("categorical")
+        if wanted is not None and shape[1:] and shape[1] != wanted.levels.shape[1]:
+            raise ValueError(
+                f"start: leaf_parameters['categorical'] must have {wanted.levels.shape[1]} levels, as the columns "
+                f"have, got {shape[1]}"
+            )
+        return start
 
     def climb(
         self, start: tuple[Any, Mapping[str, Any]], max_steps: int, least_gain: float, bar: ProgressBar
@@ -242,12 +254,6 @@ class _Ascent:
             of_family = moments[:, self.layout.leaf_family == f]
             found[name] = updated(name, own, of_family, flow, self.pooled[name], self.leaf_rows)
         return found
-
-
-def _checked_start(start: Any) -> tuple[Any, Mapping[str, Any]]:
-    if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
-        raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
-    return start
 
 
 def _random_start(

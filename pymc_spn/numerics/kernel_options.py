@@ -44,3 +44,7 @@ def _inner(options: dict[str, Any]) -> Callable[[Callable], Any]:
 # time of compiling the samplers.
 inner_kernel = _inner(_OPTIONS)
 bare_inner_kernel = _inner(_BARE)
+
+# Sums over the rows of a block. One after the other, as they stand, they take four cycles a row; here
+# the compiler may add several at a time, in an order of its own, the same in every run.
+bare_inner_reduction = _inner(_BARE | {"fastmath": VECTOR_MATH | {"reassoc"}})

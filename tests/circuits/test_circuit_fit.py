@@ -316,6 +316,13 @@ def test_leaves_without_a_closed_form_and_declared_supports_are_refused():
         ps.fit_em(declared, np.array([[0.0], [1.0]]))
 
 
+def test_a_start_has_the_levels_of_the_columns():
+    circuit, rows = mixture(("categorical",)), np.array([[0.0], [2.0], [1.0]])
+    start = np.log([0.5, 0.5]), {"categorical": [[0.5, 0.5], [0.5, 0.5]]}
+    with pytest.raises(ValueError, match=r"start: leaf_parameters\['categorical'\] must have 3 levels, .* got 2"):
+        ps.fit_em(circuit, rows, start=start)
+
+
 def test_rows_that_no_leaf_can_take_are_named():
     with pytest.raises(ValueError, match="row 1 has density 0"):
         ps.fit_em(mixture(("exponential",)), np.array([[1.0], [-1.0], [2.0]]))

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.gradient import send_flows
+from pymc_spn.circuits.evaluation.flows import send_flows, values_of_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import QUADRATIC, TABLE, read_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, leaf_logs, node_coefficients, sum_and_multiply
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 @kernel
@@ -39,47 +39,43 @@ def expected_statistics(
         Out: log densities; a row of density zero adds nothing else.
     """
     coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+    weight = np.exp(log_weights)
     n_nodes, n_inputs = layout.kind.size, layout.input_column.size
-    logs, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
+    nodes, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
     u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    top, mass = np.empty(block), np.empty(block)
+    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
     peak = np.zeros(layout.node_of_leaf.size)
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
         read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        leaf_logs(layout, coefficients, table, u, base, present, peak, logs)
-        sum_and_multiply(layout, log_weights, logs, top, mass)
+        is_linear = values_of_block(
+            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
+        )
         flow[:] = 0.0
         for i in range(n):
-            is_possible = logs[0, i] > NOWHERE
-            out[first + i] = logs[0, i] if is_possible else -math.inf
+            is_possible = roots[i] > NOWHERE
+            out[first + i] = roots[i] if is_possible else -math.inf
             flow[0, i] = 1.0 if is_possible else 0.0
-        send_flows(layout, log_weights, logs, n, flow, mass, edge_flow)
+        send_flows(layout, log_weights, weight, nodes, is_linear, flow, scratch, edge_flow)
         for k in range(layout.node_of_leaf.size):
             add_leaf_statistics(
                 layout, k, coefficients, n, u, present, flow[layout.node_of_leaf[k]], moments, level_flow
             )
 
 
-@inner_kernel
+@bare_inner_kernel
 def add_leaf_statistics(layout, k, coefficients, n, u, present, flow, moments, level_flow):
     j, form = layout.leaf_input[k], layout.leaf_form[k]
     if form == TABLE:
-        begin = int(coefficients[1, k])
+        begin, width = int(coefficients[1, k]), coefficients[0, k]
         for i in range(n):
-            if present[j, i] != 0.0 and flow[i] != 0.0:
+            if present[j, i] != 0.0 and flow[i] != 0.0 and u[j, i] < width:
                 level_flow[begin + int(u[j, i])] += flow[i]
         return
     centre, scale = 0.0, 1.0
     if form == QUADRATIC:  # about the present mean, so that nothing cancels far from 0
         centre, scale = coefficients[1, k], coefficients[2, k] * math.sqrt(2.0)
-    mass, total, squares = 0.0, 0.0, 0.0
-    for i in range(n):
-        weight = flow[i] * present[j, i]
-        z = (u[j, i] - centre) * scale
-        mass += weight
-        total += weight * z
-        squares += weight * z * z
+    mass, total, squares = weighted_moments(centre, scale, u[j], present[j], flow)
     moments[0, k] += mass
     moments[1, k] += total
     moments[2, k] += squares

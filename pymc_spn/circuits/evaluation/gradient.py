@@ -1,58 +1,38 @@
-"""Log densities of rows and their gradient: values of all nodes up, flows from the root down."""
+"""Log densities of rows, and their gradient: values of all nodes up, flows from the root down."""
 
 import math
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.flows import send_flows, values_of_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import (
     GAUSSIAN,
-    IMPOSSIBLE,
     LOG_NORMAL,
     add_parameter_gradient,
     read_values,
     value_derivative,
 )
-from pymc_spn.circuits.evaluation.node_values import (
-    NOWHERE,
-    add_row,
-    leaf_logs,
-    node_coefficients,
-    sum_and_multiply,
-)
-from pymc_spn.circuits.evaluation.tape import PRODUCT, SUM
-from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 
 @inner_kernel
-def pass_flow(log_weight, child, parent, flow, below, share):
-    """Part of the parent's flow that goes to one child, added to it and left in ``share``."""
-    for i in range(flow.size):
-        share[i] = flow[i] * fast_exp(log_weight + child[i] - parent[i])
-        below[i] += share[i]
-
-
-@inner_kernel
-def send_flows(layout, log_weights, logs, n, flow, share, edge_flow):
-    """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
-
-    A node's flow is the derivative of the log density in its own log value: with a flow of 1 at the root, the
-    probability that the row's induced tree goes through it. The n rows' flows along the sums' edges are added to
-    ``edge_flow`` (n_sum_edges,).
-    """
-    for v in range(layout.kind.size):
-        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
-        if layout.kind[v] == PRODUCT:
-            for e in range(begin, end):
-                add_row(flow[v], flow[layout.children[e]])
-        elif layout.kind[v] == SUM:
-            for e in range(begin, end):
-                c, w = layout.children[e], layout.edge_weight[e]
-                pass_flow(max(log_weights[w], IMPOSSIBLE), logs[c], logs[v], flow[v], flow[c], share)
-                total = 0.0
-                for i in range(n):
-                    total += share[i]
-                edge_flow[w] += total
+def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
+    """Log densities (N,) of all rows."""
+    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+    weight = np.exp(log_weights)
+    n_inputs = layout.input_column.size
+    nodes = np.empty((layout.kind.size, block))
+    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
+    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
+    peak = np.zeros(layout.node_of_leaf.size)
+    for first in range(0, values.shape[0], block):
+        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
+        values_of_block(
+            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
+        )
+        for i in range(min(block, values.shape[0] - first)):
+            out[first + i] = roots[i] if roots[i] > NOWHERE else -math.inf
 
 
 @kernel
@@ -86,22 +66,24 @@ def log_densities_and_gradient(
         Out: log densities.
     """
     coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+    weight = np.exp(log_weights)
     n_nodes, n_inputs = layout.kind.size, layout.input_column.size
-    logs, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
+    nodes, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
     u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    top, mass = np.empty(block), np.empty(block)
+    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
     peak = np.zeros(layout.node_of_leaf.size)
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
         read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        leaf_logs(layout, coefficients, table, u, base, present, peak, logs)
-        sum_and_multiply(layout, log_weights, logs, top, mass)
+        is_linear = values_of_block(
+            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
+        )
         flow[:] = 0.0
         for i in range(n):
-            is_possible = logs[0, i] > NOWHERE
-            out[first + i] = logs[0, i] if is_possible else -math.inf
+            is_possible = roots[i] > NOWHERE
+            out[first + i] = roots[i] if is_possible else -math.inf
             flow[0, i] = cotangent[first + i] if is_possible else 0.0
-        send_flows(layout, log_weights, logs, n, flow, mass, grad_weights)
+        send_flows(layout, log_weights, weight, nodes, is_linear, flow, scratch, grad_weights)
         for k in range(layout.node_of_leaf.size):
             add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
@@ -109,7 +91,7 @@ def log_densities_and_gradient(
             )  # fmt: skip
 
 
-@inner_kernel
+@bare_inner_kernel
 def add_leaf_gradient(
     layout,
     k,
@@ -132,13 +114,7 @@ def add_leaf_gradient(
     own = theta[begin : begin + width]
     d = layout.leaf_column[k]
     if code == GAUSSIAN or code == LOG_NORMAL:
-        mass, drift, spread = 0.0, 0.0, 0.0
-        for i in range(n):
-            weight = flow[i] * present[j, i]
-            z = (u[j, i] - own[0]) / own[1]
-            mass += weight
-            drift += weight * z
-            spread += weight * z * z
+        mass, drift, spread = weighted_moments(own[0], 1.0 / own[1], u[j], present[j], flow)
         grad_theta[begin] += drift / own[1]
         grad_theta[begin + 1] += (spread - mass) / own[1]
     else:

@@ -66,7 +66,7 @@ def read_values(values, first, input_column, input_reading, u, base, present):
             seen = 0.0 if math.isnan(x) else 1.0
             x = x if seen == 1.0 else 0.0
             y, b = x, 0.0
-            if reading != REAL and seen == 1.0:
+            if (reading != REAL or abs(x) == math.inf) and seen == 1.0:
                 y, b = read_value(x, reading)
             u[k, i] = y
             base[k, i] = b
@@ -77,7 +77,7 @@ def read_values(values, first, input_column, input_reading, u, base, present):
 def read_value(x, reading):
     """(u, base) of one value; an impossible one gets a harmless u."""
     if reading == REAL:
-        return x, 0.0
+        return (x, 0.0) if abs(x) < math.inf else (0.0, IMPOSSIBLE)
     if reading == NOT_NEGATIVE:
         return (x, 0.0) if x >= 0.0 else (0.0, IMPOSSIBLE)
     if reading == LOGARITHM:

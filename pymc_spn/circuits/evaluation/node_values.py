@@ -1,7 +1,7 @@
 """Values of all nodes of a circuit for a block of rows, kept in logs, and what is passed back down from them.
 
-Density alone needs neither logs nor all nodes at once (`linear_pass`); gradients, draws and moments do, and logs
-lose no row.
+Density alone needs neither logs nor all nodes at once (`linear_pass`), gradients need all nodes (`flows`); draws and
+moments work in logs, which lose no row.
 """
 
 import math
@@ -117,23 +117,6 @@ def raise_row(log_weight, v, top):
 def add_exponentials(log_weight, v, top, mass):
     for i in range(mass.size):
         mass[i] += fast_exp(log_weight + v[i] - top[i])
-
-
-@inner_kernel
-def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
-    """Log densities (N,) of all rows."""
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    n_inputs = layout.input_column.size
-    logs = np.empty((layout.kind.size, block))
-    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    top, mass = np.empty(block), np.empty(block)
-    peak = np.zeros(layout.node_of_leaf.size)
-    for first in range(0, values.shape[0], block):
-        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        leaf_logs(layout, coefficients, table, u, base, present, peak, logs)
-        sum_and_multiply(layout, log_weights, logs, top, mass)
-        for i in range(min(block, values.shape[0] - first)):
-            out[first + i] = logs[0, i] if logs[0, i] > NOWHERE else -math.inf
 
 
 @kernel

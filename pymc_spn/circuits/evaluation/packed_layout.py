@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
     BETA_GEOMETRIC,
@@ -19,7 +19,6 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     POISSON,
     STUDENT_T,
 )
-from pymc_spn.circuits.evaluation.node_values import log_densities_of_rows
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 

@@ -1,0 +1,169 @@
+"""Values of all nodes up and flows from the root down, a block of rows at a time.
+
+Both run in linear space with each column's leaves divided by the largest of them, as in `linear_pass`: a multiplication
+and an addition for each edge and row in place of two exponentials. A block in which some root comes out too small for
+that runs again in logs, which lose no row.
+"""
+
+import math
+
+from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE
+from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
+from pymc_spn.circuits.evaluation.node_values import add_row, leaf_logs, sum_and_multiply
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
+
+
+@inner_kernel
+def values_of_block(layout, log_weights, weight, coefficients, table, read, peak, values, shift, scratch, out):
+    """Values of all nodes for a block of B rows.
+
+    Parameters
+    ----------
+    log_weights, weight : (n_sum_edges,) float64
+        The same weights, in logs and not.
+    read : tuple of u, base, present
+        As `read_values` leaves them.
+    peak : (L,) float64
+        Log value of each leaf where its cell is missing.
+    values : (V, B) float64
+        Out: in linear space, up to one factor for each column and row, or in logs.
+    shift : (D, B), scratch : (2, B) float64
+        Scratch.
+    out : (B,) float64
+        Out: log values of the root, hugely negative where a row is impossible.
+
+    Returns
+    -------
+    bool
+        Whether the values are in linear space.
+    """
+    u, base, present = read
+    leaf_logs(layout, coefficients, table, u, base, present, peak, values)
+    shift[:] = -math.inf
+    for k in range(layout.node_of_leaf.size):
+        raise_to(values[layout.node_of_leaf[k]], shift[layout.leaf_column[k]])
+    for k in range(layout.node_of_leaf.size):
+        divide_and_exponentiate(shift[layout.leaf_column[k]], values[layout.node_of_leaf[k]])
+    for v in range(layout.kind.size - 1, -1, -1):
+        if layout.kind[v] == LEAF:
+            continue
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == PRODUCT:
+            values[v] = 1.0
+            for e in range(begin, end):
+                multiply_row(values[layout.children[e]], values[v])
+        else:
+            values[v] = 0.0
+            for e in range(begin, end):
+                add_scaled(weight[layout.edge_weight[e]], values[layout.children[e]], values[v])
+    smallest = math.inf
+    for i in range(out.size):
+        smallest = min(smallest, values[0, i])
+    if smallest >= SMALLEST:
+        for i in range(out.size):
+            out[i] = math.log(values[0, i])
+        for d in range(shift.shape[0]):
+            add_row(shift[d], out)
+        return True
+    leaf_logs(layout, coefficients, table, u, base, present, peak, values)
+    sum_and_multiply(layout, log_weights, values, scratch[0], scratch[1])
+    out[:] = values[0]
+    return False
+
+
+@inner_kernel
+def send_flows(layout, log_weights, weight, values, is_linear, flow, scratch, edge_flow):
+    """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
+
+    A node's flow is the derivative of the log density in its own log value: with a flow of 1 at the root, the
+    probability that the row's induced tree goes through it. Flows along the edges of sums, added up over the rows, are
+    added to ``edge_flow`` (n_sum_edges,).
+    """
+    for v in range(layout.kind.size):
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == PRODUCT:
+            for e in range(begin, end):
+                add_row(flow[v], flow[layout.children[e]])
+        elif layout.kind[v] == SUM:
+            rate = scratch[0]
+            if is_linear:
+                divide_rows(flow[v], values[v], rate)
+            for e in range(begin, end):
+                c, w = layout.children[e], layout.edge_weight[e]
+                if is_linear:
+                    edge_flow[w] += pass_share(weight[w], values[c], rate, flow[c])
+                else:
+                    edge_flow[w] += pass_share_of_logs(
+                        max(log_weights[w], IMPOSSIBLE), values[c], values[v], flow[v], flow[c]
+                    )
+
+
+@bare_inner_kernel
+def raise_to(row, top):
+    for i in range(top.size):
+        top[i] = max(top[i], row[i])
+
+
+@bare_inner_kernel
+def divide_and_exponentiate(shift, row):
+    for i in range(row.size):
+        row[i] = fast_exp(row[i] - shift[i])
+
+
+@bare_inner_kernel
+def multiply_row(row, out):
+    for i in range(out.size):
+        out[i] *= row[i]
+
+
+@bare_inner_kernel
+def add_scaled(weight, row, out):
+    for i in range(out.size):
+        out[i] += weight * row[i]
+
+
+@bare_inner_kernel
+def divide_rows(a, b, out):
+    """Their ratio; 0 where a node has lost its value to underflow, and with it its flow."""
+    for i in range(out.size):
+        out[i] = a[i] / b[i] if b[i] > 0.0 else 0.0
+
+
+@bare_inner_reduction
+def pass_share(weight, child, rate, below):
+    """Add the child's part of the parent's flow to its own; returns the sum over the rows."""
+    total = 0.0
+    for i in range(rate.size):
+        share = weight * child[i] * rate[i]
+        below[i] += share
+        total += share
+    return total
+
+
+@bare_inner_reduction
+def pass_share_of_logs(log_weight, child, parent, flow, below):
+    """As `pass_share`, from values in logs."""
+    total = 0.0
+    for i in range(flow.size):
+        share = flow[i] * fast_exp(log_weight + child[i] - parent[i])
+        below[i] += share
+        total += share
+    return total
+
+
+@bare_inner_reduction
+def weighted_moments(centre, scale, u, present, flow):
+    """Sums over the rows of weights, and of them times z and z squared, z = (u - centre) scale; without missing cells.
+
+    Rows beyond the table have no flow.
+    """
+    mass, total, squares = 0.0, 0.0, 0.0
+    for i in range(flow.size):
+        weight = flow[i] * present[i]
+        z = (u[i] - centre) * scale
+        mass += weight
+        total += weight * z
+        squares += weight * z * z
+    return mass, total, squares

@@ -1,0 +1,77 @@
+"""Values up and flows down: a block in linear space and one that falls back to logs give the same."""
+
+import numpy as np
+import pytest
+
+from pymc_spn.circuits.circuit_fit import _Ascent
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
+from pymc_spn.circuits.evaluation.parameters import flatten
+from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
+
+APART = build(  # rows between the two components are so improbable that the root underflows in linear space
+    [("sum", (1, 2)), ("product", (3, 4)), ("product", (5, 6)), *[("leaf", d, "gaussian") for d in (0, 1, 0, 1)]],
+    ["a", "b"], ("gaussian",),
+)  # fmt: skip
+APART_PARAMETERS = np.log([0.3, 0.7]), {"gaussian": np.array([[-40.0, 1.0], [-40.0, 1.0], [40.0, 1.0], [40.0, 1.5]])}
+BETWEEN = np.array([[-40.0, 40.0], [41.0, -39.0]])
+
+
+def gradients(circuit, log_weights, parameters, rows):
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, len(circuit.columns), flat.begin, flat.width)
+    found = rows_and_gradient_of(packed, rows, log_weights, flat.theta, np.linspace(0.5, 2.0, len(rows)))
+    np.testing.assert_array_equal(found[0], rows_of(packed, rows, log_weights, flat.theta))
+    return found
+
+
+def test_gradients_of_ordinary_rows_do_not_change_beside_rows_that_need_logs():
+    usual = np.random.default_rng(0).choice([-40.0, 40.0], (20, 1)) + np.random.default_rng(1).normal(size=(20, 2))
+    together = gradients(APART, *APART_PARAMETERS, np.vstack([usual, BETWEEN]))  # in logs, all of them
+    weights = np.linspace(0.5, 2.0, 22)
+    flat = flatten(APART, APART_PARAMETERS[1])
+    packed = pack(compile_circuit(APART).layout, 2, flat.begin, flat.width)
+    alone = rows_and_gradient_of(packed, usual, APART_PARAMETERS[0], flat.theta, weights[:20])  # in linear space
+    between = rows_and_gradient_of(packed, BETWEEN, APART_PARAMETERS[0], flat.theta, weights[20:])
+    np.testing.assert_allclose(together[0], np.concatenate([alone[0], between[0]]), rtol=1e-13)
+    for i in (1, 2):
+        np.testing.assert_allclose(together[i], alone[i] + between[i], rtol=1e-12)
+    np.testing.assert_allclose(together[3], np.vstack([alone[3], between[3]]), rtol=1e-12, atol=1e-14)
+    # exp(-3200) of the first component in column b against exp(-80^2 / 2 / 2.25) of the second in column a
+    assert between[0][0] == pytest.approx(APART.log_density(BETWEEN, *APART_PARAMETERS)[0], rel=1e-14)
+    assert between[0].max() < -1_000.0
+
+
+@pytest.mark.parametrize(
+    "families", [("gaussian",), ("gaussian", "exponential", "student_t"), ("poisson", "geometric")]
+)
+def test_gradients_of_a_graph_agree_in_both_ways(families):
+    """A row of impossible values sends the block through logs and adds nothing itself."""
+    rng = np.random.default_rng(2)
+    circuit = crossed_circuit(4, 3, 3, families)
+    log_weights, parameters = random_parameters(circuit, rng)
+    rows = rng.poisson(2.0, (9, 4)).astype(float)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    lost = np.full((1, 4), np.inf if families == ("gaussian",) else -0.5)
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, 4, flat.begin, flat.width)
+    alone = rows_and_gradient_of(packed, rows, log_weights, flat.theta, np.ones(9))
+    both = rows_and_gradient_of(packed, np.vstack([rows, lost]), log_weights, flat.theta, np.ones(10))
+    np.testing.assert_allclose(both[0][:9], alone[0], rtol=1e-13)
+    if families != ("gaussian", "exponential", "student_t"):  # of which two take the value
+        assert both[0][9] == -np.inf
+        for i in (1, 2):
+            np.testing.assert_allclose(both[i], alone[i], rtol=1e-11, atol=1e-12)
+
+
+def test_expected_statistics_agree_in_both_ways():
+    usual = np.random.default_rng(3).normal(40.0, 1.0, (40, 2))
+    at = Parameterised(APART, *APART_PARAMETERS)
+
+    def statistics(rows):
+        return _Ascent(APART, rows, {}, 0.0, 0.0).expectation(at)
+
+    together, alone, between = (statistics(r) for r in (np.vstack([usual, BETWEEN]), usual, BETWEEN))
+    for whole, *parts in zip(together, alone, between, strict=True):
+        np.testing.assert_allclose(whole, sum(parts), rtol=1e-12, atol=1e-250)
