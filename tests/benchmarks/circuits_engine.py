@@ -2,7 +2,8 @@
 
 Sixteen Gaussian columns with a tenth of the cells missing. The floor is the vectorised exponential of all leaves; the
 plain loop is Numba with libm, one row at a time, log-sum-exp at every sum. All run in one thread; the figures are
-medians of CPU seconds, taken in turns.
+medians of CPU seconds, taken in turns. Beside it what a step of NUTS and one of expectation maximisation cost on the
+same rows.
 
     python -m tests.benchmarks.circuits_engine
 """
@@ -16,7 +17,10 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits.evaluation.density import Evaluator
+from pymc_spn.circuits.circuit_fit import _Ascent
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
+from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
@@ -38,6 +42,13 @@ def main():
         [[f["name"], f["nodes"], f["rows"], f["slots"], 1e9 * f["exp"], 1e6 * f["linear"], 1e6 * f["float32"],
           1e6 * f["logs"], 1e6 * f["plain"], 1e6 * f["one"], f["floor ratio"], f["plain"] / f["linear"],
           1e-9 * f["nodes"] / f["linear"], 1e-9 * f["nodes"] / f["plain"]] for f in figures],
+    ))  # fmt: skip
+    print("### Gradient and expected statistics\n")
+    print(markdown_table(
+        ["circuit", "rows", "log density, us a row", "value and gradient", "a step of EM", "gradient / density",
+         "EM / density"],
+        [[f["name"], f["rows"], 1e6 * f["linear"], 1e6 * f["gradient"], 1e6 * f["em"], f["gradient"] / f["linear"],
+          f["em"] / f["linear"]] for f in figures],
     ))  # fmt: skip
     print("### Demands\n")
     rows = []
@@ -77,12 +88,18 @@ def measure(name, circuit, n_rows, n_blocks):
     far[:, 3] = 40.0 * parameters["gaussian"][:, 1].max()
     for x in (values[:48], far[:48]):
         errors.append(float(np.abs(evaluator.log_density(x) - extended(circuit, x, log_weights, parameters)).max()))
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
+    ones, ascent = np.ones(n_rows), _Ascent(circuit, values, {}, 0.0, 0.0)
+    at = Parameterised(circuit, log_weights, parameters)
     jobs = {
         "exp": (lambda: exp_loop(arguments, exponentials, 100), 100 * 4096),
         "linear": (lambda: evaluator.log_density(values), n_rows),
         "float32": (lambda: evaluator.log_density(values, np.float32), n_rows),
         "logs": (lambda: evaluator._by_logs(values, everything, out), n_rows),
         "plain": (lambda: plain_log_densities(*loop, values[:few], out), few),
+        "gradient": (lambda: rows_and_gradient_of(packed, values, log_weights, flat.theta, ones), n_rows),
+        "em": (lambda: ascent.expectation(at), n_rows),
         "one": (lambda: [evaluator._one_by_one(values[:1], one) for _ in range(5)], 5),
     }
     seconds = {job: [] for job in jobs}
