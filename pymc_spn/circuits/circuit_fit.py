@@ -1,14 +1,15 @@
 """`fit_em`: parameters of a given circuit by expectation maximisation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 from warnings import warn
 
 import numpy as np
 
 from pymc_spn.circuits.coded_rows import coded_rows
-from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised, refuse_impossible
+from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import (
@@ -22,6 +23,7 @@ from pymc_spn.circuits.evaluation.leaf_updates import (
     updated,
 )
 from pymc_spn.circuits.evaluation.parameters import families_in_use
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.numerics.progress_bars import ProgressBar
@@ -98,10 +100,10 @@ def fit_em(
     leaf_prior_rows : float
         Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
         levels, of the column and one row more that is spread over all of them, so that none becomes impossible. 0 for
-        none, with leaves on levels only: the likelihood of others is unbounded.
+        none, with leaves on levels only: scales would have no maximum, rates and probabilities one that is no leaf.
     start : tuple of log_weights and leaf_parameters, optional
         Where to begin, once; by default at random, `restarts` times: leaf i of a column halfway from the column's
-        average to the i-th of the rows in a random order (means of Gaussian leaves there, at the column's scale),
+        average to the i-th of the rows in a random order (Gaussian and log-normal leaves there, at the column's scale),
         weights uniform on the simplex.
     restarts : int
         Random starts; the one with the highest objective is kept.
@@ -142,19 +144,21 @@ def fit_em(
     for name, count in (("restarts", restarts), ("max_steps", max_steps)):
         if not is_int(count) or count < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {count!r}")
-    for name, rows in (("edge_prior_rows", edge_prior_rows), ("leaf_prior_rows", leaf_prior_rows)):
-        if not (np.isfinite(rows) and rows >= 0.0):
-            raise ValueError(f"{name} must be a finite number of at least 0, got {rows!r}")
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise ValueError(f"tolerance must be positive and finite, got {tolerance!r}")
-    unbounded = [f for f in families_in_use(circuit) if f not in ON_LEVELS]
-    if leaf_prior_rows == 0.0 and unbounded:
+    for name, number in (
+        ("edge_prior_rows", edge_prior_rows), ("leaf_prior_rows", leaf_prior_rows), ("tolerance", tolerance),
+    ):  # fmt: skip
+        if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < np.inf:
+            raise ValueError(f"{name} must be a finite number of at least 0, got {number!r}")
+    if tolerance == 0.0:
+        raise ValueError("tolerance must be positive, got 0")
+    others = [f for f in families_in_use(circuit) if f not in ON_LEVELS]
+    if leaf_prior_rows == 0.0 and others:
         raise ValueError(
-            f"leaf_prior_rows must be positive for {', '.join(unbounded)} leaves, whose likelihood can grow without "
-            "bound; got 0"
+            f"leaf_prior_rows must be positive for {', '.join(others)} leaves: without a prior the likelihood has no "
+            "maximum among them; got 0"
         )
-    values, _ = coded_rows(circuit, observed)
-    ascent = _Ascent(circuit, values, pool(circuit, values), float(edge_prior_rows), float(leaf_prior_rows))
+    values, labels = coded_rows(circuit, observed)
+    ascent = _Ascent(circuit, values, labels, pool(circuit, values), float(edge_prior_rows), float(leaf_prior_rows))
     rng = np.random.default_rng(random_seed)
     fits = []
     with ProgressBar(
@@ -179,9 +183,15 @@ class _Ascent:
     """Expectation and maximisation of one circuit on its rows."""
 
     def __init__(
-        self, circuit: Circuit, values: np.ndarray, pooled: dict[str, Pooled], edge_rows: float, leaf_rows: float
+        self,
+        circuit: Circuit,
+        values: np.ndarray,
+        labels: Sequence[Any],
+        pooled: dict[str, Pooled],
+        edge_rows: float,
+        leaf_rows: float,
     ) -> None:
-        self.circuit, self.values, self.pooled = circuit, values, pooled
+        self.circuit, self.values, self.labels, self.pooled = circuit, values, labels, pooled
         self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
         self.layout = compile_circuit(circuit).layout
 
@@ -226,8 +236,22 @@ class _Ascent:
         expected_statistics(
             self.layout, at.log_weights, *at.flat, self.values, block, edge_flow, moments, level_flow, logs
         )
-        refuse_impossible(logs)
+        if np.any(np.isneginf(logs)):
+            self.refuse_row(at, int(np.argmax(np.isneginf(logs))))
         return float(logs.sum()), edge_flow, moments, level_flow
+
+    def refuse_row(self, at: Parameterised, row: int) -> None:
+        """Name a row of density zero, and the column that no leaf can take where there is one."""
+        cells = np.full((len(self.circuit.columns),) * 2, np.nan)
+        np.fill_diagonal(cells, self.values[row])
+        alone = self.circuit.log_density(cells, at.log_weights, at.parameters)
+        where = ""
+        if np.any(np.isneginf(alone)):
+            d = int(np.argmax(np.isneginf(alone)))
+            where = f", no leaf of column {self.circuit.names[d]!r} can take {cells[d, d]:g}"
+        label = self.labels[row]
+        label = label.item() if isinstance(label, np.generic) else label
+        raise ValueError(f"observed: row {label!r} has density 0 under the start{where}")
 
     def log_prior(self, at: Parameterised) -> float:
         """Log prior density up to a constant."""
@@ -253,6 +277,13 @@ class _Ascent:
             flow = level_flow[begin : begin + own.size].reshape(own.shape)
             of_family = moments[:, self.layout.leaf_family == f]
             found[name] = updated(name, own, of_family, flow, self.pooled[name], self.leaf_rows)
+            problem = EXPLICIT[name].problem(found[name])
+            if problem is not None:
+                d = self.circuit.leaf_column[self.circuit.leaves_of(name)[problem[0]]]
+                raise ValueError(
+                    f"leaf_prior_rows={self.leaf_rows:g} is too small for the {name} leaves of column "
+                    f"{self.circuit.names[d]!r}: {problem[1]}, got {found[name][problem[0]].tolist()}"
+                )
         return found
 
 

@@ -205,7 +205,8 @@ class CircuitQueries:
             If event or given is no mapping or sequence of mappings, or one holds anything else.
         ValueError
             If a column is unknown, an interval or a set is empty, arrays differ in length, `given` has density zero,
-            mappings name a point of a density or overlap in more than 10,000 ways, and as `log_density`.
+            mappings name a point of a density or overlap in more than 10,000 ways, likelihoods are for a column with
+            densities, negative, infinite or all 0, and as `log_density`.
 
         References
         ----------

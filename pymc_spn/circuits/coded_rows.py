@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import Column, Table
@@ -17,11 +18,11 @@ def coded_rows(circuit: Circuit, observed: Any) -> tuple[np.ndarray, Any]:
         If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
     """
     if all(isinstance(c, Column) for c in circuit.columns):
-        table = observed if isinstance(observed, Table) else Table.from_frame(observed, schema=circuit.columns)
-        if tuple(table.names) != circuit.names:
-            raise ValueError(f"observed must have the circuit's columns {list(circuit.names)}, got {list(table.names)}")
+        table = Table.from_frame(observed, schema=circuit.columns)
         values, index = table.values, table.index
     else:
+        if isinstance(observed, Table):  # columns that are names only hold numbers, levels as their codes
+            observed = pd.DataFrame(observed.values, observed.index, observed.names)
         values = np.asarray(observed.to_numpy() if hasattr(observed, "to_numpy") else observed, np.float64)
         index = getattr(observed, "index", None)
         if values.ndim != 2 or values.shape[1] != len(circuit.columns):

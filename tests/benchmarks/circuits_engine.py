@@ -90,7 +90,7 @@ def measure(name, circuit, n_rows, n_blocks):
         errors.append(float(np.abs(evaluator.log_density(x) - extended(circuit, x, log_weights, parameters)).max()))
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
-    ones, ascent = np.ones(n_rows), _Ascent(circuit, values, {}, 0.0, 0.0)
+    ones, ascent = np.ones(n_rows), _Ascent(circuit, values, range(n_rows), {}, 0.0, 0.0)
     at = Parameterised(circuit, log_weights, parameters)
     jobs = {
         "exp": (lambda: exp_loop(arguments, exponentials, 100), 100 * 4096),

@@ -21,19 +21,19 @@ def test_a_random_network_has_the_nodes_of_the_paper():
     """One division of two columns: 2 x 3 leaves, 9 products, 1 root; with two repetitions the same, since the region
     graph is a set."""
     for repetitions in (1, 2):
-        circuit = ps.rat_spn(
-            ["a", "b"], {"a": "gaussian", "b": "poisson"}, depth=5, repetitions=repetitions, n_leaves=3
-        )
-        assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9, 6)
+        for seed in range(6):  # halves in both orders
+            leaves = {"a": "gaussian", "b": "poisson"}
+            circuit = ps.rat_spn(["a", "b"], leaves, depth=5, repetitions=repetitions, n_leaves=3, random_seed=seed)
+            assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9, 6)
     circuit = ps.rat_spn(NAMES, BITS, depth=1, repetitions=1, n_leaves=3, random_seed=0)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9 + 2 * 3, 2 * 2 * 3)
     circuit = ps.rat_spn(NAMES, BITS, depth=2, repetitions=1, n_sums=2, n_leaves=3, random_seed=0)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1 + 2 * 2, 4 + 2 * 9, 4 * 3)
 
 
-@pytest.mark.parametrize(("depth", "n_leaf", "n_product"), [(0, 12, 3), (0, 4, 1)])
-def test_without_divisions_it_is_a_mixture(depth, n_leaf, n_product):
-    circuit = ps.rat_spn(NAMES, BITS, depth=depth, n_leaves=n_product)
+@pytest.mark.parametrize(("n_leaf", "n_product"), [(12, 3), (4, 1)])
+def test_without_divisions_it_is_a_mixture(n_leaf, n_product):
+    circuit = ps.rat_spn(NAMES, BITS, depth=0, n_leaves=n_product)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, n_product, n_leaf)
     assert ps.rat_spn(["a"], {"a": "gaussian"}, n_leaves=3).n_leaf == 3
 
@@ -126,7 +126,10 @@ def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pa
         ({"leaves": ["gaussian"]}, TypeError, "leaves must be a mapping"),
         ({"leaves": {**BITS, "z": "gaussian"}}, ValueError, "'z' is no column"),
         ({"leaves": {n: "gaussian" for n in "abc"}}, ValueError, "'d' is missing"),
-        ({"leaves": {**BITS, "a": []}}, ValueError, "got none for 'a'"),
+        ({"leaves": {**BITS, "a": []}}, ValueError, "at most n_leaves=4, got 0 for 'a'"),
+        ({"leaves": {**BITS, "a": ["poisson"] * 5}}, ValueError, "at most n_leaves=4, got 5 for 'a'"),
+        ({"leaves": {**BITS, "a": None}}, TypeError, "a family or a list of them for every column, got None for 'a'"),
+        ({"leaves": {**BITS, "a": [["gaussian"]]}}, TypeError, "got .*'gaussian'.* for 'a'"),
         ({"leaves": {**BITS, "a": "cauchy"}}, ValueError, "families must be among"),
         ({"columns": []}, ValueError, "columns must hold at least one column"),
     ],
@@ -140,8 +143,11 @@ def test_bad_arguments_of_hidden_trees_are_named(monkeypatch):
     df = chain(20, np.random.default_rng(0))
     with pytest.raises(ValueError, match="n_states must be an integer of at least 1, got 0"):
         ps.hidden_chow_liu_tree(df, 0)
-    with pytest.raises(ValueError, match="dependence must be one of"):
-        ps.hidden_chow_liu_tree(df, 2, dependence="pearson")
+    for dependence in ("pearson", ["rdc"]):
+        with pytest.raises(ValueError, match="dependence must be one of"):
+            ps.hidden_chow_liu_tree(df, 2, dependence=dependence)
+    with pytest.raises(ValueError, match="zzz"):
+        ps.hidden_chow_liu_tree(ps.Table.from_frame(df), 2, kinds={"zzz": "real"})
     monkeypatch.setattr(circuit_builders, "MAX_EDGES", 20)
     with pytest.raises(ValueError, match="more than 20 edges"):
         ps.hidden_chow_liu_tree(df, 4)

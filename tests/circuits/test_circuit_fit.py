@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import pymc_spn as ps
 from pymc_spn.circuits.circuit_fit import _Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import IN_CLOSED_FORM, pool
 from tests.circuits.shared_circuits import (
     build,
@@ -110,7 +112,7 @@ def test_expected_statistics_are_those_of_the_enumerated_trees():
                 leaf_mass[v] += p
                 first[v] += p * (x - mean) / sd
                 second[v] += p * ((x - mean) / sd) ** 2
-    ascent = _Ascent(circuit, rows, {}, 0.0, 0.0)
+    ascent = _Ascent(circuit, rows, range(4), {}, 0.0, 0.0)
     at = Parameterised(circuit, log_weights, parameters)
     total, edge_flow, moments, level_flow = ascent.expectation(at)
     expected = sum(reference_log_density(circuit, row, log_weights, parameters) for row in rows)
@@ -172,7 +174,7 @@ def test_the_end_is_a_maximum_in_every_direction():
     rows = mixed_rows(rng, FAMILIES, 60, gaps=0.1)
     circuit = mixture(FAMILIES)
     fit = ps.fit_em(circuit, rows, restarts=2, tolerance=1e-13, max_steps=5_000, random_seed=0)
-    ascent = _Ascent(circuit, rows, pool(circuit, rows), 0.1, 1.0)
+    ascent = _Ascent(circuit, rows, range(60), pool(circuit, rows), 0.1, 1.0)
 
     def objective(log_weights, parameters):
         at = Parameterised(circuit, log_weights, parameters)
@@ -287,13 +289,17 @@ ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
     [
         ({"circuit": "a tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
         ({"observed": ROWS[:, :1]}, ValueError, "observed must have shape"),
-        ({"observed": ROWS * [1.0, 0.0]}, ValueError, "column 'x1' has mean 0 and variance 0, from which no gaussian"),
+        ({"observed": ROWS * [1, 0]}, ValueError, "column 'x1' has mean 0 and variance 0, from which no gaussian"),
+        ({"observed": ROWS * [1, 0] + [0, 0.3]}, ValueError, "column 'x1' has mean 0.3 and variance 0, from which no"),
         ({"observed": ROWS * [1.0, np.nan]}, ValueError, "column 'x1' has no value that its gaussian leaves can take"),
         ({"leaf_prior_rows": 0.0}, ValueError, "leaf_prior_rows must be positive for gaussian leaves"),
         ({"edge_prior_rows": -1.0}, ValueError, "edge_prior_rows must be a finite number of at least 0, got -1.0"),
         ({"restarts": 0}, ValueError, "restarts must be an integer of at least 1, got 0"),
         ({"max_steps": 2.0}, ValueError, "max_steps must be an integer"),
         ({"tolerance": 0.0}, ValueError, "tolerance must be positive"),
+        ({"tolerance": "a"}, ValueError, "tolerance must be a finite number of at least 0, got 'a'"),
+        ({"leaf_prior_rows": True}, ValueError, "leaf_prior_rows must be a finite number of at least 0, got True"),
+        ({"edge_prior_rows": np.ones(2)}, ValueError, "edge_prior_rows must be a finite number of at least 0"),
         ({"start": np.zeros(4)}, TypeError, "start must be a tuple of log_weights and leaf_parameters"),
         ({"start": (np.zeros(3), {})}, ValueError, "log_weights must have shape"),
     ],
@@ -323,6 +329,51 @@ def test_a_start_has_the_levels_of_the_columns():
         ps.fit_em(circuit, rows, start=start)
 
 
-def test_rows_that_no_leaf_can_take_are_named():
-    with pytest.raises(ValueError, match="row 1 has density 0"):
-        ps.fit_em(mixture(("exponential",)), np.array([[1.0], [-1.0], [2.0]]))
+def test_the_kernel_counts_no_level_beyond_the_leaf():
+    """An impossible leaf has a flow of 1e-308 and not 0; its place for the level lies behind the array."""
+    circuit = build(
+        [("sum", (1, 2)), ("leaf", 0, "categorical"), ("leaf", 0, "poisson")], ["x"], ("categorical", "poisson")
+    )
+    at = Parameterised(circuit, np.log([0.5, 0.5]), {"categorical": [[0.5, 0.5]], "poisson": [[2.0]]})
+    padded = np.zeros(64)
+    edge_flow, moments, logs = np.zeros(2), np.zeros((3, 2)), np.empty(2)
+    expected_statistics(
+        compile_circuit(circuit).layout, at.log_weights, *at.flat, np.array([[1.0], [40.0]]), 2, edge_flow, moments,
+        padded[:3], logs,
+    )  # fmt: skip
+    assert np.all(padded[3:] == 0.0) and 0.0 < padded[1] < 1.0 and np.all(np.isfinite(logs))
+
+
+def test_a_sum_that_no_row_reaches_keeps_its_weights_where_there_is_no_prior():
+    circuit = build(
+        [("sum", (1, 2)), ("sum", (3, 4)), ("sum", (4, 5)), *[("leaf", 0, "bernoulli")] * 3], ["x"], ("bernoulli",)
+    )
+    start = np.log([1.0, 1e-300, 0.5, 0.5, 0.3, 0.7]), {"bernoulli": [[0.2], [0.6], [0.9]]}
+    start[0][1] = -np.inf
+    start[0][0] = 0.0
+    fit = ps.fit_em(
+        circuit, np.array([[0.0], [1.0], [1.0]]), start=start, edge_prior_rows=0.0, leaf_prior_rows=0.0, max_steps=2_000
+    )
+    np.testing.assert_array_equal(np.exp(fit.log_weights[[0, 1, 4, 5]]).round(12), [1.0, 0.0, 0.3, 0.7])
+
+
+def test_a_table_is_read_by_the_circuits_levels():
+    df = pd.DataFrame({"g": ["u", "u", "u", "v"]})
+    orders = [pd.Categorical(df["g"], categories) for categories in (["u", "v"], ["v", "u"])]
+    circuit = ps.rat_spn(ps.Table.from_frame(df.assign(g=orders[0])).columns, n_leaves=1)
+    fits = [ps.fit_em(circuit, ps.Table.from_frame(df.assign(g=g))) for g in orders]
+    np.testing.assert_array_equal(*(f.leaf_parameters["categorical"] for f in fits))
+    numbers = ps.rat_spn(["g"], {"g": "bernoulli"}, n_leaves=1)  # a column that is a name holds codes
+    assert ps.fit_em(numbers, ps.Table.from_frame(df)).leaf_parameters["bernoulli"][0, 0] == pytest.approx(0.26)
+
+
+def test_what_no_leaf_can_be_made_of_is_named():
+    with pytest.raises(ValueError, match=r"observed: row 'b' has density 0 under the start, .* 'x0' can take -1"):
+        ps.fit_em(mixture(("exponential",)), pd.DataFrame({"x0": [1.0, -1.0, 2.0]}, index=list("abc")))
+    with pytest.raises(ValueError, match=r"leaf_prior_rows=1e-17 is too small for the geometric leaves of column 'x0'"):
+        start = np.log([0.5, 0.5]), {"geometric": [[0.9], [0.02]]}
+        ps.fit_em(mixture(("geometric",)), np.array([[0.0], [0.0], [50.0]]), leaf_prior_rows=1e-17, start=start)
+    with pytest.raises(ValueError, match=r"'x0' has categorical leaves and must hold codes of levels below 100000"):
+        ps.fit_em(mixture(("categorical",)), np.array([[0.0], [1e11]]))
+    with pytest.raises(ValueError, match="row 1 has density 0 under the start, no leaf of column 'x0' can take inf"):
+        ps.fit_em(mixture(("categorical",)), np.array([[0.0], [np.inf], [1.0]]))

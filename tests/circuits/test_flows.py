@@ -70,7 +70,7 @@ def test_expected_statistics_agree_in_both_ways():
     at = Parameterised(APART, *APART_PARAMETERS)
 
     def statistics(rows):
-        return _Ascent(APART, rows, {}, 0.0, 0.0).expectation(at)
+        return _Ascent(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
 
     together, alone, between = (statistics(r) for r in (np.vstack([usual, BETWEEN]), usual, BETWEEN))
     for whole, *parts in zip(together, alone, between, strict=True):

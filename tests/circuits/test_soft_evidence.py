@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pymc_spn.circuits.queries.posterior import SPNPosterior
 from tests.circuits.test_circuit_events import mixed_circuit
-from tests.circuits.test_posterior import posterior_of
+from tests.circuits.test_posterior import posterior_of, sampled_tree
 
 LEVELS = {0: 0.5, 2: 3.0}  # likelihoods of two levels of three
 
@@ -25,6 +26,12 @@ def test_soft_evidence_weighs_the_levels():
     both = ask({"level": {0: 2.0, 1: 5.0}}, {"level": LEVELS})  # two independent sights of one cell
     assert both == pytest.approx(2.0 * 0.5 * ask({"level": 0}) / ask({"level": LEVELS}), rel=1e-12)
     assert ask({"level": {1: 5.0}}, {"level": LEVELS}) == 0.0
+    points = np.array([0.0, 1.0, 2.0])  # soft evidence, and the level itself
+    expected = [w * ask({"level": int(k)}) for k, w in zip(points, (0.5, 0.0, 3.0), strict=True)]
+    top = ask({"level": points}, {"level": LEVELS}) * ask({"level": LEVELS})
+    np.testing.assert_allclose(top, expected, rtol=1e-12)
+    tiny = {"level": {2: 1e-200}}
+    assert ask(tiny, tiny) == pytest.approx(1e-200, rel=1e-12)
     ends = np.array([0.0, 1.0])
     each = [ask({"real": (None, x), "level": LEVELS}) for x in ends]
     np.testing.assert_allclose(ask({"real": (np.full(2, -np.inf), ends), "level": LEVELS}), each, rtol=1e-13)
@@ -44,6 +51,13 @@ def test_soft_evidence_under_a_posterior():
     expected = (0.2 * joint[0] + 0.9 * joint[1]) / (0.2 * base[0] + 0.9 * base[1])
     assert float(answer) == pytest.approx(expected, rel=1e-12)
     assert answer.attrs["exactness"] == "exact" and answer.attrs["ess_draws"] >= 1.0
+    asked = float(post.probability({"x1": seen}, {"x1": 1}))  # asked, where the level is known
+    assert asked == pytest.approx(0.9, rel=1e-12)
+    sampled = SPNPosterior.from_idata(sampled_tree())
+    assert "ess_draws" not in sampled.probability({"x1": seen}).attrs
+    assert sampled.probability({"x1": 1}, {"x1": seen}).attrs["ess_draws"] > 1.0
+    tiny = {"x1": {1: 1e-200}}
+    assert float(post.probability(tiny, tiny)) == pytest.approx(1e-200, rel=1e-12)
     counts = {k: 0.5**k for k in range(5)}
     lists = post.probability({"x2": counts, "x0": [(0, 0.5), (1, 2)]})
     sums = sum(
@@ -71,5 +85,12 @@ def test_refused_soft_evidence(name):
         ask({level: {1: 0.0}})
     with pytest.raises(TypeError, match=rf"event\[0\]: column '{level}' must have a value, \(low, high\) or a set"):
         ask([{level: {1: 0.5}}, {level: 0}])
+    with pytest.raises(ValueError, match=r"event: column '.*' cannot be 7; the levels are"):
+        ask({level: {7: 0.5}}) if name == "posterior" else posterior_of("missing").probability({"x1": {7}})
+    for missing in (None, np.nan):
+        with pytest.raises(ValueError, match=f"event: column '{level}' has the missing value {missing} among"):
+            ask({level: {missing: 0.5, 1: 0.1}})
+        with pytest.raises(ValueError, match=f"event: column '{level}' has the missing value {missing} among"):
+            ask({level: {missing, 1}})
     with pytest.raises(TypeError, match="'x1' must have a value"):
         posterior_of("missing").mean({"x1": {1: 0.5}})

@@ -84,6 +84,20 @@ def test_queries_agree_with_each_other():
     assert isinstance(given.marginal(["a"]), ps.VariationalPosterior)
 
 
+def test_unions_and_soft_evidence_of_a_fit():
+    post, low = fitted(), {"a": (None, 3.0)}
+    ask = lambda event, given=None: float(post.probability(event, given))  # noqa: E731
+    either = [{"b": (None, -2.0)}, {"n": (8, None)}]
+    union = ask(either[0]) + ask(either[1]) - ask(either[0] | either[1])
+    assert ask(either) == pytest.approx(union, rel=1e-11)
+    top = ask(low | either[0]) + ask(low | either[1]) - ask(low | either[0] | either[1])
+    assert ask(low, either) == pytest.approx(top / union, rel=1e-10)
+    seen = {"0": 0.9, "1": 0.2}
+    weighed = [sum(w * ask(event | {"c": c}) for c, w in seen.items()) for event in ({}, low)]
+    assert ask(low, {"c": seen}) == pytest.approx(weighed[1] / weighed[0], rel=1e-11)
+    assert "ess_draws" not in post.probability(low, either).attrs  # there is one state
+
+
 def test_draws_have_the_moments_and_imputations_keep_what_is_known():
     post = fitted()
     drawn = post.sample(20_000, random_seed=2)

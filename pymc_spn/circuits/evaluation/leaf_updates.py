@@ -12,11 +12,13 @@ from scipy.special import xlogy
 
 from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
 IN_CLOSED_FORM = ("gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical")
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
+MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
 
 
 class Pooled(NamedTuple):
@@ -70,12 +72,12 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
     if u.size == 0:
         raise ValueError(f"observed: column {circuit.names[d]!r} has no value that its {family} leaves can take")
     if family in ON_LEVELS:
-        n_levels = 2 if family == "bernoulli" else _n_levels(circuit.columns[d], x)
+        n_levels = 2 if family == "bernoulli" else _n_levels(circuit.columns[d], u)
         shares = (np.bincount(u.astype(np.int64), minlength=n_levels) + 1.0 / n_levels) / (u.size + 1.0)
         none = np.array(np.nan)
         return Pooled(shares[1], none, np.empty(0)) if family == "bernoulli" else Pooled(none, none, shares)
     u = np.log(u) if family == "log_normal" else u
-    mean, variance = u.mean(), u.var()
+    mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else np.array(0.0)  # rounding would make a scale of nothing
     problem = EXPLICIT[family].problem(of_mean(family, np.atleast_1d(mean), np.atleast_1d(variance)))
     if problem is not None:
         raise ValueError(
@@ -87,16 +89,22 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
 
 def possible(family: str, x: np.ndarray) -> np.ndarray:
     """Whether leaves of a family can take each value; NaN is none."""
+    known = np.isfinite(x)
     if family in ("gaussian", "log_normal", "exponential"):
-        return np.isfinite(x) if family == "gaussian" else (x > 0) if family == "log_normal" else (x >= 0)
-    return (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
+        return known if family == "gaussian" else known & (x > 0 if family == "log_normal" else x >= 0)
+    return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
 
 
-def _n_levels(column: Any, x: np.ndarray) -> int:
+def _n_levels(column: Any, codes: np.ndarray) -> int:
     """Levels of a column: the declared ones, or up to the highest code."""
     if isinstance(column, Column) and column.levels is not None:
         return len(column.levels)
-    return int(np.nanmax(x)) + 1
+    if codes.max() >= MAX_LEVELS:
+        raise ValueError(
+            f"observed: column {column_name(column)!r} has categorical leaves and must hold codes of levels below "
+            f"{MAX_LEVELS}, got {codes.max():g}"
+        )
+    return int(codes.max()) + 1
 
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

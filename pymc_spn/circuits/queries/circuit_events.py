@@ -15,9 +15,8 @@ from pymc_spn.circuits.queries.leaf_predictives import Likelihood
 from pymc_spn.circuits.queries.unions import (
     alternatives,
     both_unions,
-    checked_intervals,
-    join_intervals,
     log_union,
+    read_intervals,
     refuse_point,
     signed_intersections,
 )
@@ -100,21 +99,32 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     for d, event in events.items():
         at_points[:, d] = event.point
     given.values(at_points)  # refuses parameters that contradict leaf_support
-    of_leaf = np.zeros((layout.leaf_row.size, n))
-    for f, name in enumerate(circuit.families):
-        for d, event in events.items():
-            which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
-            if which.size:
-                of_leaf[which] = _leaf_logs(name, given.parameters[name][layout.leaf_row[which]], event, n)
     out = np.empty(n)
     for start in range(0, n, ROWS):
-        block = of_leaf[:, start : start + ROWS]
-        logs = np.empty((circuit.n_nodes, block.shape[1]))
-        logs[layout.node_of_leaf] = np.maximum(block, 2.0 * NOWHERE)
-        top, mass = np.empty(block.shape[1]), np.empty(block.shape[1])
-        sum_and_multiply(layout, given.log_weights, logs, top, mass)
-        out[start : start + ROWS] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
+        rows = slice(start, min(start + ROWS, n))
+        n_rows = rows.stop - start
+        of_leaf = np.zeros((layout.leaf_row.size, n_rows))
+        for f, name in enumerate(circuit.families):
+            for d, event in events.items():
+                which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
+                if which.size:
+                    own = given.parameters[name][layout.leaf_row[which]]
+                    of_leaf[which] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
+        logs = np.empty((circuit.n_nodes, n_rows))
+        logs[layout.node_of_leaf] = np.maximum(of_leaf, 2.0 * NOWHERE)
+        sum_and_multiply(layout, given.log_weights, logs, np.empty(n_rows), np.empty(n_rows))
+        out[rows] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
     return out
+
+
+def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:
+    """Part of an event; what is the same in all rows (n = 1) stays."""
+
+    def part(x: np.ndarray) -> np.ndarray:
+        return x if x.size == 1 else x[rows]
+
+    intervals = None if event.intervals is None else [(part(low), part(high)) for low, high in event.intervals]
+    return ColumnEvent(part(event.point), intervals, event.likelihood)
 
 
 def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) -> np.ndarray:
@@ -123,9 +133,9 @@ def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) ->
     logs = np.zeros((len(parameters), n))
     if event.likelihood is not None:
         logs[:] = -np.inf
-        for value, weight in zip(*event.likelihood, strict=True):
+        for value, log_weight in zip(*event.likelihood, strict=True):
             inside = _contains(event, np.full((1, n), value)) & (np.isnan(x) | (x == value))
-            mass = EXPLICIT[name].log_density(p, np.full((1, n), value)) + np.log(weight)
+            mass = EXPLICIT[name].log_density(p, np.full((1, 1), value)) + log_weight
             logs = np.logaddexp(logs, np.where(inside, mass, -np.inf))
         return logs
     if event.intervals is not None:
@@ -240,11 +250,10 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
 
 
 def _union(argument: str, column: Column, parts: list[Any], is_density: bool) -> ColumnEvent:
-    read = []
-    for part in checked_intervals(argument, column.name, parts):
-        found = read_events(argument, {column.name: part}, [column], [0], [is_density])
-        read.append(found.get(0, Interval(-np.inf, np.inf)))
-    joined = join_intervals((e.low, e.high) for e in read if isinstance(e, Interval))
+    def ends(part: Any) -> Any:
+        return read_events(argument, {column.name: part}, [column], [0], [is_density]).get(0)
+
+    joined = read_intervals(argument, column.name, parts, ends)
     return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in joined])
 
 

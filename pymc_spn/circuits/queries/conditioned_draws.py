@@ -1,6 +1,9 @@
 """Draws of the chain under a condition: which columns are asked, what is known, how much each draw counts."""
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +25,13 @@ from pymc_spn.circuits.queries.events import (
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.queries.rounded_cells import RoundedCells
-from pymc_spn.circuits.queries.unions import alternatives, refuse_point, signed_intersections, without_lists
+from pymc_spn.circuits.queries.unions import (
+    LARGEST_UNION,
+    alternatives,
+    read_intervals,
+    refuse_point,
+    signed_intersections,
+)
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Column, Table
 
@@ -97,14 +106,32 @@ class ConditionedDraws:
     def _signed_events(self, argument: str, event: Any) -> list[tuple[float, Events]]:
         """Events whose probabilities with signs add up to that of the union that is asked, or given."""
         several = alternatives(argument, event)
-        asked = []
-        for place, one in several.items():
-            for part in without_lists(place, one):
-                asked.append(self._read(place, part, soft=len(several) == 1))
-                for d, x in points_of(asked[-1]).items() if len(several) > 1 else ():
-                    if self._states.compiled.is_density[d]:
-                        refuse_point(place, self._schema.columns[d].name, x)
-        return signed_intersections(argument, asked, both_or_none)
+        soft = len(several) == 1
+        asked = [part for place, one in several.items() for part in self._disjoint_parts(place, one, soft)]
+        return [(1.0, part) for part in asked] if soft else signed_intersections(argument, asked, both_or_none)
+
+    def _disjoint_parts(self, place: str, event: Any, soft: bool) -> list[Events]:
+        """Events that together say the same, with one interval where a column had a list of them."""
+        lists = {n: what for n, what in event.items() if isinstance(what, list)} if isinstance(event, Mapping) else {}
+        rest = self._read(place, {n: what for n, what in event.items() if n not in lists} if lists else event, soft)
+        for d, x in points_of(rest).items() if not soft else ():
+            if self._states.compiled.is_density[d]:
+                refuse_point(place, self._schema.columns[d].name, x)
+        choices = []
+        for name, what in lists.items():
+            intervals = read_intervals(place, name, what, partial(self._ends, place, name))
+            (d,) = (d for d in self._kept if self._schema.columns[d].name == name)
+            choices.append([(d, Interval(*ends)) for ends in intervals])
+        n = math.prod(len(intervals) for intervals in choices)
+        if n > LARGEST_UNION:
+            raise ValueError(f"{place}: lists of intervals of {list(lists)} make {n} events, at most {LARGEST_UNION}")
+        return [rest | dict(parts) for parts in product(*choices)]
+
+    def _ends(self, place: str, name: str, part: Any) -> Interval | None:
+        """One interval of a column's list."""
+        (event,) = self._read(place, {name: part}).values() or (None,)
+        assert event is None or isinstance(event, Interval)
+        return event
 
     def _signed_evidence(self, given: Any) -> list[tuple[float, Events]]:
         """The object's own evidence and what is given now, which may be a union, as signed events."""

@@ -69,7 +69,7 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
             )
         if not what:
             raise ValueError(f"{argument}: the set of column {column.name!r} is empty")
-        codes = frozenset(encode(pd.Series(sorted(what, key=str)), column).tolist())
+        codes = frozenset(_code(argument, column, value) for value in what)
         everything = column.kind in LEVEL_KINDS and len(codes) == len(column.levels or ())
         return None if everything else codes
     if isinstance(what, tuple):
@@ -77,6 +77,8 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
             raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
         if column.kind in LEVEL_KINDS:
             raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
+        if any(isinstance(v, str | bytes) for v in what):
+            raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {what!r}")
         low, high = (default if v is None else float(v) for v, default in zip(what, (-math.inf, math.inf), strict=True))
         if not low <= high:
             raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
@@ -88,6 +90,18 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
     return float(encode(pd.Series([what]), column)[0])
 
 
+def _code(argument: str, column: Column, value: Any) -> float:
+    """Code of one value of a set or of a likelihood."""
+    try:
+        code = float(encode(pd.Series([value]), column)[0])
+    except (TypeError, ValueError) as error:
+        rule = f"the levels are {list(column.levels)}" if column.levels else f"it is {column.kind}"
+        raise type(error)(f"{argument}: column {column.name!r} cannot be {value!r}; {rule}") from error
+    if math.isnan(code):
+        raise ValueError(f"{argument}: column {column.name!r} has the missing value {value!r} among its values")
+    return code
+
+
 def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_density: bool) -> Likelihood:
     place = f"{argument}: column {column.name!r}"
     if is_density:
@@ -95,8 +109,7 @@ def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_
     for value, weight in what.items():
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 <= float(weight) < math.inf:
             raise ValueError(f"{place} must have likelihoods that are finite and at least 0, {value!r} has {weight!r}")
-    codes = encode(pd.Series(list(what)), column).tolist()
-    found = sorted((x, float(w)) for x, w in zip(codes, what.values(), strict=True) if w > 0.0)
+    found = sorted((_code(argument, column, x), math.log(w)) for x, w in what.items() if w > 0.0)
     if not found:
         raise ValueError(f"{place} has no value with a positive likelihood")
     return Likelihood(*zip(*found, strict=True))
@@ -168,7 +181,9 @@ def describe(column: Column, event: Event) -> str:
         return f"within ({event.low:g}, {event.high:g})"
     if isinstance(event, Likelihood):
         weighed = zip(*event, strict=True)
-        return "with likelihoods " + ", ".join(f"{levels[int(x)] if levels else x!r}: {w:g}" for x, w in weighed)
+        return "with likelihoods " + ", ".join(
+            f"{levels[int(x)] if levels else x!r}: {math.exp(w):g}" for x, w in weighed
+        )
     if isinstance(event, frozenset):
         return f"among {sorted(levels[int(x)] if levels else x for x in event)}"
     return repr(levels[int(event)] if levels else event)

@@ -65,25 +65,25 @@ class Likelihood(NamedTuple):
     ----------
     values : tuple of float
         Coded, ascending.
-    weights : tuple of float
-        Positive.
+    log_weights : tuple of float
+        Logs of the likelihoods.
     """
 
     values: tuple[float, ...]
-    weights: tuple[float, ...]
+    log_weights: tuple[float, ...]
 
     def within(self, inside: Any) -> "Likelihood | None":
         """For the values of which ``inside`` is true alone; None for none."""
-        kept = [(x, w) for x, w in zip(self.values, self.weights, strict=True) if inside(x)]
+        kept = [(x, w) for x, w in zip(self.values, self.log_weights, strict=True) if inside(x)]
         return Likelihood(*zip(*kept, strict=True)) if kept else None
 
     def times(self, other: "Likelihood") -> "Likelihood | None":
         """Both as independent evidence."""
-        weight = dict(zip(other.values, other.weights, strict=True))
+        weight = dict(zip(other.values, other.log_weights, strict=True))
         both = self.within(weight.__contains__)
         if both is None:
             return None
-        return Likelihood(both.values, tuple(w * weight[x] for x, w in zip(both.values, both.weights, strict=True)))
+        return Likelihood(both.values, tuple(w + weight[x] for x, w in zip(*both, strict=True)))
 
 
 class Leaves(NamedTuple):
@@ -167,9 +167,10 @@ def log_event(leaves: Leaves, event: Any) -> np.ndarray:
         if isinstance(event, Interval):
             out[which] = FAMILY[code].predictive_log_interval(params, event.low, event.high)
             continue
-        weighed = zip(*event, strict=True) if isinstance(event, Likelihood) else [(event, 1.0)]
+        weighed = zip(*event, strict=True) if isinstance(event, Likelihood) else [(event, 0.0)]
         with np.errstate(divide="ignore"):
-            out[which] = np.log(sum(w * FAMILY[code].predictive_set(params, _as_set(x)) for x, w in weighed))
+            each = [w + np.log(FAMILY[code].predictive_set(params, _as_set(x))) for x, w in weighed]
+        out[which] = np.logaddexp.reduce(each)
     return np.maximum(out, EMPTY_LEAF)
 
 

@@ -168,7 +168,8 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         ------
         TypeError, ValueError
             If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
-            a continuous column (a density), or events overlap in more than 10,000 ways.
+            a continuous column (a density) or holds likelihoods, these are for a continuous column, negative, infinite
+            or all 0, or events overlap in more than 10,000 ways.
         """
         if event is None:
             raise TypeError("event must map column names to a value, (low, high) or a set, got None")

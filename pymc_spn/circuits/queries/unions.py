@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,24 +37,28 @@ def refuse_point(argument: str, column: str, point: float) -> None:
     )
 
 
-def without_lists(argument: str, event: Any) -> Iterator[Any]:
-    """Events that together say the same, with one interval where a column had a list of them.
+def read_intervals(
+    argument: str, column: str, parts: list[Any], read: Callable[[Any], tuple[float, float] | None]
+) -> list[tuple[float, float]]:
+    """Disjoint closed intervals that a list for a column holds, those that meet joined.
+
+    Parameters
+    ----------
+    argument, column : str
+        For messages.
+    parts : list
+    read : callable
+        Ends of one part; None where it is no restriction.
 
     Raises
     ------
     TypeError
-        If a list holds something else than intervals.
+        If the list holds something else than intervals.
     ValueError
-        If a list is empty or the events are more than `LARGEST_UNION`.
+        If it is empty.
     """
-    lists = {name: what for name, what in event.items() if isinstance(what, list)} if isinstance(event, Mapping) else {}
-    for name, what in lists.items():
-        lists[name] = _joined_if_valid(checked_intervals(argument, name, what))
-    n = math.prod(len(what) for what in lists.values())
-    if n > LARGEST_UNION:
-        raise ValueError(f"{argument}: lists of intervals of {list(lists)} make {n} events, at most {LARGEST_UNION}")
-    for parts in product(*lists.values()):
-        yield {**event, **dict(zip(lists, parts, strict=True))} if lists else event
+    ends = [read(part) for part in checked_intervals(argument, column, parts)]
+    return join_intervals((-math.inf, math.inf) if e is None else e for e in ends)
 
 
 def checked_intervals(argument: str, column: str, parts: list[Any]) -> list[tuple[Any, ...]]:
@@ -80,19 +82,6 @@ def join_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float
         else:
             joined.append((low, high))
     return joined
-
-
-def _joined_if_valid(parts: list[tuple[Any, ...]]) -> list[Any]:
-    """Joined, or as they are where one is no interval of numbers, for whoever reads them to say so."""
-    ends = []
-    for part in parts:
-        if len(part) != 2 or not all(x is None or isinstance(x, Real) for x in part):
-            return parts
-        low, high = (default if x is None else float(x) for x, default in zip(part, (-math.inf, math.inf), strict=True))
-        if not low <= high:
-            return parts
-        ends.append((low, high))
-    return join_intervals(ends)
 
 
 def signed_intersections[What](
@@ -141,14 +130,16 @@ def both_unions[What](
     ValueError
         If they are more than `LARGEST_UNION`.
     """
-    if len(asked) * len(known) > LARGEST_UNION:
-        raise ValueError(
-            f"event and given overlap in {len(asked) * len(known)} ways, at most {LARGEST_UNION}; ask for fewer at once"
-        )
+    n_found = 0
     for sign, first in asked:
         for other, second in known:
             both = intersect(first, second)
             if both is not None:
+                n_found += 1
+                if n_found > LARGEST_UNION:
+                    raise ValueError(
+                        f"event and given overlap in more than {LARGEST_UNION} ways; ask for fewer at once"
+                    )
                 yield sign * other, both
 
 

@@ -145,7 +145,7 @@ class VariationalPosterior(SPNPosterior):
     def _own(self, other: SPNPosterior) -> "VariationalPosterior":
         return VariationalPosterior(self._states, other._kept, other._evidence)
 
-    def _draw_weights(self, known: Any = None) -> dict[str, Any]:
+    def _weight_mark(self, logs: np.ndarray, is_known: bool) -> dict[str, Any]:
         return {}
 
     @property

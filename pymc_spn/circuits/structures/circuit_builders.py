@@ -43,8 +43,8 @@ def rat_spn(
     columns : sequence of str or Column
         The columns, for instance ``table.columns``.
     leaves : mapping of str to str or sequence, optional
-        For each column a family or several, taken in turn. By default by kind: Gaussian for real, log-normal for
-        positive columns, Poisson for counts, Bernoulli and Categorical for levels.
+        For each column a family or several, at most `n_leaves`, taken in turn. By default by kind: Gaussian for real,
+        log-normal for positive columns, Poisson for counts, Bernoulli and Categorical for levels.
     depth, repetitions, n_sums, n_leaves : int
         D, R, S and I of the paper.
     random_seed : int, Generator or None
@@ -66,11 +66,11 @@ def rat_spn(
     simple and effective approach to probabilistic deep learning, UAI, Algorithms 1 and 2.
     """
     columns = checked_columns(columns)
-    palettes = _palettes(columns, leaves)
     for name, value, least in (
         ("depth", depth, 0), ("repetitions", repetitions, 1), ("n_sums", n_sums, 1), ("n_leaves", n_leaves, 1),
     ):  # fmt: skip
         _at_least(name, value, least)
+    palettes = _palettes(columns, leaves, "n_leaves", n_leaves)
     rng = np.random.default_rng(random_seed)
     whole = frozenset(range(len(columns)))
     divisions: _Divisions = {}
@@ -135,10 +135,10 @@ def hidden_chow_liu_tree(
     (1968), doi:10.1109/TIT.1968.1054142, for the tree.
     """
     _at_least("n_states", n_states, 1)
-    if dependence not in MEASURES:
+    if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
-    table = data if isinstance(data, Table) else Table.from_frame(data, kinds)
-    palettes = _palettes(table.columns, leaves)
+    table = Table.from_frame(data, kinds)
+    palettes = _palettes(table.columns, leaves, "n_states", n_states)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
     strength = MEASURES[dependence](table.values, is_level, np.random.default_rng(random_seed))
     tree = nx.maximum_spanning_tree(nx.from_numpy_array(strength + 1.0))  # 0 would be no edge
@@ -227,8 +227,8 @@ class _Growing:
         )
 
 
-def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None) -> list[list[str]]:
-    """Families of each column."""
+def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None, argument: str, room: int) -> list[list[str]]:
+    """Families of each column, at most as many as it has leaves in a region."""
     names = [column_name(c) for c in columns]
     if leaves is None:
         for column in columns:
@@ -244,10 +244,15 @@ def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None) -> list[
     for name in names:
         if name not in leaves:
             raise ValueError(f"leaves must name families for every column, {name!r} is missing")
-        given = [leaves[name]] if isinstance(leaves[name], str) else list(leaves[name])
-        if not given:
-            raise ValueError(f"leaves must name at least one family for every column, got none for {name!r}")
-        palettes.append(given)
+        given = [leaves[name]] if isinstance(leaves[name], str) else leaves[name]
+        if not isinstance(given, list | tuple) or not all(isinstance(family, str) for family in given):
+            raise TypeError(f"leaves must name a family or a list of them for every column, got {given!r} for {name!r}")
+        if not 0 < len(given) <= room:
+            raise ValueError(
+                f"leaves must name at least one family for every column and at most {argument}={room}, "
+                f"got {len(given)} for {name!r}"
+            )
+        palettes.append(list(given))
     return palettes
 
 

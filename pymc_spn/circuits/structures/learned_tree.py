@@ -76,9 +76,9 @@ def learn_tree(
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
     if 0 < width < n_clusters:
         raise ValueError(f"n_children must be at least n_clusters={n_clusters}, or 'infinite', got {n_children!r}")
-    if dependence not in MEASURES:
+    if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
-    table = data if isinstance(data, Table) else Table.from_frame(data, kinds)
+    table = Table.from_frame(data, kinds)
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
     learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)
