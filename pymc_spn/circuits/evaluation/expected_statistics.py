@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import send_flows, values_of_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import QUADRATIC, TABLE, read_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
+from pymc_spn.circuits.evaluation.flows import make_block, send_flows, values_of_block, weighted_moments
+from pymc_spn.circuits.evaluation.leaf_forms import QUADRATIC, TABLE
+from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -38,28 +38,20 @@ def expected_statistics(
     out : (N,) float64
         Out: log densities; a row of density zero adds nothing else.
     """
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    weight = np.exp(log_weights)
-    n_nodes, n_inputs = layout.kind.size, layout.input_column.size
-    nodes, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
-    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
-    peak = np.zeros(layout.node_of_leaf.size)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
+    flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
-        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        is_linear = values_of_block(
-            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
-        )
+        is_linear = values_of_block(layout, log_weights, at, values, first)
         flow[:] = 0.0
         for i in range(n):
-            is_possible = roots[i] > NOWHERE
-            out[first + i] = roots[i] if is_possible else -math.inf
+            is_possible = at.roots[i] > NOWHERE
+            out[first + i] = at.roots[i] if is_possible else -math.inf
             flow[0, i] = 1.0 if is_possible else 0.0
-        send_flows(layout, log_weights, weight, nodes, is_linear, flow, scratch, edge_flow)
+        send_flows(layout, log_weights, at, is_linear, flow, edge_flow)
         for k in range(layout.node_of_leaf.size):
             add_leaf_statistics(
-                layout, k, coefficients, n, u, present, flow[layout.node_of_leaf[k]], moments, level_flow
+                layout, k, at.coefficients, n, at.u, at.present, flow[layout.node_of_leaf[k]], moments, level_flow
             )
 
 

@@ -6,40 +6,65 @@ that runs again in logs, which lose no row.
 """
 
 import math
+from typing import NamedTuple
 
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE
+import numpy as np
+
+from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
-from pymc_spn.circuits.evaluation.node_values import add_row, leaf_logs, sum_and_multiply
+from pymc_spn.circuits.evaluation.node_values import add_row, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
 
 
-@inner_kernel
-def values_of_block(layout, log_weights, weight, coefficients, table, read, peak, values, shift, scratch, out):
-    """Values of all nodes for a block of B rows.
+class Block(NamedTuple):
+    """What the passes over a block of B rows work with: made once, filled anew by `values_of_block`."""
 
-    Parameters
-    ----------
-    log_weights, weight : (n_sum_edges,) float64
-        The same weights, in logs and not.
-    read : tuple of u, base, present
-        As `read_values` leaves them.
-    peak : (L,) float64
-        Log value of each leaf where its cell is missing.
-    values : (V, B) float64
-        Out: in linear space, up to one factor for each column and row, or in logs.
-    shift : (D, B), scratch : (2, B) float64
-        Scratch.
-    out : (B,) float64
-        Out: log values of the root, hugely negative where a row is impossible.
+    coefficients: np.ndarray  # (4, L) of the leaves
+    table: np.ndarray  # (P,) logs of level probabilities
+    weight: np.ndarray  # (n_sum_edges,) weights, not their logs
+    peak: np.ndarray  # (L,) 0: log value of leaves whose cell is missing
+    u: np.ndarray  # (I, B) inputs of the leaves
+    base: np.ndarray  # (I, B)
+    present: np.ndarray  # (I, B)
+    nodes: np.ndarray  # (V, B) values of all nodes: linear, up to a factor for each column and row, or logs
+    shift: np.ndarray  # (D, B) log of that factor
+    scratch: np.ndarray  # (2, B)
+    roots: np.ndarray  # (B,) log densities, hugely negative where a row is impossible
+
+
+@inner_kernel
+def make_block(layout, log_weights, theta, family_begin, family_width, n_columns, size):
+    """Arrays for blocks of ``size`` rows, and the parameters in the forms that the passes read."""
+    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+    n_leaves, n_inputs = layout.node_of_leaf.size, layout.input_column.size
+    return Block(
+        coefficients,
+        table,
+        np.exp(log_weights),
+        np.zeros(n_leaves),
+        np.empty((n_inputs, size)),
+        np.empty((n_inputs, size)),
+        np.empty((n_inputs, size)),
+        np.empty((layout.kind.size, size)),
+        np.empty((n_columns, size)),
+        np.empty((2, size)),
+        np.empty(size),
+    )
+
+
+@inner_kernel
+def values_of_block(layout, log_weights, block, table_rows, first):
+    """Values of all nodes for the rows from ``first`` on of a table (N, D); those beyond it read as missing.
 
     Returns
     -------
     bool
         Whether the values are in linear space.
     """
-    u, base, present = read
+    coefficients, table, weight, peak, u, base, present, values, shift, scratch, out = block
+    read_values(table_rows, first, layout.input_column, layout.input_reading, u, base, present)
     leaf_logs(layout, coefficients, table, u, base, present, peak, values)
     shift[:] = -math.inf
     for k in range(layout.node_of_leaf.size):
@@ -74,20 +99,20 @@ def values_of_block(layout, log_weights, weight, coefficients, table, read, peak
 
 
 @inner_kernel
-def send_flows(layout, log_weights, weight, values, is_linear, flow, scratch, edge_flow):
+def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
     """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
 
     A node's flow is the derivative of the log density in its own log value: with a flow of 1 at the root, the
     probability that the row's induced tree goes through it. Flows along the edges of sums, added up over the rows, are
     added to ``edge_flow`` (n_sum_edges,).
     """
+    weight, values, rate = block.weight, block.nodes, block.scratch[0]
     for v in range(layout.kind.size):
         begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:
             for e in range(begin, end):
                 add_row(flow[v], flow[layout.children[e]])
         elif layout.kind[v] == SUM:
-            rate = scratch[0]
             if is_linear:
                 divide_rows(flow[v], values[v], rate)
             for e in range(begin, end):

@@ -4,35 +4,25 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import send_flows, values_of_block, weighted_moments
+from pymc_spn.circuits.evaluation.flows import make_block, send_flows, values_of_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import (
     GAUSSIAN,
     LOG_NORMAL,
     add_parameter_gradient,
-    read_values,
     value_derivative,
 )
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
+from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 
 @inner_kernel
 def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
     """Log densities (N,) of all rows."""
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    weight = np.exp(log_weights)
-    n_inputs = layout.input_column.size
-    nodes = np.empty((layout.kind.size, block))
-    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
-    peak = np.zeros(layout.node_of_leaf.size)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
     for first in range(0, values.shape[0], block):
-        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        values_of_block(
-            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
-        )
+        values_of_block(layout, log_weights, at, values, first)
         for i in range(min(block, values.shape[0] - first)):
-            out[first + i] = roots[i] if roots[i] > NOWHERE else -math.inf
+            out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf
 
 
 @kernel
@@ -65,29 +55,21 @@ def log_densities_and_gradient(
     out : (N,) float64
         Out: log densities.
     """
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    weight = np.exp(log_weights)
-    n_nodes, n_inputs = layout.kind.size, layout.input_column.size
-    nodes, flow = np.empty((n_nodes, block)), np.empty((n_nodes, block))
-    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    shift, scratch, roots = np.empty((values.shape[1], block)), np.empty((2, block)), np.empty(block)
-    peak = np.zeros(layout.node_of_leaf.size)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
+    flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
-        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        is_linear = values_of_block(
-            layout, log_weights, weight, coefficients, table, (u, base, present), peak, nodes, shift, scratch, roots
-        )
+        is_linear = values_of_block(layout, log_weights, at, values, first)
         flow[:] = 0.0
         for i in range(n):
-            is_possible = roots[i] > NOWHERE
-            out[first + i] = roots[i] if is_possible else -math.inf
+            is_possible = at.roots[i] > NOWHERE
+            out[first + i] = at.roots[i] if is_possible else -math.inf
             flow[0, i] = cotangent[first + i] if is_possible else 0.0
-        send_flows(layout, log_weights, weight, nodes, is_linear, flow, scratch, grad_weights)
+        send_flows(layout, log_weights, at, is_linear, flow, grad_weights)
         for k in range(layout.node_of_leaf.size):
             add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
-                values, first, n, u, present, flow[layout.node_of_leaf[k]], with_values, grad_theta, grad_values,
+                values, first, n, at.u, at.present, flow[layout.node_of_leaf[k]], with_values, grad_theta, grad_values,
             )  # fmt: skip
 
 
