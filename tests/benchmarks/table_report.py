@@ -230,6 +230,9 @@ def estimates(found, names):
         row = [name, ", ".join(map(str, seeds))]
         for kind in CIRCUITS:
             runs = [r for r in own if r["width"] == kind]
+            if not runs:
+                row += ["–", "–"]
+                continue
             sizes = ", ".join(str(r["states"]) for r in sorted(runs, key=lambda r: r["seed"]))
             row += [f"{mean_of(runs, 'test')} ({sizes})", f"{np.median([r['used'] for r in runs]):.0f}"]
         peers = [r for r in found if r["set"] == name and r["sampler"] == "peers" and r["seed"] in seeds]
