@@ -113,3 +113,9 @@ def test_a_mixed_table_with_gaps_and_a_constant():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises((ValueError, KeyError), match=message):
         ps.learn_tree(contexts(n=60), **arguments)
+
+
+def test_kinds_that_name_no_column_are_refused_beside_a_table_too():
+    table = ps.Table.from_frame(pd.DataFrame({"a": [0.5, 1.5, 2.0], "b": [1.0, 2.0, 0.5]}))
+    with pytest.raises(ValueError, match="zzz"):
+        ps.learn_tree(table, kinds={"zzz": "real"})

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, send_flows, values_of_block, weighted_moments
+from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import QUADRATIC, TABLE
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -39,16 +38,9 @@ def expected_statistics(
         Out: log densities; a row of density zero adds nothing else.
     """
     at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
-    flow = np.empty((layout.kind.size, block))
+    flow, ones = np.empty((layout.kind.size, block)), np.ones(values.shape[0])
     for first in range(0, values.shape[0], block):
-        n = min(block, values.shape[0] - first)
-        is_linear = values_of_block(layout, log_weights, at, values, first)
-        flow[:] = 0.0
-        for i in range(n):
-            is_possible = at.roots[i] > NOWHERE
-            out[first + i] = at.roots[i] if is_possible else -math.inf
-            flow[0, i] = 1.0 if is_possible else 0.0
-        send_flows(layout, log_weights, at, is_linear, flow, edge_flow)
+        n = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
         for k in range(layout.node_of_leaf.size):
             add_leaf_statistics(
                 layout, k, at.coefficients, n, at.u, at.present, flow[layout.node_of_leaf[k]], moments, level_flow

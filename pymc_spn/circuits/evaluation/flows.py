@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
-from pymc_spn.circuits.evaluation.node_values import add_row, leaf_logs, node_coefficients, sum_and_multiply
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
@@ -96,6 +96,24 @@ def values_of_block(layout, log_weights, block, table_rows, first):
     sum_and_multiply(layout, log_weights, values, scratch[0], scratch[1])
     out[:] = values[0]
     return False
+
+
+@inner_kernel
+def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, edge_flow, out):
+    """Values up and flows down for the rows from ``first`` on; log densities go into ``out`` (N,), see `send_flows`.
+
+    The flow at the root is the row's cotangent; 0 for a row of density zero, which so adds nothing. Returns the number
+    of rows.
+    """
+    n = min(flow.shape[1], table_rows.shape[0] - first)
+    is_linear = values_of_block(layout, log_weights, block, table_rows, first)
+    flow[:] = 0.0
+    for i in range(n):
+        is_possible = block.roots[i] > NOWHERE
+        out[first + i] = block.roots[i] if is_possible else -math.inf
+        flow[0, i] = cotangent[first + i] if is_possible else 0.0
+    send_flows(layout, log_weights, block, is_linear, flow, edge_flow)
+    return n
 
 
 @inner_kernel

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, send_flows, values_of_block, weighted_moments
+from pymc_spn.circuits.evaluation.flows import make_block, pass_block, values_of_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import (
     GAUSSIAN,
     LOG_NORMAL,
@@ -58,14 +58,7 @@ def log_densities_and_gradient(
     at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
     flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
-        n = min(block, values.shape[0] - first)
-        is_linear = values_of_block(layout, log_weights, at, values, first)
-        flow[:] = 0.0
-        for i in range(n):
-            is_possible = at.roots[i] > NOWHERE
-            out[first + i] = at.roots[i] if is_possible else -math.inf
-            flow[0, i] = cotangent[first + i] if is_possible else 0.0
-        send_flows(layout, log_weights, at, is_linear, flow, grad_weights)
+        n = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
         for k in range(layout.node_of_leaf.size):
             add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
