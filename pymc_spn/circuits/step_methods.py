@@ -54,7 +54,10 @@ class TopDownSPNStep(OwnerStep):
         ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
         network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
         paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
-        never from a clock, while tuning; the draws keep its last choice.
+        never from a clock, while tuning; the draws keep its last choice. It also begins the tuning at up to eight
+        k-means starts and goes on with that of the highest log joint, unless the tuning is shorter than 125 sweeps,
+        ``start`` is "prior", cells are drawn (``missing="draw"``, ``rounded=True``), or hyperparameters depend on other
+        variables of the model.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
@@ -112,6 +115,11 @@ class TopDownSPNStep(OwnerStep):
         self.parameters = _of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
+        # states are compared by log joint: nothing that others move may differ between them
+        own = {name for name, _ in self.own_values.values()}
+        moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
+        others = {v.name for v in moving if v in model.value_vars} - own
+        self.may_race = not others and self.cells is None and self.rounding is None
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
@@ -139,7 +147,7 @@ class TopDownSPNStep(OwnerStep):
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
         self.rng = get_random_generator(rng)
-        self.tune, self.n_draws = True, 0
+        self.tune, self.n_draws, self.n_tuning_sweeps = True, 0, 0
         self.digits, self.exact = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT)
 
     def _round_cells(self, schema, table, kernel):
@@ -203,6 +211,7 @@ class TopDownSPNStep(OwnerStep):
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         self.tune, self.n_draws = tune > 0, 0
+        self.n_tuning_sweeps = tune * self.sweeps if self.may_race else 0
         self.digits = np.zeros((0, 0), self.digits_dtype)
         # NUTS may move first, and must not see the rows as the last chain left them
         self.state.set_value(self.first_state, borrow=False)
@@ -216,7 +225,7 @@ class TopDownSPNStep(OwnerStep):
         if self.digits.size == 0:
             if self.rounding is not None:
                 chain.sampler.coded = self.rounding.exact()
-            chain.start(self.rng, given)
+            chain.start(self.rng, given, self.n_tuning_sweeps)
         else:
             chain.set_hyperparameters(given)
         if not self.tune:

@@ -28,6 +28,7 @@ from tests.benchmarks.spn_problem import compile_sweeps
 FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
 MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
 STATES = (10, 10, 10, 20, 40)  # averaged at each of them, from the second half of the time until then
+TIMED_SWEEPS = 5  # from which the number of sweeps of the tuning is reckoned
 READINGS = 1000  # of the log joint, in the second half
 THINNED = 50  # of which the paper reports the effective number
 STRUCTURES = {  # of the study: what each setting passes to the builders
@@ -122,9 +123,9 @@ class TimedRun:
         self.priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)
         self.kind = digits_dtype(structure, self.schema.compiled, len(train.values))
 
-    def start(self, seed):
-        """K-means assignments, which depend on the seed and not on the kernel."""
-        self.chain.start(np.random.default_rng(seed), self.first)
+    def start(self, seed, tune=0):
+        """K-means assignments, which depend on the seed and not on the kernel; others in the first of ``tune`` sweeps."""
+        self.chain.start(np.random.default_rng(seed), self.first, tune)
         self.rng = np.random.default_rng([seed, 1])
         self.seconds, self.n_sweeps, self.behind = 0.0, 0, False
 
@@ -165,10 +166,17 @@ class TimedRun:
         digits = source.digits().astype(self.kind)
         return self.seconds, digits, [np.array(h) for h in self.chain.sampler.hyperparameters]
 
-    def run(self, seed, budget):
-        """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints)."""
+    def run(self, seed, budget, several=True):
+        """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints).
+
+        ``several``: the default kernel looks at several starts first. How many sweeps it has for tuning, half of the
+        budget, is what a user says; here it comes from the time of the second to sixth sweep, which is not counted.
+        """
         self.compile(seed)
-        self.start(seed)
+        begin = self.seconds
+        for _ in range(TIMED_SWEEPS if several else 0):
+            self.sweep()
+        self.start(seed, int(0.5 * budget * TIMED_SWEEPS / (self.seconds - begin)) if several else 0)
         due = np.unique(
             np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, STATES, strict=True)])
         )
@@ -210,8 +218,9 @@ def averaged(logs):
 
 def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None):
     """Figures of one chain, as a dict for the store; where hyperparameters are learned, with a density for each row."""
-    run = TimedRun(prepared.train, structure, kernel, learned, leaves)
-    states, readings = run.run(seed, budget)
+    several = kernel != "one_start"
+    run = TimedRun(prepared.train, structure, kernel if several else "auto", learned, leaves)
+    states, readings = run.run(seed, budget, several)
     at = np.array([s[0] for s in states])
     test, validation = run.densities(states, (prepared.test, prepared.validation))
     curve = []

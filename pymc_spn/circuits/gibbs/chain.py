@@ -17,6 +17,7 @@ from pymc_spn.circuits.gibbs.network import (
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.published import PublishedSampler
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
+from pymc_spn.circuits.gibbs.start_race import StartRace, race_of
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 
@@ -49,14 +50,27 @@ class Chain:
         self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
         self.n_bottom_up = np.inf  # such sweeps since the last collapsed one; a chain begins with a collapsed one
         self.settled = None  # the plan that is kept
+        self.race = None  # of several starts, while it lasts
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel in ("published", "bottom_up"):
             make = PublishedSampler if kernel == "published" else BottomUpSampler
             self.explicit = make(schema.structure, schema.compiled, coded)
 
-    def start(self, rng, hyperparameters):
-        """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains."""
+    def start(self, rng, hyperparameters, tune=0):
+        """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains.
+
+        With ``tune``, the number of sweeps before the first draw that counts, the first of them begin at several starts
+        where that suits the kernel (`start_race`).
+        """
+        self.race = None
+        self.begin(rng, hyperparameters)
+        n_starts, heat = race_of(tune)
+        if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans":
+            self.race = StartRace(n_starts, heat, hyperparameters)
+
+    def begin(self, rng, hyperparameters):
+        """One start, without a race."""
         self.sampler.reset()
         self.n_bottom_up, self.settled = np.inf, None
         self.set_hyperparameters(hyperparameters)
@@ -89,6 +103,8 @@ class Chain:
 
     def sweep(self, rng):
         """One sweep of the assignments; returns the fraction of rows that moved."""
+        if self.race is not None and not self.race.before_sweep(self, rng):
+            self.race = None
         if self.explicit is not None:
             moved = self.explicit.sweep(rng)
             self.sampler.set_digits(self.explicit.digits())
@@ -110,11 +126,14 @@ class Chain:
         return "bottom_up" if self.n_bottom_up < turns else collapsed
 
     def settle(self):
-        """Keep the present plan until the next start.
+        """Keep the present plan until the next start; a race of starts is over, too.
 
         A choice that follows the state is no longer a draw from kernels that keep the posterior, so it ends with the
         tuning. Before that, a chain that has grown or shrunk is given what suits it.
         """
+        if self.race is not None:
+            self.race.finish(self)
+            self.race = None
         if self.settled is None:
             self.settled = self.plan()
 
