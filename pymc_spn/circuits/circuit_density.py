@@ -28,6 +28,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
     "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
+    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2,
 }  # fmt: skip
 
 
@@ -287,6 +288,10 @@ def _typical_row(circuit: Circuit, theta: Any) -> Any:
             location = 1.0 / location
         elif name == "lomax":
             location = own[:, 1] / location
+        elif name == "gamma":
+            location = location / own[:, 1]
+        elif name == "uniform":
+            location = own.mean(axis=1)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
         first += n * width
     return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

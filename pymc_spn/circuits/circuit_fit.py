@@ -91,7 +91,7 @@ def fit_em(
     Parameters
     ----------
     circuit : Circuit
-        With leaves among Gaussian, log-normal, exponential, Poisson, geometric, Bernoulli and categorical, and
+        With leaves among Gaussian, log-normal, exponential, gamma, Poisson, geometric, Bernoulli and categorical, and
         without declared supports.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
@@ -314,4 +314,8 @@ def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
     if family in WITH_A_SCALE:
         u = np.log(np.where(usable, cell, 1.0)) if family == "log_normal" else cell
         return of_mean(family, np.where(usable, u, pooled.mean), pooled.variance)
-    return of_mean(family, np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean), pooled.variance)
+    mean = np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean)
+    if family == "gamma":  # at the column's shape
+        shape = of_mean(family, pooled.mean, pooled.variance)[:, 0]
+        return np.column_stack([shape, shape / mean])
+    return of_mean(family, mean, pooled.variance)

@@ -31,6 +31,10 @@ class CircuitQueries:
     lomax                 shape, scale
     negative_binomial     alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
     beta_geometric        alpha, beta: geometric with a Beta(alpha, beta) probability
+    laplace               location, scale
+    gamma                 shape, rate
+    uniform               low, high; both ends belong to it
+    binomial              number of trials, probability of success
     ===================== ===========================================================
 
     Values are coded (levels as 0..K-1); NaN marks a missing cell.

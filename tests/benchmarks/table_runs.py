@@ -124,7 +124,7 @@ class TimedRun:
         self.kind = digits_dtype(structure, self.schema.compiled, len(train.values))
 
     def start(self, seed, tune=0):
-        """K-means assignments, which depend on the seed and not on the kernel; others in the first of ``tune`` sweeps."""
+        """K-means assignments by the seed, whatever the kernel; more of them in the first of ``tune`` sweeps."""
         self.chain.start(np.random.default_rng(seed), self.first, tune)
         self.rng = np.random.default_rng([seed, 1])
         self.seconds, self.n_sweeps, self.behind = 0.0, 0, False

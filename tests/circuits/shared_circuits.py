@@ -77,6 +77,10 @@ PARAMETERS = {
     "lomax": lambda rng, n, k: 1.0 + rng.gamma(3.0, size=(n, 2)),
     "negative_binomial": lambda rng, n, k: rng.gamma(3.0, size=(n, 2)),
     "beta_geometric": lambda rng, n, k: 2.0 + rng.gamma(3.0, size=(n, 2)),
+    "laplace": lambda rng, n, k: np.column_stack([rng.normal(size=n), rng.gamma(3.0, 0.4, n)]),
+    "gamma": lambda rng, n, k: np.column_stack([1.2 + rng.gamma(3.0, size=n), rng.gamma(3.0, size=n)]),
+    "uniform": lambda rng, n, k: np.column_stack([-rng.gamma(3.0, size=n), 8.0 + rng.gamma(3.0, size=n)]),
+    "binomial": lambda rng, n, k: np.column_stack([rng.integers(4, 9, n), rng.uniform(0.1, 0.9, n)]),
 }
 SCIPY = {
     "gaussian": lambda p: stats.norm(p[0], p[1]),
@@ -90,8 +94,14 @@ SCIPY = {
     "lomax": lambda p: stats.lomax(p[0], scale=p[1]),
     "negative_binomial": lambda p: stats.nbinom(p[0], p[1] / (p[1] + 1)),
     "beta_geometric": lambda p: stats.betanbinom(1, p[0], p[1]),
+    "laplace": lambda p: stats.laplace(p[0], p[1]),
+    "gamma": lambda p: stats.gamma(p[0], scale=1 / p[1]),
+    "uniform": lambda p: stats.uniform(p[0], p[1] - p[0]),
+    "binomial": lambda p: stats.binom(p[0], p[1]),
 }
-DENSITIES = ("gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax")
+DENSITIES = (
+    "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",
+)  # fmt: skip
 
 
 def random_parameters(circuit, rng, n_levels=3):
@@ -106,6 +116,8 @@ def leaf_log_density(family, theta, x):
     """By scipy.stats; a log-Student has none there and is carried over from the Student t."""
     if family == "gaussian":  # a thousand times faster than scipy's frozen distributions
         return -0.5 * ((x - theta[0]) / theta[1]) ** 2 - math.log(theta[1]) - 0.5 * math.log(2 * math.pi)
+    if family == "laplace":  # SciPy takes the log of a density that has underflowed
+        return -abs(x - theta[0]) / theta[1] - math.log(2 * theta[1])
     if family == "log_student_t":
         return stats.t(theta[2], theta[0], theta[1]).logpdf(math.log(x)) - math.log(x) if x > 0 else -math.inf
     if math.isinf(x):

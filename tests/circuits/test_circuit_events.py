@@ -1,5 +1,7 @@
 """Probabilities of events under explicit circuits: against SciPy, sums, quadrature, and the posterior as sampled."""
 
+import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -80,6 +82,44 @@ def test_far_tails_and_narrow_intervals_keep_their_digits():
     exact = -900.0 * 0.5 + np.log1p(-np.exp(-0.5))
     assert log_interval("exponential", np.array([[0.5]]), 900.0, 901.0)[0] == pytest.approx(exact, rel=1e-14)
     assert log_interval("geometric", np.array([[0.5]]), 4000, 4000)[0] == pytest.approx(4001 * np.log(0.5), rel=1e-14)
+
+
+def log_sum(terms):
+    """Log of a sum of fractions, exact until the logarithm."""
+    total = sum(terms, Fraction(0))
+    return math.log(total.numerator) - math.log(total.denominator)
+
+
+def test_tails_and_narrow_intervals_of_plain_leaves():
+    """Counts in fractions; a gamma leaf of whole shape by its Poisson sums; the others in closed form."""
+    share, theta = Fraction(3, 8), np.array([200.0, 0.375])
+    mass = [math.comb(200, k) * share**k * (1 - share) ** (200 - k) for k in range(201)]
+    for low, high in ((150, 160), (150.5, np.inf), (0, 3), (-np.inf, 2), (75, 76), (199, 300), (70, 70)):
+        inside = [m for k, m in enumerate(mass) if low <= k <= high]
+        assert log_interval("binomial", theta, low, high) == pytest.approx(log_sum(inside), rel=1e-12)
+    assert log_interval("binomial", theta, 201, 300) == -np.inf == log_interval("binomial", theta, 3.2, 3.8)
+    gamma = np.array([4.0, 2.0])
+    above = lambda x: logsumexp(stats.poisson.logpmf(np.arange(4), 2.0 * x))  # noqa: E731
+    for low in (30.0, 400.0, 900.0):
+        assert log_interval("gamma", gamma, low, np.inf) == pytest.approx(above(low), rel=1e-13)
+        exact = above(low) + np.log1p(-np.exp(above(low + 1.0) - above(low)))
+        assert log_interval("gamma", gamma, low, low + 1.0) == pytest.approx(exact, rel=1e-12)
+    for high in (1e-3, 1e-90):
+        exact = logsumexp(stats.poisson.logpmf(np.arange(4, 60), 2.0 * high)) if high > 1e-80 else (
+            4 * np.log(2.0 * high) - np.log(24.0)
+        )  # fmt: skip
+        assert log_interval("gamma", gamma, -1.0, high) == pytest.approx(exact, rel=1e-12)
+    for low in (1.5, 20.0):
+        narrow = stats.gamma(4.0, scale=0.5).logpdf(low + 5e-10) + np.log((low + 1e-9) - low)
+        assert log_interval("gamma", gamma, low, low + 1e-9) == pytest.approx(narrow, abs=1e-6)
+    laplace = np.array([1.0, 0.5])
+    assert log_interval("laplace", laplace, 500.0, np.inf) == pytest.approx(np.log(0.5) - 998.0, rel=1e-14)
+    exact = np.log(0.5) - 998.0 + np.log1p(-np.exp(-2.0))
+    assert log_interval("laplace", laplace, -499.0, -498.0) == pytest.approx(exact, rel=1e-14)
+    exact = np.log(0.5) + np.log(-2.0 * np.expm1(-1e-9))
+    assert log_interval("laplace", laplace, 1.0 - 0.5e-9, 1.0 + 0.5e-9) == pytest.approx(exact, abs=1e-6)
+    assert log_interval("uniform", np.array([-1.0, 4.0]), 3.0, 9.0) == pytest.approx(np.log(0.2), rel=1e-14)
+    assert log_interval("uniform", np.array([-1.0, 4.0]), 5.0, 9.0) == -np.inf
 
 
 EVENTS = {

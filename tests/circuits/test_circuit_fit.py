@@ -9,13 +9,15 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize
+from scipy.special import digamma
 
 import pymc_spn as ps
 from pymc_spn.circuits.circuit_fit import _Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
-from pymc_spn.circuits.evaluation.leaf_updates import IN_CLOSED_FORM, pool
+from pymc_spn.circuits.evaluation.leaf_updates import FITTED, gamma_shape, pool
 from tests.circuits.shared_circuits import (
     build,
     crossed_circuit,
@@ -24,7 +26,7 @@ from tests.circuits.shared_circuits import (
     reference_log_density,
 )
 
-FAMILIES = ("gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical")
+FAMILIES = ("gaussian", "log_normal", "exponential", "gamma", "poisson", "geometric", "bernoulli", "categorical")
 
 
 def mixture(families, n_components=2):
@@ -42,6 +44,7 @@ def mixed_rows(rng, families, n, gaps=0.0):
         "gaussian": lambda: rng.normal(rng.choice([-2.0, 3.0], n), 1.0),
         "log_normal": lambda: np.exp(rng.normal(rng.choice([-1.0, 1.0], n), 0.3)),
         "exponential": lambda: rng.exponential(rng.choice([0.3, 4.0], n)),
+        "gamma": lambda: rng.gamma(3.0, rng.choice([0.2, 2.0], n)),
         "poisson": lambda: rng.poisson(rng.choice([1.0, 8.0], n)).astype(float),
         "geometric": lambda: rng.geometric(rng.choice([0.2, 0.8], n)) - 1.0,
         "bernoulli": lambda: rng.integers(0, 2, n).astype(float),
@@ -196,7 +199,7 @@ def test_the_end_is_a_maximum_in_every_direction():
                 assert objective(fit.log_weights, moved) < best + 1e-10, (family, at)
 
 
-@pytest.mark.parametrize("family", IN_CLOSED_FORM)
+@pytest.mark.parametrize("family", FITTED)
 def test_one_leaf_is_its_column_at_once(family):
     """Rows and prior agree about a single leaf: the maximum is the column's average, of levels nearly so."""
     x = mixed_rows(np.random.default_rng(5), (family,), 50, gaps=0.1)
@@ -206,6 +209,9 @@ def test_one_leaf_is_its_column_at_once(family):
     u = np.log(seen) if family == "log_normal" else seen
     if family in ("gaussian", "log_normal"):
         expected = [u.mean(), u.std()]
+    elif family == "gamma":
+        shape = optimize.brentq(lambda a: np.log(a) - digamma(a) - np.log(u.mean()) + np.log(u).mean(), 0.1, 50.0)
+        expected = [shape, shape / u.mean()]
     elif family == "categorical":
         own = np.array([np.mean(seen == k) for k in range(3)])
         expected = with_one_row_spread_over(own, seen.size)
@@ -215,6 +221,15 @@ def test_one_leaf_is_its_column_at_once(family):
         expected = [{"exponential": 1.0 / u.mean(), "geometric": 1.0 / (1.0 + u.mean())}.get(family, u.mean())]
     np.testing.assert_allclose(fit.leaf_parameters[family], [expected], rtol=1e-10)
     assert fit.converged and fit.objective.size == 3
+
+
+def test_gamma_shapes():
+    """log a - digamma(a) is the gap, which is 1 / (2 a) for large shapes a and 1 / a for small ones."""
+    gaps = np.array([1e-3, 0.03, 0.5, 2.0, 40.0])
+    shapes = gamma_shape(gaps)
+    np.testing.assert_allclose(np.log(shapes) - digamma(shapes), gaps, rtol=1e-11)
+    assert gamma_shape(np.array([1e-9]))[0] == pytest.approx(0.5e9, rel=1e-6)
+    assert np.isinf(gamma_shape(np.zeros(1)))[0]
 
 
 def with_one_row_spread_over(shares, n):
@@ -292,6 +307,12 @@ ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
         ({"observed": ROWS * [1, 0]}, ValueError, "column 'x1' has mean 0 and variance 0, from which no gaussian"),
         ({"observed": ROWS * [1, 0] + [0, 0.3]}, ValueError, "column 'x1' has mean 0.3 and variance 0, from which no"),
         ({"observed": ROWS * [1.0, np.nan]}, ValueError, "column 'x1' has no value that its gaussian leaves can take"),
+        ({"circuit": mixture(("laplace", "gaussian"))}, ValueError, "circuit has laplace leaves; expectation maxim"),
+        (
+            {"circuit": mixture(("gamma", "gaussian")), "observed": ROWS * [0, 1] + [0.3, 0]},
+            ValueError,
+            "column 'x0' has mean 0.3 and mean log -1.2",
+        ),
         ({"leaf_prior_rows": 0.0}, ValueError, "leaf_prior_rows must be positive for gaussian leaves"),
         ({"edge_prior_rows": -1.0}, ValueError, "edge_prior_rows must be a finite number of at least 0, got -1.0"),
         ({"restarts": 0}, ValueError, "restarts must be an integer of at least 1, got 0"),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import QUADRATIC, TABLE
+from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -18,7 +18,7 @@ def expected_statistics(
     Parameters
     ----------
     layout : Layout
-        With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, Poisson,
+        With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, Poisson,
         geometric, Bernoulli and categorical.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
@@ -31,7 +31,8 @@ def expected_statistics(
         Out, added to: expected number of rows that use the edge.
     moments : (3, L) float64
         Out, added to, for each leaf in node order: expected number of its observed cells, their sum and their sum of
-        squares. Of Gaussian leaves, and of log-normal ones in logs, the last two are those of (u - mean) / sd.
+        squares. Of Gaussian leaves, and of log-normal ones in logs, the last two are those of (u - mean) / sd; of gamma
+        leaves the sum of the logs and the sum of the values.
     level_flow : (P,) float64
         Out, added to: expected number of cells at each level, at the place of its probability in ``theta``.
     out : (N,) float64
@@ -55,6 +56,13 @@ def add_leaf_statistics(layout, k, coefficients, n, u, present, flow, moments, l
         for i in range(n):
             if present[j, i] != 0.0 and flow[i] != 0.0 and u[j, i] < width:
                 level_flow[begin + int(u[j, i])] += flow[i]
+        return
+    if form == EXPONENT:
+        for i in range(n):
+            if present[j, i] != 0.0 and flow[i] != 0.0:
+                moments[0, k] += flow[i]
+                moments[1, k] += flow[i] * u[j, i]
+                moments[2, k] += flow[i] * math.exp(u[j, i])
         return
     centre, scale = 0.0, 1.0
     if form == QUADRATIC:  # about the present mean, so that nothing cancels far from 0

@@ -8,33 +8,38 @@ import math
 
 import numpy as np
 
-from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
+from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log, fast_log1p
 from pymc_spn.numerics.kernel_options import inner_kernel
 
 IMPOSSIBLE = -1e300
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
-QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO = range(8)
+QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
+N_FORMS = 12
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
 
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
+    "laplace", "uniform", "gamma", "binomial",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-) = range(12)  # fmt: skip
+    LAPLACE, UNIFORM, GAMMA, BINOMIAL,
+) = range(16)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
+        ABSOLUTE, BOX, EXPONENT, FALLING,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
+        REAL, REAL, LOGARITHM, FACTORIAL,
     ]
 )  # fmt: skip
 
@@ -129,6 +134,22 @@ def leaf_coefficients(family, theta, width, out):
         out[0] = -theta[0] * math.log1p(1.0 / theta[1]) - math.lgamma(theta[0])
         out[1] = -math.log1p(theta[1])
         out[2] = theta[0]
+    elif family == LAPLACE:
+        out[0] = -math.log(2.0 * theta[1])
+        out[1] = theta[0]
+        out[2] = 1.0 / theta[1]
+    elif family == UNIFORM:
+        out[0] = -math.log(theta[1] - theta[0])
+        out[1] = theta[0]
+        out[2] = theta[1]
+    elif family == GAMMA:
+        out[0] = theta[0] * math.log(theta[1]) - math.lgamma(theta[0])
+        out[1] = theta[0]
+        out[2] = theta[1]
+    elif family == BINOMIAL:
+        out[0] = math.lgamma(theta[0] + 1.0) + theta[0] * math.log1p(-theta[1])
+        out[1] = math.log(theta[1]) - math.log1p(-theta[1])
+        out[2] = theta[0]
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -160,6 +181,14 @@ def form_at(form, lead, a, b, c, table, u):
         return lead - c * fast_log1p(t) if t < 1e300 else IMPOSSIBLE
     if form == RISING:
         return lead + a * u + math.lgamma(b + u)
+    if form == ABSOLUTE:
+        return lead - abs(u - a) * b
+    if form == BOX:
+        return lead if a <= u and u <= b else IMPOSSIBLE
+    if form == EXPONENT:
+        return lead + a * u - b * fast_exp(u)
+    if form == FALLING:
+        return lead + a * u - math.lgamma(b - u + 1.0) if u <= b else IMPOSSIBLE
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
@@ -197,6 +226,21 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         alpha, beta = theta[0], theta[1]
         out[0] += flow * (digamma(alpha + u) - digamma(alpha) - math.log1p(1.0 / beta))
         out[1] += flow * (alpha / (beta * (beta + 1.0)) - u / (beta + 1.0))
+    elif family == LAPLACE:
+        away = (u - theta[0]) / theta[1]
+        out[0] += flow * np.sign(away) / theta[1]
+        out[1] += flow * (abs(away) - 1.0) / theta[1]
+    elif family == UNIFORM:
+        inside = 1.0 if theta[0] <= u and u <= theta[1] else 0.0
+        out[0] += flow * inside / (theta[1] - theta[0])
+        out[1] -= flow * inside / (theta[1] - theta[0])
+    elif family == GAMMA:
+        out[0] += flow * (math.log(theta[1]) - digamma(theta[0]) + u)
+        out[1] += flow * (theta[0] / theta[1] - x)
+    elif family == BINOMIAL:
+        if u <= theta[0]:  # the number of trials as if it were continuous
+            out[0] += flow * (digamma(theta[0] + 1.0) - digamma(theta[0] - u + 1.0) + math.log1p(-theta[1]))
+            out[1] += flow * (u / theta[1] - (theta[0] - u) / (1.0 - theta[1]))
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
@@ -219,4 +263,8 @@ def value_derivative(family, theta, u, x):
         return slope if family == STUDENT_T else (slope - 1.0) / x
     if family == LOMAX_LEAF:
         return -(theta[0] + 1.0) / (theta[1] + u)
+    if family == LAPLACE:
+        return np.sign(theta[0] - u) / theta[1]
+    if family == GAMMA:
+        return (theta[0] - 1.0) / x - theta[1]
     return 0.0

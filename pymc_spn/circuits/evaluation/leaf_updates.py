@@ -1,4 +1,4 @@
-"""Leaves of exponential families from expected statistics: the maximisation step, in closed form.
+"""Leaves of exponential families from expected statistics: the maximisation step, in closed form but for gamma leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column (levels:
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
@@ -8,14 +8,14 @@ within bounds, since without it the likelihood of a Gaussian leaf has none.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
-IN_CLOSED_FORM = ("gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical")
+FITTED = ("gaussian", "log_normal", "exponential", "gamma", "poisson", "geometric", "bernoulli", "categorical")
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
 MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
@@ -27,7 +27,7 @@ class Pooled(NamedTuple):
     Parameters
     ----------
     mean, variance : (n,) float64
-        Of the values, for log-normal leaves of their logs.
+        Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -43,7 +43,7 @@ def pool(circuit: Any, values: np.ndarray) -> dict[str, Pooled]:
     Raises
     ------
     ValueError
-        If a family has no closed form, a column has no value that its leaves can take, or the average is no leaf:
+        If a family is not among `FITTED`, a column has no value that its leaves can take, or the average is no leaf:
         a constant column under a scale, counts that are all 0.
     """
     pooled = {}
@@ -51,11 +51,8 @@ def pool(circuit: Any, values: np.ndarray) -> dict[str, Pooled]:
         leaves = circuit.leaves_of(family)
         if leaves.size == 0:
             continue
-        if family not in IN_CLOSED_FORM:
-            raise ValueError(
-                f"circuit has {family} leaves, whose likelihood has no maximum in closed form; leaves must be among "
-                f"{', '.join(IN_CLOSED_FORM)}"
-            )
+        if family not in FITTED:
+            raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {', '.join(FITTED)}")
         columns = circuit.leaf_column[leaves]
         found = {d: _of_column(circuit, family, d, values[:, d]) for d in np.unique(columns).tolist()}
         levels = np.zeros((leaves.size, max(f.levels.size for f in found.values())))
@@ -76,12 +73,16 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
         shares = (np.bincount(u.astype(np.int64), minlength=n_levels) + 1.0 / n_levels) / (u.size + 1.0)
         none = np.array(np.nan)
         return Pooled(shares[1], none, np.empty(0)) if family == "bernoulli" else Pooled(none, none, shares)
-    u = np.log(u) if family == "log_normal" else u
-    mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else np.array(0.0)  # rounding would make a scale of nothing
+    if family == "gamma":
+        mean, variance = u.mean(), np.log(u).mean() if np.ptp(u) > 0.0 else np.log(u.mean())
+    else:
+        u = np.log(u) if family == "log_normal" else u
+        mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else np.array(0.0)  # rounding would make a scale
     problem = EXPLICIT[family].problem(of_mean(family, np.atleast_1d(mean), np.atleast_1d(variance)))
     if problem is not None:
         raise ValueError(
-            f"observed: column {circuit.names[d]!r} has mean {mean:g} and variance {variance:g}, from which no "
+            f"observed: column {circuit.names[d]!r} has mean {mean:g} and "
+            f"{'mean log' if family == 'gamma' else 'variance'} {variance:g}, from which no "
             f"{family} leaf can be made: {problem[1]}"
         )
     return Pooled(mean, variance, np.empty(0))
@@ -90,8 +91,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
 def possible(family: str, x: np.ndarray) -> np.ndarray:
     """Whether leaves of a family can take each value; NaN is none."""
     known = np.isfinite(x)
-    if family in ("gaussian", "log_normal", "exponential"):
-        return known if family == "gaussian" else known & (x > 0 if family == "log_normal" else x >= 0)
+    if family in ("gaussian", "log_normal", "gamma", "exponential"):
+        return known if family == "gaussian" else known & (x >= 0 if family == "exponential" else x > 0)
     return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
 
 
@@ -108,8 +109,11 @@ def _n_levels(column: Any, codes: np.ndarray) -> int:
 
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Leaf parameters (n, p) with these means and, where there is a scale, variances."""
-    with np.errstate(divide="ignore"):
+    """Leaf parameters (n, p) with these means and, where there is a scale, variances; gamma: mean logs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if family == "gamma":
+            shape = gamma_shape(np.log(mean) - variance)
+            return np.column_stack([shape, shape / mean])
         if family in WITH_A_SCALE:
             return np.column_stack([mean, np.sqrt(variance)])
         if family == "exponential":
@@ -117,6 +121,19 @@ def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         if family == "geometric":
             return (1.0 / (1.0 + mean))[:, None]
         return mean[:, None]  # poisson, bernoulli
+
+
+def gamma_shape(gap: np.ndarray) -> np.ndarray:
+    """Shape (n,) at which the log of the mean exceeds the mean log by ``gap``; infinite where the gap is 0.
+
+    Newton's method in 1 / shape (Minka 2002, Estimating a Gamma distribution), at rounding after five steps.
+    """
+    s = np.where(gap > 0.0, gap, 1.0)
+    shape = (3.0 - s + np.sqrt(np.square(s - 3.0) + 24.0 * s)) / (12.0 * s)
+    for _ in range(6):
+        error = np.log(shape) - digamma(shape) - s
+        shape = 1.0 / (1.0 / shape + error / (np.square(shape) * (1.0 / shape - polygamma(1, shape))))
+    return np.where(gap > 0.0, shape, np.inf)
 
 
 def updated(
@@ -127,7 +144,7 @@ def updated(
     Parameters
     ----------
     family : str
-        Among `IN_CLOSED_FORM`.
+        Among `FITTED`.
     own : (n, p) float64
         Parameters with which the statistics were taken; kept by leaves without any row, real or of the prior.
     moments : (3, n) float64
@@ -153,6 +170,8 @@ def updated(
         spread = sd * sd * squares - 2.0 * shift * sd * total + mass * shift * shift
         variance = (spread + rows * (pooled.variance + np.square(pooled.mean - mean - shift))) / n
         average = mean + shift
+    elif family == "gamma":
+        average, variance = (squares + rows * pooled.mean) / n, (total + rows * pooled.variance) / n
     else:
         average = (total + rows * pooled.mean) / n
     return np.where(some[:, None], of_mean(family, average, variance), own)
@@ -170,6 +189,9 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
         z2 = (pooled.variance + np.square(pooled.mean - mean)) / np.square(sd)
         return float((-np.log(sd) - HALF_LOG_2PI - 0.5 * z2).sum())
     theta, mean = own[:, 0], pooled.mean
+    if family == "gamma":
+        rate = own[:, 1]
+        return float((theta * np.log(rate) - gammaln(theta) + (theta - 1.0) * pooled.variance - rate * mean).sum())
     if family == "exponential":
         return float((np.log(theta) - theta * mean).sum())
     if family == "poisson":

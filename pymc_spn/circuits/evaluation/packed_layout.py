@@ -8,16 +8,20 @@ from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, lo
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
     BETA_GEOMETRIC,
+    BINOMIAL,
     CATEGORICAL,
     EXPONENTIAL,
+    GAMMA,
     GAUSSIAN,
     GEOMETRIC,
+    LAPLACE,
     LOG_NORMAL,
     LOG_STUDENT_T,
     LOMAX_LEAF,
     NEGATIVE_BINOMIAL,
     POISSON,
     STUDENT_T,
+    UNIFORM,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -65,6 +69,16 @@ def is_valid(layout, begin, width, log_weights, theta):
         f, code = layout.leaf_family[k], layout.leaf_code[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
         is_located = code == GAUSSIAN or code == LOG_NORMAL or code == STUDENT_T or code == LOG_STUDENT_T
+        is_located = is_located or code == LAPLACE
+        if code == UNIFORM:
+            if not -math.inf < theta[first] < theta[first + 1] < math.inf:
+                return False
+            continue
+        if code == BINOMIAL:
+            n = theta[first]
+            if not (1.0 <= n < math.inf and n == math.floor(n) and 0.0 < theta[first + 1] < 1.0):
+                return False
+            continue
         is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
         total = 0.0
         for i in range(first, first + width[f]):
@@ -177,4 +191,13 @@ def draw_leaf(rng, code, theta):
         stop = rng.standard_gamma(theta[0])
         go_on = rng.standard_gamma(theta[1])
         return math.floor(-rng.standard_exponential() / (math.log(go_on) - math.log(stop + go_on)))
+    if code == LAPLACE:
+        away = rng.standard_exponential()
+        return theta[0] + theta[1] * (away if rng.random() < 0.5 else -away)
+    if code == UNIFORM:
+        return theta[0] + (theta[1] - theta[0]) * rng.random()
+    if code == GAMMA:
+        return rng.standard_gamma(theta[0]) / theta[1]
+    if code == BINOMIAL:
+        return float(rng.binomial(int(theta[0]), theta[1]))
     return math.nan

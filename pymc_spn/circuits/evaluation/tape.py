@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import FORM, NAMES, READING
+from pymc_spn.circuits.evaluation.leaf_forms import FORM, N_FORMS, NAMES, READING
 from pymc_spn.numerics.kernel_options import kernel
 
 SUM, PRODUCT, LEAF = 0, 1, 2
@@ -114,7 +114,7 @@ def make_tape(layout: Layout, n_columns: int) -> Tape:
     child = layout.children
     fused = (layout.kind[child] == LEAF) & (uses[child] == 1) & (layout.kind[owner] == SUM)
     leaf = layout.leaf_of_node[child]
-    rank = np.where(fused, layout.leaf_input[leaf] * 8 + layout.leaf_form[leaf], -need[child])
+    rank = np.where(fused, layout.leaf_input[leaf] * N_FORMS + layout.leaf_form[leaf], -need[child])
     order = np.lexsort((rank, fused, owner))
     recorded = record(
         layout.kind,

@@ -49,7 +49,7 @@ class StartRace:
         self.best: Candidate | None = None
 
     def before_sweep(self, chain: Any, rng: np.random.Generator) -> bool:
-        """Go on to the next start where a heat is over; returns False when the race is, with the best state in place."""
+        """Go on to the next start where a heat is over; False when the race is, with the best state in place."""
         if self.n_sweeps > self.heat // 2:
             self.log_joints.append(float(chain.sampler.statistics()[0]))
         if self.n_sweeps == self.heat:

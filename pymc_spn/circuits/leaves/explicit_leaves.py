@@ -1,11 +1,12 @@
 """Leaves with explicit parameters, as rows (..., p): what a `Circuit` may hold, by name.
 
 Beside the conjugate families stand the predictives of their leaves (Student t, Lomax, negative binomial), so that
-a posterior predictive is itself such a circuit. NaN in a value gives NaN.
+a posterior predictive is itself such a circuit, and families without a place in the collapsed sampler (`plain_leaves`).
+NaN in a value gives NaN.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -13,34 +14,8 @@ from scipy.special import betaln, gammaln
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
 from pymc_spn.circuits.leaves.geometric import Geometric
 from pymc_spn.circuits.leaves.log_normal import LogNormal
+from pymc_spn.circuits.leaves.plain_leaves import PLAIN, ExplicitLeaf, all_positive, on_counts
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
-
-
-class ExplicitLeaf(NamedTuple):
-    """One kind of leaf; the functions take parameters (..., p)."""
-
-    is_density: bool
-    log_density: Callable[[np.ndarray, Any], np.ndarray]
-    problem: Callable[[np.ndarray], tuple[int, str] | None]
-    mean: Callable[[np.ndarray], np.ndarray]
-    variance: Callable[[np.ndarray], np.ndarray]
-    mode: Callable[[np.ndarray], np.ndarray]
-    draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
-    numeric: bool = True
-    lowest: float = -np.inf
-
-
-def _positive(*names: str) -> Callable[[np.ndarray], tuple[int, str] | None]:
-    """Check that a row has these parameters, all positive and finite."""
-
-    def problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        if parameters.shape[1] != len(names):
-            return 0, f"rows must be ({', '.join(names)}{',' if len(names) == 1 else ''})"
-        wrong = ~(np.isfinite(parameters) & (parameters > 0)).all(axis=1)
-        verb = "must be positive and finite"
-        return (int(np.argmax(wrong)), f"{' and '.join(names)} {verb}") if np.any(wrong) else None
-
-    return problem
 
 
 def _student_problem(parameters: np.ndarray) -> tuple[int, str] | None:
@@ -49,13 +24,6 @@ def _student_problem(parameters: np.ndarray) -> tuple[int, str] | None:
     wrong = ~(np.isfinite(parameters).all(axis=1) & (parameters[:, 1:] > 0).all(axis=1))
     rule = "location must be finite, scale and degrees of freedom positive"
     return (int(np.argmax(wrong)), rule) if np.any(wrong) else None
-
-
-def on_counts(x: Any, log_mass: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Log mass at counts, ``-inf`` at other numbers, NaN at NaN."""
-    x = np.asarray(x, dtype=np.float64)
-    is_count = (x >= 0) & (x == np.floor(x)) & np.isfinite(x)
-    return np.where(np.isnan(x), np.nan, np.where(is_count, log_mass(np.where(is_count, x, 0.0)), -np.inf))
 
 
 def on_positives(x: Any, log_density: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -217,7 +185,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     "lomax": ExplicitLeaf(
         True,
         _lomax_log_density,
-        _positive("shape", "scale"),
+        all_positive("shape", "scale"),
         _lomax_mean,
         _lomax_variance,
         _zeros,
@@ -237,7 +205,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     "negative_binomial": ExplicitLeaf(
         False,
         _negative_binomial,
-        _positive("alpha", "beta"),
+        all_positive("alpha", "beta"),
         lambda p: p[..., 0] / p[..., 1],
         lambda p: p[..., 0] / p[..., 1] * (1.0 + 1.0 / p[..., 1]),
         lambda p: np.maximum(np.floor((p[..., 0] - 1.0) / p[..., 1]), 0.0),
@@ -247,13 +215,14 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     "beta_geometric": ExplicitLeaf(
         False,
         lambda p, x: on_counts(x, lambda k: betaln(p[..., 0] + 1.0, p[..., 1] + k) - betaln(p[..., 0], p[..., 1])),
-        _positive("alpha", "beta"),
+        all_positive("alpha", "beta"),
         _beta_geometric_mean,
         _beta_geometric_variance,
         _zeros,
         lambda p, rng: rng.geometric(np.maximum(rng.beta(p[..., 0], p[..., 1]), 1e-300)) - 1.0,
         lowest=0.0,
     ),
+    **PLAIN,
 }
 
 

@@ -8,14 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, log_ndtr
+from scipy.special import gammainc, gammaincc, gammaln, log_ndtr
 
 from pymc_spn.circuits.leaves.discrete_families import Poisson
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.circuits.leaves.leaf_statistics import GammaRate, NormalGamma
 from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.real_families import LOG_2PI, Exponential, Gaussian
-from pymc_spn.circuits.leaves.tail_probabilities import UNDERFLOW, log_difference, log_narrow_integral
+from pymc_spn.circuits.leaves.tail_probabilities import (
+    UNDERFLOW,
+    log_betainc,
+    log_difference,
+    log_gammainc,
+    log_narrow_integral,
+)
 
 NARROW = 0.25  # standard deviations below which an interval is integrated rather than taken as a difference
 SERIES_TERMS = 100_000
@@ -143,6 +150,62 @@ def _bernoulli(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return _levels(np.concatenate([1.0 - p, p], axis=-1), low, high)
 
 
+def _laplace(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    z_low, z_high = (low - p[..., 0]) / p[..., 1], (high - p[..., 0]) / p[..., 1]
+    mirrored = z_low > 0.0
+    near, far = np.where(mirrored, -z_low, z_high), np.where(mirrored, -z_high, z_low)
+    below = np.minimum(near, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.where(np.isneginf(far), np.inf, below - far)
+        one_side = below + np.log(-np.expm1(-gap))
+        both_sides = np.log(-np.expm1(np.minimum(far, 0.0)) - np.expm1(-np.maximum(near, 0.0)))
+    return np.log(0.5) + np.where(near > 0.0, both_sides, np.where(np.isneginf(below), -np.inf, one_side))
+
+
+def _uniform(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        inside = np.log(np.maximum(np.minimum(high, p[..., 1]) - np.maximum(low, p[..., 0]), 0.0))
+    return inside - np.log(p[..., 1] - p[..., 0])
+
+
+def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    shape, start, stop = np.broadcast_arrays(
+        p[..., 0], np.maximum(low, 0.0) * p[..., 1], np.maximum(high, 0.0) * p[..., 1]
+    )
+    upper = log_difference(log_gammainc(shape, start, True), log_gammainc(shape, stop, True))
+    lower = log_difference(log_gammainc(shape, stop, False), log_gammainc(shape, start, False))
+    out = np.array(np.where(start > shape, upper, lower))  # measured in the tail that holds the interval
+    width = np.where(np.isinf(stop), np.inf, stop - np.where(np.isinf(start), 0.0, start))
+    narrow = (width < NARROW * np.minimum(np.sqrt(shape), start)) & (width > 0.0)
+    if np.any(narrow):
+        a, x, y = shape[narrow], start[narrow], stop[narrow]
+        logs = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) - t - gammaln(a), x, y)
+        steep = np.abs((a - 1.0) * np.log(y / x) - (y - x)) > 0.5
+        out[narrow] = np.where(steep, out[narrow], logs)
+    return out
+
+
+def _binomial(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    n, success, first, last, empty = np.broadcast_arrays(p[..., 0], p[..., 1], *_counts(low, high))
+    above = first > n * success
+    upper = log_difference(_binomial_tail(n, success, first, True), _binomial_tail(n, success, last + 1.0, True))
+    lower = log_difference(_binomial_tail(n, success, last, False), _binomial_tail(n, success, first - 1.0, False))
+    one = EXPLICIT["binomial"].log_density(np.stack([n, success], axis=-1), np.where(np.isinf(first), 0.0, first))
+    return np.where(empty, -np.inf, np.where(first == last, one, np.where(above, upper, lower)))
+
+
+def _binomial_tail(n: np.ndarray, success: np.ndarray, k: np.ndarray, above: bool) -> np.ndarray:
+    """log P(X >= k), or log P(X <= k), at whole k."""
+    sure, never = (k < 1.0, k > n) if above else (k >= n, k < 0.0)
+    k = np.where(sure | never, 1.0 if above else 0.0, k)
+    log_success, log_failure = np.log(success), np.log1p(-success)
+    if above:
+        inside = log_betainc(k, n - k + 1.0, success, log_success, log_failure)
+    else:
+        inside = log_betainc(n - k, k + 1.0, 1.0 - success, log_failure, log_success)
+    return np.where(never, -np.inf, np.where(sure, 0.0, inside))
+
+
 _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
     "gaussian": _gaussian,
     "log_normal": _log_normal,
@@ -156,4 +219,8 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "lomax": lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
     "negative_binomial": lambda p, low, high: Poisson.predictive_log_interval(gamma_rate(p), low, high),
     "beta_geometric": lambda p, low, high: Geometric.predictive_log_interval(beta_probability(p), low, high),
+    "laplace": _laplace,
+    "uniform": _uniform,
+    "gamma": _gamma,
+    "binomial": _binomial,
 }

@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.queries.box_kernels import (
+from pymc_spn.circuits.queries.box_leaves import (
     BETA_GEOMETRIC,
+    BINOMIAL,
     EXPONENTIAL,
+    GAMMA,
+    LAPLACE,
     LEVELS,
     LOG_STUDENT,
     LOGNORMAL,
@@ -169,7 +172,7 @@ def upward(tape, x, value):
 def pull(tape, i, share, x, force, stiffness):
     """Add a leaf's pull on its column."""
     kind = tape.kind[i]
-    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC:
+    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC or kind == BINOMIAL:
         return
     d = tape.column[i]
     p = tape.parameter[i]
@@ -186,6 +189,13 @@ def pull(tape, i, share, x, force, stiffness):
         force[d] -= share * p[0]
     elif kind == LOMAX:
         force[d] -= share * (p[0] + 1.0) / (p[1] + x[d])
+    elif kind == LAPLACE:
+        stiff = share / (p[1] * max(abs(x[d] - p[0]), 1e-9 * p[1]))
+        force[d] += stiff * (p[0] - x[d])
+        stiffness[d] += stiff
+    elif kind == GAMMA and x[d] > 0.0:
+        force[d] += share * (p[0] / x[d] - p[1])
+        stiffness[d] += share * p[0] / (x[d] * x[d])
     elif kind == LOG_STUDENT and x[d] > 0.0:
         z = (math.log(x[d]) - p[0]) / p[1]
         steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))

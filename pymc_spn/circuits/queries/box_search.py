@@ -15,16 +15,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.queries import ascent_kernels, box_kernels
-from pymc_spn.circuits.queries.box_kernels import (
-    EXPONENTIAL,
-    LEVELS,
-    LOG_STUDENT,
-    LOGNORMAL,
-    LOMAX,
-    NORMAL,
-    STUDENT,
-    Tape,
-)
+from pymc_spn.circuits.queries.box_leaves import LAPLACE, Tape
+from pymc_spn.circuits.queries.box_starts import first_boxes, jumps_of, modes_of, with_column
 
 STARTS = 32
 BATCH = 64
@@ -49,50 +41,6 @@ class BoxResult:
     log_density: float
     upper_bound: float
     n_boxes: int
-
-
-def modes_of(tape: Tape) -> np.ndarray:
-    """Mode (n,) of every leaf, NaN off the leaves and for levels."""
-    p, kind = tape.parameter, tape.kind
-    out = np.full(kind.size, np.nan)
-    centred = (kind == NORMAL) | (kind == STUDENT)
-    out[centred] = p[centred, 0]
-    out[(kind == EXPONENTIAL) | (kind == LOMAX)] = 0.0
-    skew = kind == LOGNORMAL
-    out[skew] = np.exp(p[skew, 0] - p[skew, 1] ** 2)
-    for i in np.flatnonzero(kind == LOG_STUDENT):
-        out[i] = np.exp(p[i, 0] + p[i, 1] * box_kernels.log_student_turn(p[i, 1], p[i, 2], 1.0))
-    out[kind == box_kernels.BETA_GEOMETRIC] = 0.0
-    out[kind == box_kernels.POISSON] = p[kind == box_kernels.POISSON, 2]
-    out[kind == box_kernels.NEGATIVE_BINOMIAL] = p[kind == box_kernels.NEGATIVE_BINOMIAL, 3]
-    return out
-
-
-def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_discrete: np.ndarray) -> list[Any]:
-    """Boxes that hold a maximum: hulls of the leaves' modes within what is allowed, cut at support edges."""
-    n_columns = is_discrete.size
-    modes = modes_of(tape)
-    boxes: list[Any] = [(np.zeros(n_columns), np.zeros(n_columns))]
-    for d in range(n_columns):
-        here = tape.column == d
-        if not here.any():
-            continue
-        kinds = tape.kind[here]
-        if (kinds == LEVELS).any():
-            cells = allowed.get(d, [(0.0, float(tape.parameter[here, 1].max() - 1.0))])
-        else:
-            low, high = float(modes[here].min()), float(modes[here].max())
-            if (kinds == LOG_STUDENT).any():
-                low = min(low, 0.0)  # these fall from infinity at 0, so the least value that is allowed counts, too
-            if is_discrete[d]:
-                low, high = np.floor(low), np.ceil(high)
-            cells = []
-            for start, stop in allowed.get(d, [(-np.inf, np.inf)]):
-                a, b = max(min(low, stop), start), min(max(high, start), stop)
-                one_sided = np.isin(kinds, (EXPONENTIAL, LOMAX, LOGNORMAL)).any()
-                cells += [(a, 0.0), (0.0, b)] if one_sided and a < 0.0 <= b else [(a, b)]
-        boxes = [(_with(low, d, cell[0]), _with(high, d, cell[1])) for low, high in boxes for cell in cells]
-    return boxes
 
 
 def search(
@@ -133,6 +81,8 @@ class _Search:
         boxes = first_boxes(tape, allowed, is_discrete)
         self.low, self.high = np.array([b[0] for b in boxes]), np.array([b[1] for b in boxes])
         self.ends = [np.unique(np.concatenate([self.low[:, d], self.high[:, d]])) for d in range(n_columns)]
+        self.rises, self.falls = zip(*(jumps_of(tape, d) for d in range(n_columns)), strict=True)
+        self.corners = [self.corners_of(d) for d in range(n_columns)]
         spread = (self.high > self.low).any(axis=0) & ~is_discrete
         self.position = np.full(n_columns, -1, np.int64)
         if np.count_nonzero(spread) <= max_derivatives:
@@ -174,6 +124,13 @@ class _Search:
         rest = max((-b[0] for b in heap), default=-np.inf)
         return BoxResult(self.x, self.best, max(self.best, self.settled, rest), self.n_boxes)
 
+    def corners_of(self, d: int) -> np.ndarray:
+        """Places at which the density of a column may have a largest value although it rises to one side."""
+        kinks = self.tape.parameter[(self.tape.kind == LAPLACE) & (self.tape.column == d), 0]
+        rises, falls = self.rises[d], self.falls[d]
+        jumps = (rises, np.nextafter(rises, -np.inf), falls, np.nextafter(falls, np.inf))
+        return np.unique(np.concatenate([self.ends[d], kinks, *jumps]))
+
     def used(self) -> np.ndarray:
         return np.unique(self.tape.column[self.tape.column >= 0])
 
@@ -184,9 +141,10 @@ class _Search:
         values = box_kernels.log_bounds(self.tape, points, points)
         points = np.unique(points[np.argsort(-values)[:STARTS]], axis=0)
         low, high = self.low.min(axis=0), self.high.max(axis=0)
-        points = ascent_kernels.climb(self.tape, points, low, high, ~self.is_discrete, n_steps)
-        points = np.array([self.step_discrete(p) for p in points])
-        points = ascent_kernels.climb(self.tape, points, low, high, ~self.is_discrete, n_steps)
+        climbed = ascent_kernels.climb(self.tape, points, low, high, ~self.is_discrete, n_steps)
+        climbed = np.array([self.step_discrete(p) for p in climbed])
+        climbed = ascent_kernels.climb(self.tape, climbed, low, high, ~self.is_discrete, n_steps)
+        points = np.concatenate([climbed, points])  # a climb may fall off the end of a uniform leaf
         values = box_kernels.log_bounds(self.tape, points, points)
         self.offer(points[int(np.argmax(values))], float(values.max()))
 
@@ -287,7 +245,7 @@ class _Search:
         for k, d in enumerate(moving.tolist()):
             wide = b[:, d] > a[:, d]
             rising, falling = wide & (g_low[:, k] > 0.0), wide & (g_high[:, k] < 0.0)
-            dead |= rising & ~np.isin(b[:, d], self.ends[d]) | falling & ~np.isin(a[:, d], self.ends[d])
+            dead |= rising & ~np.isin(b[:, d], self.corners[d]) | falling & ~np.isin(a[:, d], self.corners[d])
             a[rising, d] = b[rising, d]
             b[falling, d] = a[falling, d]
         low[near], high[near] = a, b
@@ -309,7 +267,7 @@ class _Search:
                 least[i] = min(least[i], self.tangent_bound(a[i], b[i], shift[i], centre[i]))
             logs = np.log(np.maximum(least, 1e-300)) + total + ROUNDING
             steep = np.zeros(a.shape)
-            steep[:, moving] = np.where(radius > 0, change, 0.0)
+            steep[:, moving] = np.where(radius > 0, np.where(np.isinf(change), np.nan, change), 0.0)
         logs = np.where(np.isnan(logs), np.inf, logs)
         top = float(np.max(value)) if len(value) else 0.0
         if top > 0:
@@ -364,7 +322,12 @@ class _Search:
         return least
 
     def split(self, heap: list[Any], batch: list[Any]) -> None:
-        """Halve boxes along the column that matters most."""
+        """Halve boxes along the column that matters most; the most promising is tried at three points."""
+        tried = np.array([batch[0][0], batch[0][1], 0.5 * (batch[0][0] + batch[0][1])])
+        tried[2, self.is_discrete] = np.floor(tried[2, self.is_discrete])
+        values = box_kernels.log_bounds(self.tape, tried, tried)
+        if values.max() > self.best:
+            self.improve(tried[[int(np.argmax(values))]], 50)
         low, high = np.array([b[0] for b in batch]), np.array([b[1] for b in batch])
         steep = np.array([b[2] for b in batch])
         unknown = np.flatnonzero(np.isnan(steep).any(axis=1))
@@ -379,13 +342,13 @@ class _Search:
                 self.offer(low[i], value)  # a point
                 self.settled = max(self.settled, value)
                 continue
-            at = self.cut(d, low[i, d], high[i, d])
-            if at is None:  # the ends are neighbours in floating point
+            cut = self.cut(d, low[i, d], high[i, d])
+            if cut is None:  # the ends are neighbours in floating point
                 bound = float(box_kernels.log_bounds(self.tape, low[i : i + 1], high[i : i + 1])[0])
                 self.settled = max(self.settled, bound)
                 continue
-            new_low += [low[i], _with(low[i], d, at + 1.0 if self.is_discrete[d] else at)]
-            new_high += [_with(high[i], d, at), high[i]]
+            new_low += [low[i], with_column(low[i], d, cut[1])]
+            new_high += [with_column(high[i], d, cut[0]), high[i]]
         if new_low:
             self.add(heap, np.array(new_low), np.array(new_high))
 
@@ -403,20 +366,21 @@ class _Search:
                 out[wide, d] = whole[wide] - box_kernels.log_bounds(self.tape, a, b)
         return out
 
-    def cut(self, d: int, low: float, high: float) -> float | None:
-        """Where to cut: at the mode of a leaf nearest to the middle, if it is not near an end, else in the middle."""
+    def cut(self, d: int, low: float, high: float) -> tuple[float, float] | None:
+        """Where the left part ends and the right one begins: at a jump, at a mode near the middle, or in the middle."""
         middle = 0.5 * (low + high)
         if self.is_discrete[d]:
-            return float(np.floor(middle))
+            return float(np.floor(middle)), float(np.floor(middle)) + 1.0
+        rises, falls = self.rises[d], self.falls[d]
+        jumps = np.concatenate([rises[(low < rises) & (rises <= high)], falls[(low <= falls) & (falls < high)]])
+        if jumps.size:  # between neighbours in floating point, so that every number is on one side
+            jump = float(jumps[np.argmin(np.abs(jumps - middle))])
+            if low < jump and jump in rises:
+                return float(np.nextafter(jump, -np.inf)), jump
+            return jump, float(np.nextafter(jump, np.inf))
         modes = self.modes[d]
         if modes.size:
             mode = float(modes[np.argmin(np.abs(modes - middle))])
             if abs(mode - middle) < 0.3 * (high - low):
                 middle = mode
-        return middle if low < middle < high else None
-
-
-def _with(values: np.ndarray, d: int, value: float) -> np.ndarray:
-    out = values.copy()
-    out[d] = value
-    return out
+        return (middle, middle) if low < middle < high else None

@@ -12,10 +12,13 @@ from pymc_spn.circuits.gibbs.network import POISSON as POISSON_LEAF
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
 from pymc_spn.circuits.leaves.leaf_events import beta_probability, gamma_rate, normal_gamma
-from pymc_spn.circuits.queries.box_kernels import (
+from pymc_spn.circuits.queries.box_leaves import (
     BETA_GEOMETRIC,
+    BINOMIAL,
     CONSTANT,
     EXPONENTIAL,
+    GAMMA,
+    LAPLACE,
     LEVELS,
     LOG_STUDENT,
     LOGNORMAL,
@@ -26,6 +29,7 @@ from pymc_spn.circuits.queries.box_kernels import (
     PRODUCT,
     STUDENT,
     SUM,
+    UNIFORM,
     Tape,
 )
 from pymc_spn.circuits.queries.draw_laws import shares_of
@@ -156,6 +160,17 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
         return builder.add(EXPONENTIAL, (), (), d, (p[0], 0.0, 0.0, np.log(p[0])))
     if name == "poisson":
         return builder.add(POISSON, (), (), d, (np.log(p[0]), p[0], np.floor(p[0]), 0.0))
+    if name == "laplace":
+        return builder.add(LAPLACE, (), (), d, (p[0], p[1], 0.0, -np.log(2.0 * p[1])))
+    if name == "uniform":
+        return builder.add(UNIFORM, (), (), d, (p[0], p[1], 0.0, -np.log(p[1] - p[0])))
+    if name == "gamma":
+        constant = p[0] * np.log(p[1]) - gammaln(p[0])
+        return builder.add(GAMMA, (), (), d, (p[0] - 1.0, p[1], constant, (p[0] - 1.0) / p[1]))
+    if name == "binomial":
+        constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
+        mode = float(EXPLICIT[name].mode(p))
+        return builder.add(BINOMIAL, (), (), d, (p[0], np.log(p[1]) - np.log1p(-p[1]), constant, mode))
     with np.errstate(divide="ignore"):
         if name == "bernoulli":
             return builder.levels(d, np.log(np.array([1.0 - p[0], p[0]])))

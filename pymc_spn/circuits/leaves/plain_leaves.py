@@ -1,0 +1,153 @@
+"""What a kind of leaf with explicit parameters is, and the kinds that the collapsed sampler does not integrate out.
+
+Laplace, gamma, uniform and binomial leaves: for circuits that are given, built or fitted, and for parameters with
+priors of the user's own in `CircuitDensity`. A mixture of uniform leaves is a histogram.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+Problem = Callable[[np.ndarray], tuple[int, str] | None]
+
+
+class ExplicitLeaf(NamedTuple):
+    """One kind of leaf; the functions take parameters (..., p).
+
+    Parameters
+    ----------
+    is_density : bool
+        Whether it has a density, else masses.
+    log_density : callable
+        Of parameters and values (...), in nats.
+    problem : callable
+        Of parameters (n, p): the first bad row and the rule that it breaks, or None.
+    mean, variance, mode : callable
+        NaN where there is none; an infinite mean or variance is ``inf``.
+    draw : callable
+        Of parameters and a generator: one value for each leading index.
+    numeric : bool
+        Whether values are numbers and not levels.
+    lowest : float
+        Lower end of the support that holds whatever the parameters are.
+    """
+
+    is_density: bool
+    log_density: Callable[[np.ndarray, Any], np.ndarray]
+    problem: Problem
+    mean: Callable[[np.ndarray], np.ndarray]
+    variance: Callable[[np.ndarray], np.ndarray]
+    mode: Callable[[np.ndarray], np.ndarray]
+    draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
+    numeric: bool = True
+    lowest: float = -np.inf
+
+
+def checked_rows(names: str, rule: str, is_right: Callable[[np.ndarray], np.ndarray]) -> Problem:
+    """Check that rows have the parameters ``names``, finite, and that ``is_right`` of (n, p) holds for each (n,)."""
+    width = names.count(",") + 1
+
+    def problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        if parameters.shape[1] != width:
+            return 0, f"rows must be ({names}{',' if width == 1 else ''})"
+        finite = np.isfinite(parameters).all(axis=1)
+        wrong = ~finite
+        wrong[finite] = ~is_right(parameters[finite])
+        return (int(np.argmax(wrong)), rule) if np.any(wrong) else None
+
+    return problem
+
+
+def all_positive(*names: str) -> Problem:
+    """Check that rows have these parameters, all positive and finite."""
+    rule = f"{' and '.join(names)} must be positive and finite"
+    return checked_rows(", ".join(names), rule, lambda p: (p > 0).all(axis=1))
+
+
+def on_counts(x: Any, log_mass: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Log mass at counts, ``-inf`` at other numbers, NaN at NaN."""
+    x = np.asarray(x, dtype=np.float64)
+    is_count = (x >= 0) & (x == np.floor(x)) & np.isfinite(x)
+    return np.where(np.isnan(x), np.nan, np.where(is_count, log_mass(np.where(is_count, x, 0.0)), -np.inf))
+
+
+def _laplace(p: np.ndarray, x: Any) -> np.ndarray:
+    return -np.abs(np.asarray(x, dtype=np.float64) - p[..., 0]) / p[..., 1] - np.log(2.0 * p[..., 1])
+
+
+def _gamma(p: np.ndarray, x: Any) -> np.ndarray:
+    shape, rate = p[..., 0], p[..., 1]
+    x = np.asarray(x, dtype=np.float64)
+    inside = (x > 0) & np.isfinite(x)
+    y = np.where(inside, x, 1.0)
+    logs = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(y) - rate * y
+    return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
+
+
+def _uniform(p: np.ndarray, x: Any) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    inside = (x >= p[..., 0]) & (x <= p[..., 1])
+    return np.where(np.isnan(x), np.nan, np.where(inside, -np.log(p[..., 1] - p[..., 0]), -np.inf))
+
+
+def _binomial(p: np.ndarray, x: Any) -> np.ndarray:
+    n, success = p[..., 0], p[..., 1]
+
+    def log_mass(k: np.ndarray) -> np.ndarray:
+        rest = np.maximum(n - k, 0.0)
+        choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(rest + 1.0)
+        return np.where(k <= n, choose + k * np.log(success) + rest * np.log1p(-success), -np.inf)
+
+    return on_counts(x, log_mass)
+
+
+def _binomial_rows(p: np.ndarray) -> np.ndarray:
+    return (p[:, 0] >= 1) & (p[:, 0] == np.floor(p[:, 0])) & (p[:, 1] > 0) & (p[:, 1] < 1)
+
+
+PLAIN: dict[str, ExplicitLeaf] = {
+    "laplace": ExplicitLeaf(
+        True,
+        _laplace,
+        checked_rows("location, scale", "location must be finite, scale positive and finite", lambda p: p[:, 1] > 0),
+        lambda p: p[..., 0],
+        lambda p: 2.0 * np.square(p[..., 1]),
+        lambda p: p[..., 0],
+        lambda p, rng: rng.laplace(p[..., 0], p[..., 1]),
+    ),
+    "gamma": ExplicitLeaf(
+        True,
+        _gamma,
+        all_positive("shape", "rate"),
+        lambda p: p[..., 0] / p[..., 1],
+        lambda p: p[..., 0] / np.square(p[..., 1]),
+        lambda p: np.maximum(p[..., 0] - 1.0, 0.0) / p[..., 1],
+        lambda p, rng: rng.standard_gamma(p[..., 0]) / p[..., 1],
+        lowest=0.0,
+    ),
+    "uniform": ExplicitLeaf(
+        True,
+        _uniform,
+        checked_rows("low, high", "low and high must be finite, low below high", lambda p: p[:, 0] < p[:, 1]),
+        lambda p: 0.5 * (p[..., 0] + p[..., 1]),
+        lambda p: np.square(p[..., 1] - p[..., 0]) / 12.0,
+        lambda p: 0.5 * (p[..., 0] + p[..., 1]),
+        lambda p, rng: p[..., 0] + (p[..., 1] - p[..., 0]) * rng.random(p.shape[:-1]),
+    ),
+    "binomial": ExplicitLeaf(
+        False,
+        _binomial,
+        checked_rows(
+            "number of trials, probability",
+            "number of trials must be a whole number of at least 1, probability above 0 and below 1",
+            _binomial_rows,
+        ),
+        lambda p: p[..., 0] * p[..., 1],
+        lambda p: p[..., 0] * p[..., 1] * (1.0 - p[..., 1]),
+        lambda p: np.minimum(np.floor((p[..., 0] + 1.0) * p[..., 1]), p[..., 0]),
+        lambda p, rng: rng.binomial(p[..., 0].astype(np.int64), p[..., 1]).astype(np.float64),
+        lowest=0.0,
+    ),
+}
