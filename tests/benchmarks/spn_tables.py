@@ -6,9 +6,10 @@
 
 A run that the store holds already is not repeated, so an interrupted command goes on where it stopped when it is given
 again. ``samplers``: the default kernel, the published one, the induced tree, bottom-up and collapsed variational Bayes
-with the same fixed leaf priors, the same k-means start and CPU seconds. ``settings``: the default kernel with all
-hyperparameters learned on structures of several widths and splits, of which the report takes the best on validation
-rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one estimate by
+with the same fixed leaf priors, the same k-means start and CPU seconds; "auto, four chains" and "bottom_up, four
+chains" divide them among four chains, "one_start" is the default without its race of starts. ``settings``: the default
+kernel with all hyperparameters learned on structures of several widths and splits, of which the report takes the best
+on validation rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one estimate by
 expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`.
 """
 
@@ -22,7 +23,16 @@ from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import processor
 from tests.benchmarks.table_circuits import CIRCUITS, maximise
 from tests.benchmarks.table_rules import independent, mixtures, prepare
-from tests.benchmarks.table_runs import MAX_CELLS, STRUCTURES, palettes_of, sample, structure_of, vary
+from tests.benchmarks.table_runs import (
+    FOUR_CHAINS,
+    MAX_CELLS,
+    STRUCTURES,
+    palettes_of,
+    sample,
+    sample_four,
+    structure_of,
+    vary,
+)
 
 SAMPLERS = ("auto", "bottom_up", "published", "induced_tree", "variational")
 KEY = ("set", "width", "sampler", "seed", "seconds")
@@ -99,6 +109,8 @@ def carry_out(options, key):
     structure = complete_tree(prepared.train.columns, n_children=int(width))
     if sampler == "variational":
         return vary(prepared, structure, seed, seconds)
+    if sampler.endswith(FOUR_CHAINS):
+        return sample_four(prepared, structure, sampler.removesuffix(FOUR_CHAINS), seed, seconds)
     if sampler == "published" and structure.n_sum_nodes() * len(prepared.train.values) > MAX_CELLS:
         return {"skipped": "a state for every row and sum node does not fit"}
     return sample(prepared, structure, sampler, seed, seconds)

@@ -28,6 +28,7 @@ from tests.benchmarks.spn_problem import compile_sweeps
 FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
 MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
 STATES = (10, 10, 10, 20, 40)  # averaged at each of them, from the second half of the time until then
+N_CHAINS = 4  # of PyMC's default
 TIMED_SWEEPS = 5  # from which the number of sweeps of the tuning is reckoned
 READINGS = 1000  # of the log joint, in the second half
 THINNED = 50  # of which the paper reports the effective number
@@ -166,7 +167,7 @@ class TimedRun:
         digits = source.digits().astype(self.kind)
         return self.seconds, digits, [np.array(h) for h in self.chain.sampler.hyperparameters]
 
-    def run(self, seed, budget, several=True):
+    def run(self, seed, budget, several=True, n_states=STATES):
         """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints).
 
         ``several``: the default kernel looks at several starts first. How many sweeps it has for tuning, half of the
@@ -178,7 +179,7 @@ class TimedRun:
             self.sweep()
         self.start(seed, int(0.5 * budget * TIMED_SWEEPS / (self.seconds - begin)) if several else 0)
         due = np.unique(
-            np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, STATES, strict=True)])
+            np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, n_states, strict=True)])
         )
         due, states, readings, next_reading = budget * due, [], [], 0.0
         while self.seconds < budget:
@@ -251,6 +252,41 @@ def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None
         "occupied": [int(v) for v in occupied[1:]],
         "kernel": run.chain.chosen_kernel(),
         **rows,
+    }
+
+
+FOUR_CHAINS = ", four chains"
+
+
+def sample_four(prepared, structure, kernel, seed, budget):
+    """As `sample`, the budget divided among four chains from different starts, as ``pm.sample`` runs them."""
+    run = TimedRun(prepared.train, structure, kernel)
+    share, logs, at, traces, first = budget / N_CHAINS, [], [], [], None
+    for k in range(N_CHAINS):
+        own = seed if k == 0 else 1000 * (seed + 1) + k
+        states, readings = run.run(own, share, n_states=[n // N_CHAINS for n in STATES])
+        at.append(np.array([s[0] for s in states]))
+        logs.append(run.densities(states, (prepared.test, prepared.validation)))
+        traced = readings[readings[:, 0] > 0.5 * share, 1]
+        traces.append(traced[np.linspace(0, len(traced) - 1, min(len(traced), THINNED)).astype(int)])
+        first = first or averaged(logs[0][0][at[0] > 0.5 * share])
+
+    def window(which, m):
+        """Log densities of all chains' states up to a share of the time, from half of it on."""
+        inside = [(a > 0.5 * m * share) & (a <= m * share + 1e-9) for a in at]
+        found = [chain[which][keep] for chain, keep in zip(logs, inside, strict=True) if keep.any()]
+        return np.concatenate(found) if found else None
+
+    length = min(len(t) for t in traces)
+    curve = [None if (w := window(0, m)) is None else averaged(w) for m in MOMENTS]
+    whole = [np.concatenate([chain[i][a > 0.5 * share] for chain, a in zip(logs, at, strict=True)]) for i in (0, 1)]
+    return {
+        "test": averaged(whole[0]),
+        "validation": averaged(whole[1]),
+        "test_first": first,  # of the first chain alone
+        "states": len(whole[0]),
+        "curve": curve,
+        "rhat": float(az.rhat(np.stack([t[:length] for t in traces]))) if length >= 8 else None,
     }
 
 
