@@ -9,8 +9,8 @@ again. ``samplers``: the default kernel, the published one, the induced tree, bo
 with the same fixed leaf priors, the same k-means start and CPU seconds; "auto, four chains" and "bottom_up, four
 chains" divide them among four chains, "one_start" is the default without its race of starts. ``settings``: the default
 kernel with all hyperparameters learned on structures of several widths and splits, of which the report takes the best
-on validation rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one estimate by
-expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`.
+on validation rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one
+estimate by expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`.
 """
 
 import argparse

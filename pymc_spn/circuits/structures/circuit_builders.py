@@ -76,7 +76,7 @@ def rat_spn(
     divisions: _Divisions = {}
     for _ in range(repetitions):
         _divide(whole, depth, rng, divisions)
-    grown = _Growing(columns, palettes)
+    grown = Growing(columns, palettes)
     tops: dict[frozenset[int], list[int]] = {}
     for region in sorted(divisions, key=len):  # halves before what they are halves of
         pairs = [pair for left, right in divisions[region] for pair in product(tops[left], tops[right])]
@@ -139,23 +139,49 @@ def hidden_chow_liu_tree(
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
     table = Table.from_frame(data, kinds)
     palettes = _palettes(table.columns, leaves, "n_states", n_states)
+    parent = tree_of_dependence(table, dependence, np.random.default_rng(random_seed))
+    grown = Growing(table.columns, palettes)
+    grow_states(grown, parent, [n_states] * len(table.columns))
+    return grown.circuit()
+
+
+def tree_of_dependence(table: Table, dependence: str, rng: np.random.Generator) -> dict[int, int | None]:
+    """Parent of each column in the spanning tree of largest total dependence, None at its centre; children first."""
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
-    strength = MEASURES[dependence](table.values, is_level, np.random.default_rng(random_seed))
+    strength = MEASURES[dependence](table.values, is_level, rng)
     tree = nx.maximum_spanning_tree(nx.from_numpy_array(strength + 1.0))  # 0 would be no edge
     centre = min(nx.center(tree))
-    grown = _Growing(table.columns, palettes)
-    below: dict[int, list[list[int]]] = {d: [] for d in tree}  # for each part of the tree under d, a sum for each state
     parent = {child: d for d, child in nx.bfs_edges(tree, centre)}
-    for d in [*reversed(parent), centre]:
+    return {d: parent.get(d) for d in [*reversed(parent), centre]}
+
+
+def grow_states(grown: "Growing", parent: Mapping[int, int | None], n_states: Sequence[int]) -> dict[int, list[int]]:
+    """Nodes of a tree of variables with states: each sum weighs the states of a variable given one of its parent's.
+
+    Parameters
+    ----------
+    grown : Growing
+    parent : mapping of int to int or None
+        As `tree_of_dependence` gives it.
+    n_states : sequence of int
+        Of each variable; state k has the k-th leaf of the column.
+
+    Returns
+    -------
+    dict of int to list of int
+        Sums of each variable, one for each state of its parent; the root has one.
+    """
+    below: dict[int, list[list[int]]] = {d: [] for d in parent}  # for each part of the tree under d, its sums
+    sums = {}
+    for d, above in parent.items():
         states = []
-        for k in range(n_states):
+        for k in range(n_states[d]):
             leaf = grown.leaf(d, k)
-            states.append(grown.add(PRODUCT, [leaf, *(sums[k] for sums in below[d])]) if below[d] else leaf)
-        if d == centre:
-            grown.sums(states, 1)
-        else:
-            below[parent[d]].append(grown.sums(states, n_states))
-    return grown.circuit()
+            states.append(grown.add(PRODUCT, [leaf, *(part[k] for part in below[d])]) if below[d] else leaf)
+        sums[d] = grown.sums(states, 1 if above is None else n_states[above])
+        if above is not None:
+            below[above].append(sums[d])
+    return sums
 
 
 _Divisions = dict[frozenset[int], set[tuple[frozenset[int], frozenset[int]]]]
@@ -175,7 +201,7 @@ def _divide(region: frozenset[int], depth: int, rng: np.random.Generator, divisi
         _divide(half, depth - 1, rng, divisions)
 
 
-class _Growing:
+class Growing:
     """Nodes from the leaves up, each after its children; turned round at the end, so that the root is node 0."""
 
     def __init__(self, columns: Sequence[Any], palettes: list[list[str]]) -> None:
