@@ -17,9 +17,9 @@ from pymc_spn.indian_chefs import step_methods as _chefs_steps  # noqa: F401
 from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
+    from pymc_spn.circuits.chow_liu import chow_liu_tree as chow_liu_tree
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.circuit_fit import CircuitFit as CircuitFit
-    from pymc_spn.circuits.chow_liu import chow_liu_tree as chow_liu_tree
     from pymc_spn.circuits.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.learners import fit_variational as fit_variational
@@ -189,6 +189,7 @@ _PUBLIC = {
     "UnitScaling": "indian_chefs.unit_scaling",
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
+    "chow_liu_tree": "circuits.chow_liu",
     "complete_tree": "circuits.structures.builders",
     "completed_columns": "circuits.missing_cells",
     "dag_log_evidence": "dags.log_evidence",

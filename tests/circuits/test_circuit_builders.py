@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -151,3 +152,83 @@ def test_bad_arguments_of_hidden_trees_are_named(monkeypatch):
     monkeypatch.setattr(circuit_builders, "MAX_EDGES", 20)
     with pytest.raises(ValueError, match="more than 20 edges"):
         ps.hidden_chow_liu_tree(df, 4)
+
+
+def levels(rng, n):
+    """a, c and d, of three, four and two levels, each a noisy copy of b, which has two."""
+    b = rng.integers(0, 2, n)
+    a = np.where(rng.random(n) < 0.7, b, rng.integers(0, 3, n))
+    c = np.where(rng.random(n) < 0.8, 3 * b, rng.integers(0, 4, n))
+    d = np.where(rng.random(n) < 0.5, b, rng.integers(0, 2, n))
+    return pd.DataFrame({"a": pd.Categorical.from_codes(a, list("xyz")), "b": b.astype(bool),
+                         "c": pd.Categorical.from_codes(c, list("pqrs")), "d": d.astype(bool)})  # fmt: skip
+
+
+def test_a_chow_liu_tree_is_its_conditional_shares():
+    """Density by multiplying shares that pandas counts, with the prior's rows added by hand."""
+    df = levels(np.random.default_rng(0), 300)
+    fit = ps.chow_liu_tree(df, prior_rows=2.0)
+    values = ps.Table.from_frame(df).values
+    rows = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
+    logs = fit.circuit.log_density(rows, **fit.parameters)
+    assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
+    n_levels = (3, 2, 4, 2)
+    whole = [(np.bincount(values[:, d].astype(int), minlength=k) + 2.0 / k) / 302.0 for d, k in enumerate(n_levels)]
+
+    def given(child, parent):
+        counts = pd.crosstab(values[:, parent], values[:, child]).to_numpy()
+        return (counts + 2.0 * whole[child]) / (counts.sum(axis=1, keepdims=True) + 2.0)
+
+    a, b, c, d = rows.astype(int).T
+    expected = np.log(whole[1][b] * given(0, 1)[b, a] * given(2, 1)[b, c] * given(3, 1)[b, d])
+    np.testing.assert_allclose(logs, expected, atol=1e-12)
+    assert fit.log_likelihood == pytest.approx(fit.circuit.log_density(values, **fit.parameters).sum())
+    best = fit.circuit.mpe(np.full((1, 4), np.nan), **fit.parameters)
+    assert best.certified[0] and best.log_density[0] == pytest.approx(logs.max(), abs=1e-12)
+
+
+def test_no_other_tree_is_closer_to_the_table():
+    """Without a prior to speak of, against all sixteen trees of four columns."""
+    df = levels(np.random.default_rng(1), 400)
+    codes = ps.Table.from_frame(df).values.astype(int)
+    n = len(df)
+
+    def information(d, e):
+        joint = pd.crosstab(codes[:, d], codes[:, e]).to_numpy() / n
+        outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+        return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
+
+    entropies = sum(float(-(p * np.log(p)).sum()) for d in range(4) for p in [np.bincount(codes[:, d]) / n])
+    pairs = list(itertools.combinations(range(4), 2))
+    trees = [t for t in itertools.combinations(pairs, 3) if len({v for e in t for v in e}) == 4]
+    trees = [t for t in trees if nx.is_tree(nx.Graph(t))]
+    assert len(trees) == 16
+    best = max(sum(information(*e) for e in t) for t in trees) - entropies
+    found = ps.chow_liu_tree(df, prior_rows=1e-9).log_likelihood / n
+    assert found == pytest.approx(best, abs=1e-9)
+
+
+def test_a_chow_liu_tree_of_a_table_with_gaps_is_a_start_for_em():
+    df = levels(np.random.default_rng(2), 200)
+    df = df.mask(np.random.default_rng(3).random(df.shape) < 0.2)
+    df["b"], df["d"] = df["b"].astype("boolean"), df["d"].astype("boolean")
+    fit = ps.chow_liu_tree(df)
+    better = ps.fit_em(
+        fit.circuit, df, leaf_prior_rows=0.0, edge_prior_rows=0.0, start=(fit.log_weights, fit.leaf_parameters)
+    )
+    assert better.log_likelihood > fit.log_likelihood
+    for family, own in fit.leaf_parameters.items():
+        np.testing.assert_allclose(better.leaf_parameters[family], own, atol=1e-300)  # each state keeps its level
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prior_rows": 0.0}, "prior_rows must be a positive finite number, got 0.0"),
+        ({"prior_rows": True}, "prior_rows must be a positive finite number, got True"),
+        ({"data": pd.DataFrame({"a": [0.5, 1.5, 2.5]})}, "'a' is real; hidden_chow_liu_tree takes numbers"),
+    ],
+)
+def test_what_a_chow_liu_tree_refuses(change, message):
+    with pytest.raises(ValueError, match=message):
+        ps.chow_liu_tree(**{"data": levels(np.random.default_rng(0), 20), **change})
