@@ -61,7 +61,7 @@ class Chain:
         """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains.
 
         With ``tune``, the number of sweeps before the first draw that counts, the first of them begin at several starts
-        where that suits the kernel (`start_race`).
+        where "auto" makes bottom-up sweeps (`start_race`).
         """
         self.race = None
         self.begin(rng, hyperparameters)

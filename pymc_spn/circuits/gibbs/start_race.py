@@ -2,7 +2,9 @@
 
 Sweeps move single rows, so a chain of some thousand rows stays near the grouping that k-means began with, and groupings
 differ by more than what any number of sweeps gains. After some sweeps from each start their log joints tell which
-groupings are poor. Draws are not touched: the race is over before the first of them, and chooses a state to begin with.
+groupings are poor; but only where bottom-up sweeps, which move all rows at once, settle a small network that soon. A
+large one is still growing then, and those that have grown least stand highest. Draws are not touched: the race is over
+before the first of them, and chooses a state to begin with.
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +51,12 @@ class StartRace:
         self.best: Candidate | None = None
 
     def before_sweep(self, chain: Any, rng: np.random.Generator) -> bool:
-        """Go on to the next start where a heat is over; False when the race is, with the best state in place."""
+        """Go on to the next start where a heat is over; False when the race is, with the best state in place.
+
+        Where the chain makes no bottom-up sweeps after the first heat there is no race, and nothing is lost.
+        """
+        if self.n_sweeps == self.heat and self.best is None and chain.plan()[1] == 0:
+            return False
         if self.n_sweeps > self.heat // 2:
             self.log_joints.append(float(chain.sampler.statistics()[0]))
         if self.n_sweeps == self.heat:
