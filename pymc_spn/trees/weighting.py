@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_spn.numerics.stacking import stack
 from pymc_spn.trees.predictives import leave_one_out
 
 if TYPE_CHECKING:
@@ -37,23 +38,3 @@ def island_predictives(draws: "TreeDraws") -> np.ndarray:
         for t in np.flatnonzero(mine & (draws.weights > 1e-12 * draws.weights[mine].max())):
             out[:, i] += draws.weights[t] / total * leave_one_out(draws, int(t))
     return out
-
-
-def stack(densities: np.ndarray, gap: float = 1e-4) -> np.ndarray:
-    """Weights that maximise the mean log of the weighted density, by EM; the problem is concave.
-
-    The largest mean ratio of one density to the mixture bounds what is left to gain: its log is below ``gap`` nats.
-
-    References
-    ----------
-    Yao, Vehtari, Simpson and Gelman (2018), Using stacking to average Bayesian predictive distributions,
-    doi:10.1214/17-BA1091, equation (4) with the logarithmic score.
-    """
-    relative = densities / densities.max(1, keepdims=True)
-    shares = np.full(densities.shape[1], 1.0 / densities.shape[1])
-    for _ in range(20_000):
-        ratio = (1.0 / (relative @ shares)) @ relative / len(relative)
-        if np.log(ratio.max()) < gap:
-            break
-        shares = shares * ratio
-    return shares / shares.sum()

@@ -202,7 +202,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         rows = f"{self.name}_row"
         if df is None:
-            if self._evidence or len(self._kept) < len(self._schema.columns) or np.any(self._log_weights):
+            if not self._is_as_sampled:
                 raise ValueError(
                     "log_likelihood of training rows needs the posterior as sampled, no condition or marginal"
                 )
@@ -236,6 +236,56 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if not kept:
             raise ValueError("columns must name at least one column, got none")
         return SPNPosterior(self._states, kept, self._evidence, self._log_weights)
+
+    @property
+    def chain_weights(self) -> "xr.DataArray":
+        """Share (chain,) of each chain in the answers, before any condition; they sum to 1."""
+        shares = relative_weights(self._log_weights).reshape(self._n_chains, -1).mean(axis=1) / self._n_chains
+        return self._labelled("chain_weights", shares, {"chain": self._states.record.chains}, False)
+
+    def stacked(self) -> "SPNPosterior":
+        """The posterior with chains weighed by how well they predict each training row from the others.
+
+        For chains that stay in modes of their own, so that R-hat of the log joint is well above 1: equal weights are
+        then an accident of the starts. Stacking takes the weights under which the mean log of the mixture's
+        leave-one-out density is largest, by Pareto-smoothed importance sampling within each chain. Answers are those
+        of the weighted mixture, which is not the posterior but predicts better; ``mcse_chain`` takes the weights as
+        given. Where chains agree the weights hardly matter.
+
+        Raises
+        ------
+        ValueError
+            If there is one chain, or fewer than 30 recorded draws of each, or this is a condition, a marginal or
+            already weighted.
+
+        Warns
+        -----
+        UserWarning
+            If leave-one-out is unreliable for more than a twentieth of the rows.
+
+        References
+        ----------
+        Yao, Vehtari and Gelman (2022), Stacking for non-mixing Bayesian computations: the curse and blessing of
+        multimodal posteriors, JMLR 23(79), section 2.
+        """
+        from pymc_spn.circuits.queries.chain_weights import FEWEST, stacking_weights
+
+        n_draws = self._states.n_draws // self._n_chains
+        if self._n_chains < 2:
+            raise ValueError(f"stacked needs at least two chains, this posterior has {self._n_chains}")
+        if n_draws < FEWEST:
+            raise ValueError(f"stacked needs at least {FEWEST} recorded draws a chain, this posterior has {n_draws}")
+        if not self._is_as_sampled:
+            raise ValueError("stacked needs the posterior as sampled, no condition, marginal or weights")
+        logs = self._states.leave_one_out()
+        weights = stacking_weights(logs.reshape(self._n_chains, -1, logs.shape[1]))
+        log_weights = np.repeat(np.log(np.maximum(weights, 1e-300)), n_draws)
+        return SPNPosterior(self._states, self._kept, self._evidence, log_weights)
+
+    @property
+    def _is_as_sampled(self) -> bool:
+        whole = len(self._kept) == len(self._schema.columns)
+        return whole and not self._evidence and not np.any(self._log_weights)
 
     def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
         """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
