@@ -8,8 +8,9 @@ from tests.benchmarks.paper_tables import EFFECTIVE, LIKELIHOOD, SECONDS, best_l
 from tests.benchmarks.report import machine, markdown_table
 from tests.benchmarks.table_circuits import CIRCUITS
 from tests.benchmarks.table_rules import prepare
-from tests.benchmarks.table_runs import MOMENTS, averaged
+from tests.benchmarks.table_runs import FOUR_CHAINS, MOMENTS, averaged
 
+VARIANTS = ("one_start", f"auto{FOUR_CHAINS}")
 RIVALS = ("published", "induced_tree", "bottom_up", "variational")
 DEMANDED = ("abalone", "ailerons", "cpu_act", "cpu_small", "kin8nm", "hybrid_price")  # above the paper by its sd
 LEAST = {"wine": -18.2, "lpga2008": -14.6}
@@ -35,6 +36,7 @@ def report(options, store):
         parts += section(f"Samplers, C = {c}: milliseconds a sweep", speeds(runs, names, c))
         parts += section(f"Samplers, C = {c}: effective draws", effective(runs, names, c))
         parts += section(f"Samplers, C = {c}: test density on the way", curves(runs, names))
+        parts += section(f"The default, C = {c}: one start, a race of starts, four chains", variants(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
     parts += section("Ours at its best", best(settings, found, names))
     parts += section("Circuits by expectation maximisation", estimates(found, names))
@@ -52,7 +54,8 @@ def chosen(found, width, names):
     """Runs of one width by (set, sampler, seed), of the longest budget under which the set has the default's runs."""
     runs = {}
     for name in names:
-        own = [r for r in found if r["set"] == name and r["width"] == width and r["sampler"] in ("auto", *RIVALS)]
+        wanted = ("auto", *RIVALS, *VARIANTS)
+        own = [r for r in found if r["set"] == name and r["width"] == width and r["sampler"] in wanted]
         budgets = Counter(r["seconds"] for r in own if "test" in r)
         if not budgets:
             continue
@@ -120,11 +123,42 @@ def samplers(runs, names, c):
         paper = LIKELIHOOD[name][c]
         row = [name, f"{runs[name, 'auto', own[0]]['seconds']:g}", f"{len(own)}"]
         row += [f"{column(runs, name, 'auto', own).mean():.2f}", *cells]
-        shown = f"{lead:+.3f} ± {error:.3f}" if error == error else f"{lead:+.3f}"
-        rows.append([*row, f"{top}: {shown}", verdict, f"{paper[0][0]:g} / {paper[1][0]:g}"])
+        rows.append([*row, f"{top}: {shown(leads[top])}", verdict, f"{paper[0][0]:g} / {paper[1][0]:g}"])
     header = ["set", "seconds", "seeds", "default", *(f"{k} (seeds, if fewer)" for k in RIVALS)]
     header += ["default − best other", "demand"]
     return markdown_table([*header, "paper, top-down / bottom-up"], rows) if rows else ""
+
+
+def variants(runs, names):
+    """The default against itself with one start, and divided among four chains; these against the best other."""
+    rows = []
+    for name in names:
+        row = [name]
+        for k, sign in zip(VARIANTS, (1.0, -1.0), strict=True):
+            seeds = seeds_of(runs, name, "auto", k)
+            gain = sign * (column(runs, name, "auto", seeds) - column(runs, name, k, seeds)) if seeds else None
+            row += [f"{len(seeds)}", f"{column(runs, name, k, seeds).mean():.2f}", shown(paired(gain))] if seeds else [
+                "0", "–", "–"
+            ]  # fmt: skip
+        four = VARIANTS[1]
+        leads = {
+            k: paired(column(runs, name, four, s) - column(runs, name, k, s))
+            for k in RIVALS
+            if (s := seeds_of(runs, name, four, k))
+        }
+        if row[1] == row[4] == "0":
+            continue
+        top = min(leads, key=lambda k: leads[k][0]) if leads else None
+        rhat = [runs[name, four, s]["rhat"] for s in seeds_of(runs, name, four)]
+        row.append(f"{top}: {shown(leads[top])}" if top else "–")
+        rows.append([*row, float(np.median([r for r in rhat if r])) if any(rhat) else None])
+    header = ["set", "seeds", "one start", "gain of the race", "seeds", "four chains", "gain of four"]
+    return markdown_table([*header, "four chains − best other (one chain)", "R-hat of four"], rows) if rows else ""
+
+
+def shown(lead):
+    value, error = lead
+    return f"{value:+.3f} ± {error:.3f}" if error == error else f"{value:+.3f}"
 
 
 def speeds(runs, names, c):
