@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
+    from pymc_spn.circuits.queries.union_posterior import UnionPosterior as UnionPosterior
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
@@ -186,6 +187,7 @@ _PUBLIC = {
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
     "TunedLeafPriors": "circuits.tuning",
+    "UnionPosterior": "circuits.queries.union_posterior",
     "UnitScaling": "indian_chefs.unit_scaling",
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",

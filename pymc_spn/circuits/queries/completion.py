@@ -76,3 +76,10 @@ def complete_rows(
     completed = np.empty_like(out)
     completed[order] = np.where(np.isnan(values[row]), out, values[row])
     return completed.reshape(n, n_rows, -1)
+
+
+def checked_count(argument: str, n: Any) -> int:
+    """A number of rows or draws as an int."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{argument} must be an integer of at least 0, got {n!r}")
+    return int(n)

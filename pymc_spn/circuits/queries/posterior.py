@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries.completion import SIMULATION, choose_draws, complete_rows
+from pymc_spn.circuits.queries.completion import SIMULATION, checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.queries.events import (
     Events,
@@ -19,12 +19,12 @@ from pymc_spn.circuits.queries.events import (
     points_of,
     spread_of,
 )
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.queries.moment_answers import MomentAnswers
 from pymc_spn.circuits.queries.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
-from pymc_spn.circuits.queries.unions import both_unions, log_union
+from pymc_spn.circuits.queries.unions import alternatives, both_unions, log_union
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
     from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
+    from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
 
 
-class SPNPosterior(RowAnswers, ModeAnswers):
+class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
@@ -214,15 +215,42 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
     # ---- derived objects
 
-    def condition(self, given: Mapping[str, Any]) -> "SPNPosterior":
+    def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "SPNPosterior | UnionPosterior":
         """The posterior predictive given some of a row; draws are weighted by the condition's probability.
 
         Columns fixed at a value leave the object, those in an interval or a set stay.
+
+        Parameters
+        ----------
+        given : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
+            Of a sequence one holds, of a list of intervals, too: the answer is then a `UnionPosterior`.
         """
+        if not isinstance(given, Mapping) or any(isinstance(what, list) for what in given.values()):
+            return self._condition_on_union(given)
         known = self._given(given)
         self._log_of(known)
         kept = [d for d in self._kept if d not in points_of(known)]
         return SPNPosterior(self._states, kept, known, self._log_weights)
+
+    def _condition_on_union(self, given: Any) -> "UnionPosterior":
+        from pymc_spn.circuits.queries.disjoint_events import disjoint_events
+        from pymc_spn.circuits.queries.union_posterior import UnionPosterior
+
+        several = alternatives("given", given)
+        events: list[Events] = [
+            {d: frozenset({e}) if isinstance(e, float) else e for d, e in part.items()}
+            for place, one in several.items()
+            for part in self._disjoint_parts(place, one, soft=False)
+        ]
+        apart = disjoint_events("given", events, self._schema.columns)
+        known = [both for part in apart if (both := both_or_none(self._evidence, part)) is not None]
+        if not known:
+            raise ValueError(f"given: nothing of it can occur where {self._in_words(self._evidence)}")
+        return UnionPosterior([self._part(e) for e in known])
+
+    def _part(self, known: Events) -> "SPNPosterior":
+        """The posterior given intervals and sets, with all columns that it has."""
+        return SPNPosterior(self._states, self._kept, known, self._log_weights)
 
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
         """The posterior predictive of some columns, the others summed out."""
@@ -297,7 +325,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if self._evidence or len(self._kept) < len(self._schema.columns):
             raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
         rng = np.random.default_rng(random_seed)
-        chosen = choose_draws(self._log_weights[:, None], _count("n", n), rng)[:, 0]
+        chosen = choose_draws(self._log_weights[:, None], checked_count("n", n), rng)[:, 0]
         attrs = self._attrs(exactness=SIMULATION)
         return [replace(draw_circuit(self._states, int(s), rng), attrs=attrs) for s in chosen]
 
@@ -311,7 +339,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
 
         if self._evidence:
             raise ValueError("as_circuit needs the posterior as sampled or a marginal of it, not a condition")
-        if max_draws is not None and _count("max_draws", max_draws) < 1:
+        if max_draws is not None and checked_count("max_draws", max_draws) < 1:
             raise ValueError(f"max_draws must be at least 1, got {max_draws}")
         found = posterior_circuit(self._states, self._kept, self._log_weights, max_draws)
         return replace(found, attrs=self._attrs(n_draws=len(found.draws)))
@@ -332,7 +360,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         known = self._given(given)
         rng = np.random.default_rng(random_seed)
         log_weights = self._log_of(known) + self._log_weights
-        chosen = choose_draws(log_weights[:, None], _count("n", n), rng)
+        chosen = choose_draws(log_weights[:, None], checked_count("n", n), rng)
         row = self._row(known)[None]
         completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
         frame = decode(completed[:, list(self._kept)], self.columns)
@@ -356,7 +384,7 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         if impossible.any():
             m = int(np.argmax(impossible))
             self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
-        chosen = choose_draws(logs, _count("n", n), rng)
+        chosen = choose_draws(logs, checked_count("n", n), rng)
         completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
         if isinstance(df, pd.DataFrame):
@@ -370,77 +398,3 @@ class SPNPosterior(RowAnswers, ModeAnswers):
         for frame in frames:
             frame.attrs = dict(attrs)
         return frames
-
-    # ---- moments
-
-    def mean(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Mean of the numeric columns, binary ones as 0 and 1.
-
-        Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
-        column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
-        with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal leaves
-        have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
-        """
-        known, numbers, attrs = self._moment_query(given)
-        means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
-        means = means[:, numbers]
-        columns = {"column": [self._schema.columns[d].name for d in numbers]}
-        if per_draw:
-            return self._labelled("mean", means, columns, True, **attrs)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        answer = np.average(means, axis=0, weights=weight)
-        infinite = np.isinf(answer)
-        if infinite.any():
-            attrs["infinite_mean"] = [c for c, off in zip(columns["column"], infinite, strict=True) if off]
-        finite = np.where(infinite, 0.0, means)
-        error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
-        return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
-
-    def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
-
-        A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
-        such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
-        ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
-        covariances do not exist and are NaN.
-        """
-        known, numbers, attrs = self._moment_query(given)
-        means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
-        means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
-        names = [self._schema.columns[d].name for d in numbers]
-        columns = {"column": names, "other": names}
-        if per_draw:
-            return self._labelled("cov", covariances, columns, True, **attrs)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        with np.errstate(invalid="ignore"):
-            centred = means - np.average(means, axis=0, weights=weight)
-        second = covariances + centred[:, :, None] * centred[:, None, :]
-        answer = np.average(second, axis=0, weights=weight)
-        infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
-        if infinite:
-            attrs["infinite_variance"] = infinite
-        with np.errstate(invalid="ignore"):
-            error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
-        return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
-
-    # ---- below the surface
-
-    def _moment_query(self, given: Mapping[str, Any] | None) -> tuple[Events, list[int], dict[str, Any]]:
-        known = self._given(given)
-        numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
-        left_out = [c.name for c in self.columns if c.kind == "categorical"]
-        if not numbers:
-            raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
-        attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
-        tails = self._heavy_tails(numbers, known)
-        if tails:
-            attrs["principal_value"] = tails
-        if any(isinstance(known.get(d), Interval) for d in numbers):
-            attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
-        return known, numbers, attrs
-
-
-def _count(argument: str, n: Any) -> int:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"{argument} must be an integer of at least 0, got {n!r}")
-    return int(n)

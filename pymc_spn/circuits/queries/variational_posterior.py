@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.events import events_from_json, events_to_json
+from pymc_spn.circuits.queries.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.fitted_states import QUERY, FittedStates, read_fit, write_fit
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
+    from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
 LEARNER = "variational: one mode, no uncertainty of the assignments and hyperparameters"
 
@@ -104,9 +105,12 @@ class VariationalPosterior(SPNPosterior):
         names = [c.name for c in self._schema.columns]
         return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
 
-    def condition(self, given: Mapping[str, Any]) -> "VariationalPosterior":
+    def condition(
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> "VariationalPosterior | UnionPosterior":
         """The predictive given some of a row. Columns fixed at a value leave the object, those in an interval stay."""
-        return self._own(super().condition(given))
+        found = super().condition(given)
+        return self._own(found) if isinstance(found, SPNPosterior) else found
 
     def marginal(self, columns: Sequence[str]) -> "VariationalPosterior":
         """The predictive of some columns, the others summed out."""
@@ -141,6 +145,9 @@ class VariationalPosterior(SPNPosterior):
             "top_clusters shows the assignments of one draw (SPNPosterior), and a variational fit holds none; "
             "co_clustering(df) gives the probabilities that rows belong together"
         )
+
+    def _part(self, known: Events) -> "VariationalPosterior":
+        return VariationalPosterior(self._states, self._kept, known)
 
     def _own(self, other: SPNPosterior) -> "VariationalPosterior":
         return VariationalPosterior(self._states, other._kept, other._evidence)

@@ -1,0 +1,75 @@
+"""A union of events as events of which no two hold at once."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from pymc_spn.circuits.queries.events import Event, Events, both_or_none
+from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.tables import Column
+
+MOST_PARTS = 1_000
+
+
+def disjoint_events(argument: str, events: Sequence[Events], columns: Sequence[Column]) -> list[Events]:
+    """Events that exclude each other and together say what these say: each without those before it.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for messages.
+    events : sequence of Events
+        Intervals and sets, by column number; no points and no likelihoods.
+    columns : sequence of Column
+        Values of one that is continuous are cut at neighbouring floating-point numbers, counts between two of them.
+
+    Raises
+    ------
+    ValueError
+        If they are more than `MOST_PARTS`.
+    """
+    found: list[Events] = []
+    for k, event in enumerate(events):
+        rest = [event]
+        for before in events[:k]:
+            rest = [part for one in rest for part in _without(one, before, columns)]
+            if len(found) + len(rest) > MOST_PARTS:
+                raise ValueError(f"{argument}: the events make more than {MOST_PARTS} parts; give fewer at once")
+        found += rest
+    return found
+
+
+def _without(event: Events, other: Events, columns: Sequence[Column]) -> list[Events]:
+    """Disjoint parts of an event in which another does not hold: one column after the other is outside of it."""
+    parts, rest = [], event
+    for d, what in other.items():
+        for outside in complement(what, columns[d]):
+            part = both_or_none(rest, {d: outside})
+            if part is not None:
+                parts.append(part)
+        inside = both_or_none(rest, {d: what})
+        if inside is None:
+            return parts
+        rest = inside
+    return parts
+
+
+def complement(event: Event, column: Column) -> list[Event]:
+    """Disjoint events that hold where this one does not."""
+    if isinstance(event, frozenset) and column.levels is not None:
+        others = frozenset(range(len(column.levels))) - event
+        return [frozenset(float(x) for x in others)] if others else []
+    counts = column.kind == "count"
+    if isinstance(event, frozenset):
+        ends = [-1.0, *sorted(event), math.inf]
+        gaps = [(a + 1.0, b - 1.0) for a, b in pairwise(ends)]
+        return [Interval(a, b) for a, b in gaps if a <= b]
+    assert isinstance(event, Interval)
+    parts: list[Event] = []
+    if event.low > -math.inf:
+        parts.append(Interval(-math.inf, math.ceil(event.low) - 1.0 if counts else np.nextafter(event.low, -math.inf)))
+    if event.high < math.inf:
+        parts.append(Interval(math.floor(event.high) + 1.0 if counts else np.nextafter(event.high, math.inf), math.inf))
+    return parts

@@ -1,0 +1,82 @@
+"""Means and covariances of a posterior's columns."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.queries.events import Events, spread_of
+from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class MomentAnswers(ConditionedDraws):
+    """First and second moments of the numeric columns."""
+
+    def mean(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+        """Mean of the numeric columns, binary ones as 0 and 1.
+
+        Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
+        column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
+        with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal leaves
+        have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
+        """
+        known, numbers, attrs = self._moment_query(given)
+        means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
+        means = means[:, numbers]
+        columns = {"column": [self._schema.columns[d].name for d in numbers]}
+        if per_draw:
+            return self._labelled("mean", means, columns, True, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        answer = np.average(means, axis=0, weights=weight)
+        infinite = np.isinf(answer)
+        if infinite.any():
+            attrs["infinite_mean"] = [c for c, off in zip(columns["column"], infinite, strict=True) if off]
+        finite = np.where(infinite, 0.0, means)
+        error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
+        return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
+
+    def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+        """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
+
+        A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
+        such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
+        ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
+        covariances do not exist and are NaN.
+        """
+        known, numbers, attrs = self._moment_query(given)
+        means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
+        means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
+        names = [self._schema.columns[d].name for d in numbers]
+        columns = {"column": names, "other": names}
+        if per_draw:
+            return self._labelled("cov", covariances, columns, True, **attrs)
+        weight = relative_weights(self._log_of(known) + self._log_weights)
+        with np.errstate(invalid="ignore"):
+            centred = means - np.average(means, axis=0, weights=weight)
+        second = covariances + centred[:, :, None] * centred[:, None, :]
+        answer = np.average(second, axis=0, weights=weight)
+        infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
+        if infinite:
+            attrs["infinite_variance"] = infinite
+        with np.errstate(invalid="ignore"):
+            error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
+        return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
+
+    def _moment_query(self, given: Mapping[str, Any] | None) -> tuple[Events, list[int], dict[str, Any]]:
+        known = self._given(given)
+        numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
+        left_out = [c.name for c in self.columns if c.kind == "categorical"]
+        if not numbers:
+            raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
+        attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
+        tails = self._heavy_tails(numbers, known)
+        if tails:
+            attrs["principal_value"] = tails
+        if any(isinstance(known.get(d), Interval) for d in numbers):
+            attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
+        return known, numbers, attrs

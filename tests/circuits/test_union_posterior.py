@@ -1,0 +1,187 @@
+"""The posterior given a union: disjoint parts against inclusion and exclusion, which are different sums."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.queries.disjoint_events import complement, disjoint_events
+from pymc_spn.circuits.queries.events import holds
+from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.tables import Column
+from tests.circuits.test_posterior import posterior_of
+from tests.circuits.test_unions import events_of
+
+COLUMNS = (
+    Column("real", "real", None, "float64"),
+    Column("count", "count", None, "int64"),
+    Column("level", "categorical", ("a", "b", "c"), "object"),
+)
+UNION = [{"x0": (0.2, 1.1)}, {"x0": (0.8, None), "x1": 1}, {"x2": [(0, 1), (4, 6)]}, {"x2": {2, 3}, "x1": {0}}]
+
+SMALL = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
+
+
+def within(rows, events):
+    """Whether each row satisfies all of an event's columns."""
+    return np.all([holds(event, rows[:, d]) for d, event in events.items()], axis=0) | np.zeros(len(rows), bool)
+
+
+@property_of(st.integers(0, 10_000))
+@settings(max_examples=60)
+def test_parts_exclude_each_other_and_make_the_union(seed):
+    rng = np.random.default_rng(seed)
+
+    def one():
+        low = rng.integers(0, 8, 2).astype(float)
+        event = {
+            0: Interval(low[0], low[0] + rng.integers(0, 4)),
+            1: Interval(low[1] + rng.choice([0.0, 0.5]), low[1] + 2.3) if rng.random() < 0.5 else
+               frozenset(float(x) for x in rng.integers(0, 8, 3)),
+            2: frozenset(float(x) for x in rng.choice(3, rng.integers(1, 3), replace=False)),
+        }  # fmt: skip
+        return {d: event[d] for d in rng.permutation(3)[: rng.integers(1, 4)].tolist()}
+
+    events = [one() for _ in range(rng.integers(1, 5))]
+    parts = disjoint_events("given", events, COLUMNS)
+    rows = np.column_stack([rng.integers(0, 24, 400) / 2, rng.integers(0, 12, 400), rng.integers(0, 3, 400)])
+    held = sum(within(rows, part).astype(int) for part in parts)
+    np.testing.assert_array_equal(held, np.any([within(rows, e) for e in events], axis=0).astype(int))
+
+
+def test_complements():
+    below, above = complement(Interval(1.0, 2.0), COLUMNS[0])
+    assert below.high == np.nextafter(1.0, 0.0) and above.low == np.nextafter(2.0, 3.0)
+    assert complement(Interval(0.5, 3.7), COLUMNS[1]) == [Interval(-np.inf, 0.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({0.0, 3.0}), COLUMNS[1]) == [Interval(1.0, 2.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({1.0}), COLUMNS[2]) == [frozenset({0.0, 2.0})]
+    assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2]) == []
+
+
+@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
+def test_probabilities_and_densities(name):
+    post = posterior_of(name)
+    union = post.condition(UNION)
+    for event in ({"x1": 1}, {"x0": (0.5, 1.5)}, [{"x2": {0, 5}}, {"x0": (None, 0.4), "x1": 0}]):
+        found, expected = union.probability(event), post.probability(event, given=UNION)
+        assert float(found) == pytest.approx(float(expected), rel=1e-10)
+        assert found.attrs["exactness"] == "exact" and "mcse_chain" in found.attrs
+        assert found.attrs["ess_draws"] == pytest.approx(expected.attrs["ess_draws"])
+        each, other = union.probability(event, per_draw=True), post.probability(event, given=UNION, per_draw=True)
+        np.testing.assert_allclose(each, other, rtol=1e-9)
+    rows = pd.DataFrame({"x0": [0.5, 0.1, 2.0, 0.1, np.nan], "x1": [0, 0, 1, 1, 1], "x2": [7.0, 9, 9, 5, 2]})
+    base = np.log(float(post.probability(UNION)))
+    found = union.log_density(rows)
+    inside = post.log_density(rows).values - base
+    np.testing.assert_allclose(found[[0, 2, 3]], inside[[0, 2, 3]], atol=1e-10)
+    assert found[1] == -np.inf
+    assert float(found[4]) == pytest.approx(np.log(float(post.probability({"x1": 1, "x2": 2}, given=UNION))), abs=1e-10)
+    per_draw = union.log_density(rows, per_draw=True)
+    assert per_draw.dims == ("chain", "draw", "row") and np.isneginf(per_draw[..., 1]).all()
+
+
+def test_moments():
+    """Of levels and counts by their probabilities, of numbers by quadrature of the density."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    k = np.arange(80)
+    of_count = np.array([float(post.probability({"x2": int(x)}, given=SMALL)) for x in k])
+    both = np.array([float(post.probability({"x1": 1, "x2": int(x)}, given=SMALL)) for x in k])
+    p = float(post.probability({"x1": 1}, given=SMALL))
+    mean, cov = union.mean(), union.cov()
+    assert float(mean.sel(column="x1")) == pytest.approx(p, rel=1e-10)
+    assert float(mean.sel(column="x2")) == pytest.approx(of_count @ k, rel=1e-7)
+    assert float(cov.sel(column="x1", other="x2")) == pytest.approx(both @ k - p * (of_count @ k), rel=1e-6)
+    assert float(cov.sel(column="x1", other="x1")) == pytest.approx(p * (1 - p), rel=1e-9)
+    given = {"x0": [(0.2, 0.8), (1.5, 2.0)]}
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    expected = 0.0
+    for low, high in given["x0"]:
+        x = 0.5 * (low + high) + 0.5 * (high - low) * nodes
+        density = [float(post.probability({"x0": v}, given=given)) for v in x]
+        expected += 0.5 * (high - low) * float(weights @ (x * density))
+    bounded = post.condition(given)
+    assert float(bounded.mean().sel(column="x0")) == pytest.approx(expected, rel=1e-7)
+    each = union.mean(per_draw=True).sel(column="x1")
+    np.testing.assert_allclose(each, post.probability({"x1": 1}, given=SMALL, per_draw=True), rtol=1e-9)
+    assert union.cov(per_draw=True).dims == ("chain", "draw", "column", "other")
+
+
+def test_samples_and_marginals():
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    drawn = union.sample(4000, random_seed=1)
+    inside = (drawn.x0.between(0.2, 1.1) | (drawn.x0 >= 0.8) & (drawn.x1 == 1) | drawn.x2.isin([0, 1, 4, 5, 6])
+              | drawn.x2.isin([2, 3]) & (drawn.x1 == 0))  # fmt: skip
+    assert inside.all() and len(drawn) == 4000 and list(drawn.columns) == ["x0", "x1", "x2"]
+    for event, share in (
+        ({"x1": 1}, drawn.x1 == 1),
+        ({"x2": (0, 2)}, drawn.x2 <= 2),
+        ({"x0": (0, 0.6)}, drawn.x0.between(0, 0.6)),
+    ):
+        p = float(union.probability(event))
+        assert share.mean() == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
+    pd.testing.assert_frame_equal(drawn, union.sample(4000, random_seed=1))
+    assert drawn.attrs["exactness"] == "exact simulation" and len(union.sample(0)) == 0
+    alone = union.marginal(["x1"])
+    assert [c.name for c in alone.columns] == ["x1"] and "UnionPosterior" in repr(alone)
+    assert float(alone.mean().item()) == pytest.approx(float(union.mean().sel(column="x1")), rel=1e-12)
+    assert union.part_weights.sum() == pytest.approx(1.0)
+
+
+@property_of(events=events_of(["x0", "x2"], "x1", 2))
+@settings(max_examples=10, deadline=None)
+def test_random_unions(events):
+    post = posterior_of("missing")
+    if float(post.probability(events)) < 1e-12:
+        return
+    found = post.condition(events)
+    parts = found.parts if isinstance(found, ps.SPNPosterior) is False else [found]
+    total = sum(float(post.probability(_as_user(part))) for part in parts)
+    assert total == pytest.approx(float(post.probability(events)), rel=1e-9)
+
+
+def _as_user(part):
+    """The evidence of a part in the words of a user."""
+    names = [c.name for c in part._schema.columns]
+    return {
+        names[d]: (e.low if e.low > -np.inf else None, e.high if e.high < np.inf else None)
+        if isinstance(e, Interval) else {int(x) for x in e} for d, e in part._evidence.items()
+    }  # fmt: skip
+
+
+def test_conditions_on_conditions_and_a_fit_by_variational_bayes():
+    post = posterior_of("missing")
+    known = post.condition({"x2": (1, 3)})
+    union = known.condition([{"x1": 1}, {"x2": {2}}])
+    assert float(union.mean().sel(column="x1")) == pytest.approx(
+        float(known.probability({"x1": 1}, given=[{"x1": 1}, {"x2": {2}}])), rel=1e-10
+    )
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    fit = ps.fit_variational(tree, frame, restarts=1, random_seed=0, progressbar=False)
+    given = [{"a": (0, None)}, {"b": (0, None)}]
+    found = fit.condition(given)
+    assert float(found.probability({"a": (0, 1)})) == pytest.approx(
+        float(fit.probability({"a": (0, 1)}, given)), rel=1e-10
+    )
+    assert "variational" in found.mean().attrs["learner"] and np.isfinite(found.mean()).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "given: the list of events is empty"),
+        ([{"x0": 0.5}, {"x1": 1}], r"given\[0\]: in a union of events, column 'x0' cannot be at a point"),
+        ([{"y": 0.5}], "names column 'y'"),
+        ([{"x2": (-3, -1)}, {"x2": (0.2, 0.4)}], "given: the probability of the union is zero under every draw"),
+    ],
+)
+def test_what_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        posterior_of("missing").condition(given)
+    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
+        posterior_of("missing").condition(UNION).sample(-1)
