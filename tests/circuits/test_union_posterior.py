@@ -185,3 +185,13 @@ def test_what_is_refused(given, message):
         posterior_of("missing").condition(given)
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         posterior_of("missing").condition(UNION).sample(-1)
+
+
+def test_moments_that_are_infinite_are_named():
+    """Log-normal leaves have no mean of their predictive, unless every part bounds the column."""
+    post = posterior_of("skewed")
+    open_ended = post.condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
+    assert open_ended.mean().attrs["infinite_mean"] == ["x0"] == post.mean().attrs["infinite_mean"]
+    assert open_ended.cov().attrs["infinite_variance"] == ["x0"]
+    bounded = post.condition([{"x0": (0.5, 1.0)}, {"x0": (2.0, 3.0)}])
+    assert "infinite_mean" not in bounded.mean().attrs and np.isfinite(bounded.cov()).all()

@@ -31,7 +31,6 @@ class UnionPosterior:
     """
 
     def __init__(self, parts: "Sequence[SPNPosterior]") -> None:
-        self.parts = tuple(parts)
         logs = np.stack([part._log_of(part._evidence, check=False) for part in parts])
         possible = logs.max(axis=1) > -np.inf
         if not possible.any():
@@ -91,7 +90,11 @@ class UnionPosterior:
     def mean(self, per_draw: bool = False) -> "xr.DataArray":
         """Mean of the numeric columns; see `SPNPosterior.mean`."""
         found = [part.mean(per_draw=True) for part in self.parts]
-        return self._averaged("mean", _flat(found), {"column": found[0]["column"].values}, per_draw, found[0].attrs)
+        columns = found[0]["column"].values
+        answer = self._averaged("mean", _flat(found), {"column": columns}, per_draw, found[0].attrs)
+        if not per_draw and np.isinf(answer).any():
+            answer.attrs["infinite_mean"] = columns[np.isinf(answer.values)].tolist()
+        return answer
 
     def cov(self, per_draw: bool = False) -> "xr.DataArray":
         """Covariance of the numeric columns: law of total covariance over parts and draws; see `SPNPosterior.cov`."""
@@ -102,7 +105,11 @@ class UnionPosterior:
             away = means - centre
             second = _flat(found) + away[..., :, None] * away[..., None, :]
         coords = {name: found[0][name].values for name in ("column", "other")}
-        return self._averaged("cov", second, coords, per_draw, found[0].attrs)
+        answer = self._averaged("cov", second, coords, per_draw, found[0].attrs)
+        finite = np.isfinite(answer.values[..., range(len(coords["column"])), range(len(coords["column"]))])
+        if not per_draw and not finite.all():
+            answer.attrs["infinite_variance"] = coords["column"][~finite].tolist()
+        return answer
 
     def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Rows drawn from the predictive given the union: a part by its probability, then a row of it."""
@@ -148,12 +155,14 @@ class UnionPosterior:
 
     def _average(self, values: np.ndarray) -> np.ndarray:
         weight = self._weights(values.ndim)
-        return np.where(weight > 0.0, weight * values, 0.0).sum(axis=(0, 1))
+        with np.errstate(invalid="ignore"):  # what has no weight does not count, whatever its value
+            return np.where(weight > 0.0, weight * values, 0.0).sum(axis=(0, 1))
 
     def _over_parts(self, values: np.ndarray) -> np.ndarray:
         """Average (S, ...) over the parts alone."""
         share = np.exp(self._logs - self._log_union()).reshape(self._logs.shape + (1,) * (values.ndim - 2))
-        return np.where(share > 0.0, share * values, 0.0).sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            return np.where(share > 0.0, share * values, 0.0).sum(axis=0)
 
 
 def _flat(found: "Sequence[xr.DataArray]") -> np.ndarray:
