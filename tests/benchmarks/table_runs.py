@@ -258,13 +258,17 @@ def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None
 FOUR_CHAINS = ", four chains"
 
 
+def chain_seed(seed, k):
+    """Seed of the k-th of several chains; the first has that of the single one."""
+    return seed if k == 0 else 1000 * (seed + 1) + k
+
+
 def sample_four(prepared, structure, kernel, seed, budget):
     """As `sample`, the budget divided among four chains from different starts, as ``pm.sample`` runs them."""
     run = TimedRun(prepared.train, structure, kernel)
     share, logs, at, traces, first = budget / N_CHAINS, [], [], [], None
     for k in range(N_CHAINS):
-        own = seed if k == 0 else 1000 * (seed + 1) + k
-        states, readings = run.run(own, share, n_states=[n // N_CHAINS for n in STATES])
+        states, readings = run.run(chain_seed(seed, k), share, n_states=[n // N_CHAINS for n in STATES])
         at.append(np.array([s[0] for s in states]))
         logs.append(run.densities(states, (prepared.test, prepared.validation)))
         traced = readings[readings[:, 0] > 0.5 * share, 1]
