@@ -18,6 +18,10 @@ from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.chow_liu import chow_liu_tree as chow_liu_tree
+    from pymc_spn.circuits.circuit_algebra import cauchy_schwarz_divergence as cauchy_schwarz_divergence
+    from pymc_spn.circuits.circuit_algebra import log_inner_product as log_inner_product
+    from pymc_spn.circuits.circuit_algebra import renyi_entropy as renyi_entropy
+    from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.circuit_fit import CircuitFit as CircuitFit
     from pymc_spn.circuits.circuit_fit import fit_em as fit_em
@@ -191,6 +195,7 @@ _PUBLIC = {
     "UnitScaling": "indian_chefs.unit_scaling",
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
+    "cauchy_schwarz_divergence": "circuits.circuit_algebra",
     "chow_liu_tree": "circuits.chow_liu",
     "complete_tree": "circuits.structures.builders",
     "completed_columns": "circuits.missing_cells",
@@ -207,12 +212,15 @@ _PUBLIC = {
     "load": "interop.saved_posteriors",
     "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
+    "log_inner_product": "circuits.circuit_algebra",
     "most_probable": "circuits.queries.most_probable",
     "node_count_pmf": "indian_chefs.node_law",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
+    "renyi_entropy": "circuits.circuit_algebra",
     "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",
+    "squared_l2_distance": "circuits.circuit_algebra",
     "tune_leaf_priors": "circuits.tuning",
     "unpack": "interop.sampled_structures",
 }

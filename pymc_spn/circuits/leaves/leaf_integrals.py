@@ -1,0 +1,212 @@
+"""Integrals of the product of two leaves' densities, and sums of that of two masses, where there is no closed form.
+
+Both are taken over many pairs of leaves at once and in logs, with the relative error that is left.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.integrate import tanhsinh
+from scipy.special import gammaln, logsumexp
+
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.leaf_events import log_interval
+
+RELATIVE = 1e-13  # estimated error at which the quadrature of a piece stops
+LEAST_ERROR = 1e-11  # that is claimed: estimates may be too small, compared values differ by less than a tenth of this
+BLOCK = 1024  # pairs at a time
+DOUBLINGS = 2.0 ** np.arange(-1, 25)  # distances from a leaf's centre, in its widths, where the largest value is sought
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+SHRINKS = 40  # golden sections: by a factor of 4e-9, the root of the rounding at a smooth maximum
+COUNTS = 256  # at a time
+MOST_COUNTS = 2**17
+SPARE = np.log(2.0**-53)  # of the sum, what terms left out may be worth
+WORST_REST = 1e-4
+
+
+class Feature(NamedTuple):
+    """Where a density changes: (n, k) places, in x or in log x, and how far around each it does so."""
+
+    centre: np.ndarray
+    width: np.ndarray
+
+
+def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
+    """Log of the integral of the product of two densities, pair by pair.
+
+    The variable is x, or log x where one of the two has positive values only. Pieces end at the leaves' centres, at
+    the largest value of the product and at infinity; each is integrated by the double exponential rule, the product
+    divided by its largest value, so that leaves far apart lose nothing.
+
+    Parameters
+    ----------
+    family, other : str
+        Names in `EXPLICIT`, with densities.
+    p, q : (n, k) and (n, l) float64
+        Their parameters, one pair a row.
+
+    Returns
+    -------
+    (n,) float64 and float
+        In nats, and the largest relative error: what the rule estimates, at least 1e-11.
+
+    References
+    ----------
+    Takahasi and Mori (1974), Double exponential formulas for numerical integration, Publ. RIMS 9.
+    """
+    out, worst = np.empty(len(p)), LEAST_ERROR
+    for start in range(0, len(p), BLOCK):
+        part = slice(start, start + BLOCK)
+        out[part], error = _integrate(family, p[part], other, q[part])
+        worst = max(worst, error)
+    return out, worst
+
+
+def _integrate(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
+    carrier = next((f for f in OF_LOG if f in (family, other)), None)
+    if carrier == other:
+        family, p, other, q = other, q, family, p
+    in_logs = carrier is not None
+    features = [_features(f, v, in_logs) for f, v in ((family, p), (other, q))]
+    centre = np.concatenate([f.centre for f in features], axis=1)
+    width = np.concatenate([f.width for f in features], axis=1)
+
+    def log_product(x: np.ndarray, pair: np.ndarray) -> np.ndarray:
+        a, b = p[pair], q[pair]
+        with np.errstate(over="ignore", divide="ignore"):
+            if not in_logs:
+                return EXPLICIT[family].log_density(a, x) + EXPLICIT[other].log_density(b, x)
+            return OF_LOG[family](a, x) + _at_log(other, b, x)
+
+    peak, top = _largest(log_product, centre, width)
+    unit = width.min(axis=1)  # in which tails have lengths near 1
+    inner = (np.sort(np.column_stack([centre, peak]), axis=1) - peak[:, None]) / unit[:, None]
+    ends = np.column_stack([np.full(len(p), -np.inf), inner, np.full(len(p), np.inf)])
+    every = np.arange(len(p))[:, None]
+
+    def scaled(u: np.ndarray, pair: np.ndarray) -> np.ndarray:
+        pair = pair.astype(np.int64)
+        return np.exp(log_product(peak[pair] + unit[pair] * u, pair) - top[pair])
+
+    with np.errstate(invalid="ignore", over="ignore"):  # at the ends, which have no weight
+        found = tanhsinh(scaled, ends[:, :-1], ends[:, 1:], args=(every,), rtol=RELATIVE, maxlevel=12)
+    total = found.integral.sum(axis=1)
+    error = np.where(np.isfinite(found.error), found.error, 0.0).sum(axis=1)
+    return top + np.log(unit) + np.log(total), float((error / total).max())
+
+
+def _largest(log_product: Any, centre: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where (n,) the product is largest, and its log there: best of a grid round the centres, then golden sections."""
+    every = np.arange(len(centre))
+    steps = np.concatenate([-DOUBLINGS, [0.0], DOUBLINGS])
+    x = np.sort((centre[:, :, None] + width[:, :, None] * steps).reshape(len(centre), -1), axis=1)
+    logs = log_product(x, every[:, None])
+    best = np.argmax(logs, axis=1)
+    low, high = x[every, np.maximum(best - 1, 0)], x[every, np.minimum(best + 1, x.shape[1] - 1)]
+    peak, top = x[every, best], logs[every, best]
+    for _ in range(SHRINKS):
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        at_left, at_right = log_product(left, every), log_product(right, every)
+        rises = at_right > at_left
+        low, high = np.where(rises, left, low), np.where(rises, high, right)
+        for at, value in ((left, at_left), (right, at_right)):
+            peak, top = np.where(value > top, at, peak), np.maximum(value, top)
+    return peak, top
+
+
+def _features(family: str, p: np.ndarray, in_logs: bool) -> Feature:
+    first, second = p[:, :1], p[:, min(1, p.shape[1] - 1) :][:, :1]
+    if family in ("log_normal", "log_student_t"):
+        return Feature(first, second)
+    if family == "exponential":
+        return Feature(-np.log(first), np.ones_like(first))
+    if family == "gamma":
+        return Feature(np.log(first / second), np.maximum(1.0 / np.sqrt(first), 1.0 / first))
+    if family == "lomax":
+        return Feature(np.log(second / np.maximum(first, 1.0)), np.maximum(1.0, 1.0 / first))
+    if not in_logs:
+        return Feature(first, second)
+    above = first > 0.0  # a mean below 0 leaves a tail that falls over the scale
+    place = np.where(above, first, second)
+    return Feature(
+        np.log(np.column_stack([place, second])),
+        np.column_stack([np.where(above, np.minimum(second / place, 1.0), 1.0), np.ones_like(second)]),
+    )
+
+
+def _at_log(family: str, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log density of x at exp(y), of families whose density has a power of x also where exp(y) underflows."""
+    if family == "gamma":
+        return _gamma_powers(p, y, p[..., 0] - 1.0)
+    if family == "log_normal":
+        return OF_LOG[family](p, y) - y
+    return EXPLICIT[family].log_density(p, np.exp(y))
+
+
+def _gamma_powers(p: np.ndarray, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    shape, rate = p[..., 0], p[..., 1]
+    return shape * np.log(rate) - gammaln(shape) + power * y - rate * np.exp(y)
+
+
+# log density of log x, for families of positive values; of a pair, the first in this order takes the derivative of x
+OF_LOG = {
+    "log_student_t": EXPLICIT["student_t"].log_density,
+    "log_normal": EXPLICIT["gaussian"].log_density,
+    "gamma": lambda p, y: _gamma_powers(p, y, p[..., 0]),
+    "lomax": lambda p, y: EXPLICIT["lomax"].log_density(p, np.exp(y)) + y,
+    "exponential": lambda p, y: EXPLICIT["exponential"].log_density(p, np.exp(y)) + y,
+}
+
+
+def log_sums(family: str, p: np.ndarray, other: str, q: np.ndarray, n_values: int | None) -> tuple[np.ndarray, float]:
+    """Log of the sum over 0, 1, .. of the product of two masses, pair by pair.
+
+    Parameters
+    ----------
+    family, other : str
+        Names in `EXPLICIT`, with masses.
+    p, q : (n, k) and (n, l) float64
+        Their parameters, one pair a row.
+    n_values : int, optional
+        Values at which both may have mass. If there are infinitely many, a pair's sum ends where the rest is below the
+        rounding of the sum. The rest is at most the largest mass of one leaf there times the probability of the other,
+        either way round.
+
+    Returns
+    -------
+    (n,) float64 and float
+        In nats, and the largest relative error: a bound on the rest, 0 where it is below the rounding.
+
+    Raises
+    ------
+    ValueError
+        If the rest is not below 1e-4 of the sum after 131,072 values.
+    """
+    out, worst = np.full(len(p), -np.inf), 0.0
+    waiting, first = np.arange(len(p)), 0
+    while waiting.size and (n_values is None or first < n_values):
+        last = first + COUNTS if n_values is None else min(first + COUNTS, n_values)
+        a, b = p[waiting], q[waiting]
+        k = np.arange(first, last, dtype=np.float64)
+        terms = EXPLICIT[family].log_density(a[:, None], k) + EXPLICIT[other].log_density(b[:, None], k)
+        out[waiting] = np.logaddexp(out[waiting], logsumexp(terms, axis=1))
+        first = last
+        if n_values is None and first.bit_count() == 1:  # 256, 512, 1024, ..
+            rest = _log_rest(family, a, other, b, float(first)) - out[waiting]
+            if first >= MOST_COUNTS:
+                worst = float(np.exp(rest.max()))
+                break
+            waiting = waiting[~(rest <= SPARE)]
+    if worst > WORST_REST:
+        raise ValueError(f"{family} and {other} leaves spread over more than {MOST_COUNTS:,} counts")
+    return out, worst
+
+
+def _log_rest(family: str, p: np.ndarray, other: str, q: np.ndarray, start: float) -> np.ndarray:
+    """Upper bound (n,) on the log of the sum from `start` on; masses fall beyond their modes."""
+
+    def bound(f: str, a: np.ndarray, g: str, b: np.ndarray) -> np.ndarray:
+        at = np.maximum(EXPLICIT[f].mode(a), start)
+        return EXPLICIT[f].log_density(a, at) + log_interval(g, b, start, np.inf)
+
+    return np.minimum(bound(family, p, other, q), bound(other, q, family, p))

@@ -1,0 +1,320 @@
+"""Inner products of circuits against enumeration, quadrature and closed forms."""
+
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+import pymc_spn as ps
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
+from tests.circuits.random_circuits import random_circuit
+from tests.circuits.shared_circuits import DENSITIES, PARAMETERS, build, crossed_circuit, random_parameters
+
+MASSES = tuple(f for f in PARAMETERS if f not in DENSITIES)
+ROWS = {
+    "gaussian": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
+    "log_normal": [[0.3, 0.6], [2.5, 0.1], [-3.0, 1.5]],
+    "exponential": [[0.7], [12.0], [0.05]],
+    "student_t": [[0.4, 0.8, 9.0], [-3.0, 0.1, 30.0], [30.0, 2.0, 4.0]],
+    "log_student_t": [[0.3, 0.6, 9.0], [2.5, 0.1, 30.0], [-1.0, 0.3, 12.0]],
+    "lomax": [[2.5, 1.0], [30.0, 4.0], [1.0, 0.05]],
+    "laplace": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
+    "gamma": [[2.5, 1.0], [0.6, 0.3], [400.0, 20.0]],
+    "uniform": [[-1.0, 2.0], [-7.0, -4.0], [1.5, 60.0]],
+}
+CLOSED = {
+    ("gaussian", "gaussian"), ("log_normal", "log_normal"), ("exponential", "exponential"), ("gamma", "gamma"),
+    ("exponential", "gamma"), ("gaussian", "exponential"), ("laplace", "laplace"),
+}  # fmt: skip
+
+
+def log_integral(family, p, other, q):
+    """By 20 Gauss points on each of hundreds of pieces, in log x where values are positive."""
+    positive = 0.0 in (EXPLICIT[family].lowest, EXPLICIT[other].lowest)
+    bends = np.array([v for row in (p, q) for v in row[:2]])  # where Laplace leaves have kinks and uniform ones jumps
+    far = 60.0 * 1.2 ** np.arange(60) if not positive else np.linspace(60.0, 300.0, 60)
+    cuts = [np.arange(-60.0, 60.0, 0.1), far, -far, np.log(bends[bends > 0.0]) if positive else bends]
+    cuts = np.unique(np.concatenate(cuts))
+    node, weight = np.polynomial.legendre.leggauss(20)
+    half = 0.5 * np.diff(cuts)[:, None]
+    t = cuts[:-1, None] + half * (1.0 + node)
+    x = np.exp(t) if positive else t
+    with np.errstate(over="ignore"):
+        logs = sum(EXPLICIT[f].log_density(np.asarray(row, float), x) for f, row in ((family, p), (other, q)))
+    return logsumexp(logs + positive * t, b=half * weight)
+
+
+@pytest.mark.parametrize(("family", "other"), list(combinations_with_replacement(DENSITIES, 2)))
+def test_pairs_of_densities(family, other):
+    """Against Gauss points on many short pieces; 1e-10 is what these and the leaves' logs lose to rounding."""
+    found, error = log_inner_products(family, np.array(ROWS[family]), other, np.array(ROWS[other]))
+    swapped, _ = log_inner_products(other, np.array(ROWS[other]), family, np.array(ROWS[family]))
+    np.testing.assert_allclose(swapped.T, found, rtol=0, atol=1e-11)
+    is_closed = bool({(family, other), (other, family)} & CLOSED) or "uniform" in (family, other)
+    if family == other == "log_student_t":
+        assert np.all(np.isposinf(found))
+        return
+    assert (error == 0.0) == is_closed and error < 1e-10
+    for i, j in ((0, 0), (0, 1), (2, 0)):
+        if np.isfinite(found[i, j]):
+            assert found[i, j] == pytest.approx(
+                log_integral(family, ROWS[family][i], other, ROWS[other][j]), rel=1e-10, abs=1e-10
+            )
+        elif found[i, j] < 0.0:
+            assert "uniform" in (family, other)
+        else:
+            assert "gamma" in (family, other)
+
+
+@pytest.mark.parametrize(("family", "other"), list(combinations_with_replacement(MASSES, 2)))
+def test_pairs_of_masses(family, other):
+    """Against plain sums over so many counts that nothing is left."""
+    rng = np.random.default_rng(7)
+    p, q = PARAMETERS[family](rng, 2, 3), PARAMETERS[other](rng, 3, 4)
+    found, error = log_inner_products(family, p, other, q)
+    k = np.arange(20_000.0)
+    terms = EXPLICIT[family].log_density(p[:, None, None], k) + EXPLICIT[other].log_density(q[None, :, None], k)
+    np.testing.assert_allclose(found, logsumexp(terms, axis=2), rtol=0, atol=1e-12)
+    assert error == 0.0
+
+
+def test_sums_with_a_rest_say_how_large_it_is():
+    """Beta-geometric leaves of alpha 0.2 and 0.1: the sum over 300,000 counts, the rest by the power law."""
+    p, q = np.array([[0.2, 3.0]]), np.array([[0.1, 2.0]])
+    found, error = log_inner_products("beta_geometric", p, "beta_geometric", q)
+    k = np.arange(3e5)
+    terms = np.exp(EXPLICIT["beta_geometric"].log_density(p, k) + EXPLICIT["beta_geometric"].log_density(q, k))
+    total = terms.sum() + terms[-1] * k[-1] / 1.3  # terms fall like k^-(0.2 + 0.1 + 2)
+    assert 1e-9 < error < 1e-4
+    assert abs(found[0, 0] - np.log(total)) < error
+    with pytest.raises(
+        ValueError, match="negative_binomial and negative_binomial leaves spread over more than 131,072"
+    ):
+        log_inner_products("negative_binomial", np.array([[2.0, 1e-7]]), "negative_binomial", np.array([[1.0, 1e-7]]))
+
+
+def test_far_apart_and_nearly_equal():
+    """Logs where the values underflow, and Laplace scales that differ in the last digits."""
+
+    def value(family, p, other, q):
+        return log_inner_products(family, np.array([p]), other, np.array([q]))[0][0, 0]
+
+    assert value("gaussian", [0, 1], "gaussian", [2e3, 1]) == pytest.approx(-1e6 - 0.5 * np.log(4 * np.pi), rel=1e-15)
+    assert value("laplace", [0, 1], "laplace", [2e3, 1]) == pytest.approx(-2000 + np.log(2001 / 4), rel=1e-15)
+    k = np.arange(400.0)
+    terms = EXPLICIT["poisson"].log_density(np.array([1e-3]), k) + EXPLICIT["poisson"].log_density(np.array([1e6]), k)
+    assert value("poisson", [1e-3], "poisson", [1e6]) == pytest.approx(logsumexp(terms), rel=1e-14)
+    near = value("laplace", [0, 1], "laplace", [3, 1 + 1e-13])
+    assert near == pytest.approx(value("laplace", [0, 1], "laplace", [3, 1]), abs=1e-12)
+    x = np.linspace(-30, 400, 200_001)  # the trapezoidal rule on smooth functions that vanish at the ends
+    for family, p, other, q in (
+        ("gaussian", [0.0, 1.0], "student_t", [300.0, 1.0, 5.0]),
+        ("gaussian", [0.0, 1.0], "gaussian", [300.0, 5.0]),
+        ("gamma", [900.0, 3.0], "gaussian", [5.0, 1.0]),
+    ):
+        logs = EXPLICIT[family].log_density(np.array(p), x) + EXPLICIT[other].log_density(np.array(q), x)
+        found = value(family, p, other, q)
+        assert found == pytest.approx(logsumexp(logs) + np.log(x[1] - x[0]), abs=1e-9)
+    # weights, too, below the smallest float
+    circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
+    first = (circuit, np.array([np.log1p(-1e-300), -900.0]), {"gaussian": [[0.0, 1.0], [1e5, 1.0]]})
+    second = (build([("leaf", 0, "gaussian")], ["a"], ("gaussian",)), np.zeros(0), {"gaussian": [[1e5, 1.0]]})
+    assert float(ps.log_inner_product(first, second)) == pytest.approx(-900 - 0.5 * np.log(4 * np.pi), rel=1e-15)
+
+
+def enumerated(first, second, levels):
+    """Log of the sum over all rows of the product of two circuits' masses."""
+    rows = np.array(list(product(range(levels), repeat=len(first[0].columns))), float)
+    order = [first[0].names.index(name) for name in second[0].names]
+    logs = first[0].log_density(rows, *first[1:]) + second[0].log_density(rows[:, order], *second[1:])
+    return logsumexp(logs)
+
+
+def circuits_of_levels(seed=0):
+    """Two tensorised circuits of one random division, of different widths, and with columns in another order."""
+    columns = ["a", "b", "c", "d", "e"]
+    families = {c: ["categorical", "bernoulli"] if c == "b" else "categorical" for c in columns}
+    rng = np.random.default_rng(seed)
+    found = []
+    for n_sums, n_leaves in ((3, 2), (2, 4)):
+        circuit = ps.rat_spn(columns, families, repetitions=1, n_sums=n_sums, n_leaves=n_leaves, random_seed=4)
+        found.append((circuit, *random_parameters(circuit, rng)))
+    return found
+
+
+def reordered(operand):
+    """The same circuit with its columns the other way round."""
+    circuit, log_weights, parameters = operand
+    d = len(circuit.columns)
+    turned = np.where(circuit.leaf_column >= 0, d - 1 - circuit.leaf_column, -1)
+    arrays = (circuit.kind, circuit.child_ptr, circuit.children, turned, circuit.leaf_family)
+    return ps.Circuit(*arrays, circuit.families, circuit.columns[::-1]), log_weights, parameters
+
+
+def test_circuits_of_levels():
+    first, second = circuits_of_levels()
+    expected = enumerated(first, second, 3)
+    found = ps.log_inner_product(first, second)
+    assert found.attrs == {"exactness": "exact"} and found.name == "log_inner_product"
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+    assert float(ps.log_inner_product(reordered(second), first)) == pytest.approx(expected, abs=1e-12)
+    assert float(ps.renyi_entropy(second)) == pytest.approx(-enumerated(second, second, 3), abs=1e-12)
+
+
+def test_circuit_over_a_mixed_table():
+    """Gaussian mixtures on a grid beside levels: the trapezoidal rule is exact to rounding on them."""
+    rng = np.random.default_rng(2)
+    columns = {"x": "gaussian", "y": "gaussian", "c": "categorical"}
+    circuit = ps.complete_tree(list(columns), n_children=3).circuit({c: [f] for c, f in columns.items()})
+    first, second = ((circuit, *random_parameters(circuit, rng)) for _ in range(2))
+    for _, _, parameters in (first, second):
+        parameters["gaussian"][:, 1] += 0.3
+    x = np.linspace(-25, 25, 251)
+    rows = np.array(list(product(x, x, range(3))))
+    logs = circuit.log_density(rows, *first[1:]) + circuit.log_density(rows, *second[1:])
+    expected = logsumexp(logs) + 2.0 * np.log(x[1] - x[0])
+    assert float(ps.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_factorised_circuits_are_products_of_their_leaves():
+    families = ("gaussian", "poisson", "bernoulli", "student_t")
+    circuit = build(
+        [("product", [1, 2, 3, 4]), *(("leaf", d, f) for d, f in enumerate(families))], ["a", "b", "c", "d"], families
+    )
+    rng = np.random.default_rng(5)
+    (_, p), (_, q) = (random_parameters(circuit, rng) for _ in range(2))
+    found = ps.log_inner_product((circuit, [], p), (circuit, [], q))
+    each = [log_inner_products(f, p[f], f, q[f])[0][0, 0] for f in families]
+    assert float(found) == pytest.approx(sum(each), abs=1e-12)
+    assert found.attrs["exactness"] == "numerical" and 0.0 < found.attrs["tolerance"] < 1e-9
+
+
+LEVEL = "categorical"
+COARSE = build(
+    [("sum", [1, 2]), ("product", [3, 5]), ("product", [4, 6]), ("sum", [7, 8]), ("sum", [7, 8]),
+     ("leaf", 2, LEVEL), ("leaf", 2, LEVEL), ("product", [9, 11]), ("product", [10, 12]),
+     *(("leaf", d, LEVEL) for d in (0, 0, 1, 1))],
+    ["a", "b", "c"], (LEVEL,),
+)  # fmt: skip
+FINE = build(  # with a sum below a sum, a product of one child and a node with two parents
+    [("sum", [1, 3]), ("sum", [2, 3]), ("product", [5, 7, 9]), ("product", [4]), ("product", [6, 8, 10]),
+     *(("leaf", d, LEVEL) for d in (0, 0, 1, 1, 2, 2))],
+    ["a", "b", "c"], (LEVEL,),
+)  # fmt: skip
+NESTED = build(
+    [("product", [1, 2]), ("leaf", 0, LEVEL), ("sum", [3, 4]), ("product", [5, 7]), ("product", [6, 8]),
+     *(("leaf", d, LEVEL) for d in (1, 1, 2, 2))],
+    ["a", "b", "c"], (LEVEL,),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [(COARSE, FINE), (FINE, FINE), (NESTED, FINE)])
+def test_products_of_more_factors_against_fewer(pair):
+    rng = np.random.default_rng(8)
+    first, second = ((circuit, *random_parameters(circuit, rng)) for circuit in pair)
+    expected = enumerated(first, second, 3)
+    assert float(ps.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-13)
+    assert float(ps.log_inner_product(second, first)) == pytest.approx(expected, abs=1e-13)
+
+
+def test_edges_of_weight_zero_do_not_count():
+    """Products that divide their columns crosswise may stand below edges that are not there."""
+    both = build(
+        [("sum", [1, 2]), ("product", [3, 5]), ("product", [4, 6]), ("sum", [7]), ("sum", [8]),
+         ("leaf", 0, LEVEL), ("leaf", 2, LEVEL), ("product", [9, 10]), ("product", [11, 12]),
+         *(("leaf", d, LEVEL) for d in (1, 2, 0, 1))],
+        ["a", "b", "c"], (LEVEL,),
+    )  # fmt: skip
+    _, parameters = random_parameters(both, np.random.default_rng(1))
+    only = (both, [0.0, -np.inf, 0.0, 0.0], parameters)
+    assert float(ps.renyi_entropy(only)) == pytest.approx(-enumerated(only, only, 3), abs=1e-13)
+    with pytest.raises(ValueError, match=r"not compatible: product 1 of the first circuit, \('b', 'c'\) x \('a',\),"):
+        ps.renyi_entropy((both, np.log([0.5, 0.5, 1.0, 1.0]), parameters))
+
+
+def test_two_gaussians_by_hand():
+    circuit = build([("leaf", 0, "gaussian")], ["a"], ("gaussian",))
+    first, second = ((circuit, np.zeros(0), {"gaussian": [p]}) for p in ([1.0, 0.5], [2.0, 1.2]))
+    both = norm(1.0, np.hypot(0.5, 1.2)).pdf(2.0)
+    own, theirs = 0.5 / np.sqrt(np.pi) / 0.5, 0.5 / np.sqrt(np.pi) / 1.2
+    assert float(ps.log_inner_product(first, second)) == pytest.approx(np.log(both), abs=1e-15)
+    assert float(ps.renyi_entropy(first)) == pytest.approx(-np.log(own), abs=1e-15)
+    assert float(ps.squared_l2_distance(first, second)) == pytest.approx(own + theirs - 2 * both, abs=1e-15)
+    expected = -np.log(both / np.sqrt(own * theirs))
+    assert float(ps.cauchy_schwarz_divergence(first, second)) == pytest.approx(expected, abs=1e-15)
+    narrow = (circuit, np.zeros(0), {"gaussian": [[0.0, 1e-309]]})
+    assert float(ps.squared_l2_distance(first, narrow)) == np.inf
+
+
+def test_supports_that_do_not_meet():
+    circuit = build([("leaf", 0, "uniform")], ["a"], ("uniform",))
+    first, second = ((circuit, np.zeros(0), {"uniform": [p]}) for p in ([0.0, 1.0], [1.0, 3.0]))
+    assert float(ps.log_inner_product(first, second)) == -np.inf
+    assert float(ps.cauchy_schwarz_divergence(first, second)) == np.inf
+    assert float(ps.squared_l2_distance(first, second)) == pytest.approx(1.5, abs=1e-15)
+
+
+@settings(max_examples=15)
+@property_of(seed=st.integers(0, 2**31))
+def test_cauchy_and_schwarz(seed):
+    """Symmetric; at most the root of the circuits' own; the angle of a circuit with itself is 0."""
+    rng = np.random.default_rng(seed)
+    first, second = random_circuit(rng, 2, mixed=False), random_circuit(rng, 2, mixed=False)
+    both = float(ps.log_inner_product(first, second))
+    assert both == pytest.approx(float(ps.log_inner_product(second, first)), rel=1e-12)
+    assert both <= -0.5 * float(ps.renyi_entropy(first) + ps.renyi_entropy(second)) + 1e-12
+    divergence = ps.cauchy_schwarz_divergence(first, second)
+    assert 0.0 <= float(divergence) == pytest.approx(float(ps.cauchy_schwarz_divergence(second, first)), abs=1e-12)
+    assert float(ps.cauchy_schwarz_divergence(first, first)) == 0.0 == float(ps.squared_l2_distance(second, second))
+    assert float(ps.squared_l2_distance(first, second)) >= 0.0
+
+
+def test_circuits_with_their_parameters_inside():
+    first, second = circuits_of_levels()
+    fit = ps.CircuitFit(*first, 0.0, np.zeros(1), True, np.zeros(1))
+    assert float(ps.log_inner_product(fit, second)) == float(ps.log_inner_product(first, second))
+
+
+LEAF = {f: build([("leaf", 0, f)], ["a"], (f,)) for f in ("gaussian", "poisson", "gamma", "log_student_t")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (("gaussian", [[0, 1]]), ("poisson", [[2]]), "column 'a' must have densities in both circuits"),
+        (("gamma", [[0.5, 1]]), ("gamma", [[0.4, 1]]), r"leaf 0 \(gamma, \[0.5, 1.0\]\) and leaf 0 .* 'a' is infinite"),
+        (("log_student_t", [[0, 1, 3]]), ("gamma", [[0.4, 1]]), "densities grow too quickly towards 0"),
+        (("gaussian", [[0, -1]]), ("gaussian", [[0, 1]]), "standard deviation positive"),
+    ],
+)  # fmt: skip
+def test_refused_leaves(first, second, message):
+    operands = [(LEAF[f], np.zeros(0), {f: rows}) for f, rows in (first, second)]
+    with pytest.raises(ValueError, match=message):
+        ps.log_inner_product(*operands)
+
+
+def test_refused_circuits():
+    rng = np.random.default_rng(1)
+    circuit = crossed_circuit(2, 2, 2)
+    good = (circuit, *random_parameters(circuit, rng))
+    with pytest.raises(TypeError, match=r"second must have a circuit, log_weights and leaf_parameters, .* got Circuit"):
+        ps.log_inner_product(good, circuit)
+    with pytest.raises(ValueError, match="the same columns, 'x0' is in the first alone"):
+        ps.log_inner_product(good, (LEAF["gaussian"], np.zeros(0), {"gaussian": [[0, 1]]}))
+    levels = [
+        build([("leaf", 0, LEVEL)], [ps.Column("a", "categorical", tuple(names), "str")], (LEVEL,))
+        for names in ("xy", "xz")
+    ]
+    with pytest.raises(ValueError, match="column 'a' must be of the same kind and levels"):
+        ps.log_inner_product(*((c, np.zeros(0), {LEVEL: [[0.5, 0.5]]}) for c in levels))
+    with pytest.raises(ValueError, match="log_weights must have shape"):
+        ps.renyi_entropy((circuit, np.zeros(1), good[2]))
+    split = random_circuit(np.random.default_rng(0), 4, mixed=False)
+    with pytest.raises(ValueError, match=r"circuits are not compatible: product .* divide their columns crosswise"):
+        ps.renyi_entropy(split)
