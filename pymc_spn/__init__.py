@@ -18,8 +18,10 @@ from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.chow_liu import chow_liu_tree as chow_liu_tree
+    from pymc_spn.circuits.circuit_algebra import CircuitProduct as CircuitProduct
     from pymc_spn.circuits.circuit_algebra import cauchy_schwarz_divergence as cauchy_schwarz_divergence
     from pymc_spn.circuits.circuit_algebra import log_inner_product as log_inner_product
+    from pymc_spn.circuits.circuit_algebra import multiply as multiply
     from pymc_spn.circuits.circuit_algebra import renyi_entropy as renyi_entropy
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
@@ -137,6 +139,7 @@ _PUBLIC = {
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
     "CircuitFit": "circuits.circuit_fit",
+    "CircuitProduct": "circuits.circuit_algebra",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",
     "ConditionalGaussian": "dags.mixed_score",
@@ -214,6 +217,7 @@ _PUBLIC = {
     "load_trees": "trees.record",
     "log_inner_product": "circuits.circuit_algebra",
     "most_probable": "circuits.queries.most_probable",
+    "multiply": "circuits.circuit_algebra",
     "node_count_pmf": "indian_chefs.node_law",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",

@@ -1,23 +1,52 @@
-"""What products of two circuits answer: inner products, Rényi entropy of order 2, two divergences, the product itself.
+"""What products of two circuits answer: inner products, Rényi entropy of order 2, two distances, the product itself.
 
 A circuit with its parameters is anything that has them as ``circuit``, ``log_weights`` and ``leaf_parameters`` (a
-`CircuitFit`, the answers of `SPNPosterior.as_circuit` and `SPNPosterior.draw_circuits`), a `FieldCircuit`, or a tuple
-of the three. Every circuit is a distribution: weights are positive, and there is no subtraction.
+`CircuitFit`, a `CircuitProduct`, the answers of `SPNPosterior.as_circuit` and `SPNPosterior.draw_circuits`), a
+`FieldCircuit`, or a tuple of the three. Every circuit is a distribution: weights are positive, nothing is subtracted.
 
 Two circuits are compatible if their products divide columns alike: wherever two products meet, each child's columns
 are those of one or several children of the other. Circuits of one region tree with one split a region are, whatever
 their widths; a circuit with a split of its own in each product is in general not even compatible with itself.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
+from pymc_spn.circuits.queries.circuit_products import product_circuit
 from pymc_spn.circuits.structures.circuit import Circuit
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CircuitProduct:
+    """The normalised product of two circuits, from `multiply`.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    log_normaliser : float
+        Log of the integral of the product before it was normalised, in nats: the log inner product of the two.
+    """
+
+    circuit: Circuit
+    log_weights: np.ndarray
+    leaf_parameters: dict[str, np.ndarray]
+    log_normaliser: float
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **result.parameters)``."""
+        return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
+
+    def __repr__(self) -> str:
+        return f"CircuitProduct({self.circuit!r}, log normaliser {self.log_normaliser:.6g} nats)"
 
 
 def log_inner_product(first: Any, second: Any) -> "xr.DataArray":
@@ -30,7 +59,7 @@ def log_inner_product(first: Any, second: Any) -> "xr.DataArray":
 
     Parameters
     ----------
-    first, second : CircuitFit, PosteriorCircuit, DrawnCircuit or tuple
+    first, second : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
         Circuits with parameters; a tuple holds circuit, log_weights and leaf_parameters. Their columns are the same,
         in any order.
 
@@ -65,7 +94,7 @@ def renyi_entropy(circuit: Any) -> "xr.DataArray":
 
     Parameters
     ----------
-    circuit : CircuitFit, PosteriorCircuit, DrawnCircuit or tuple
+    circuit : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
         As for `log_inner_product`; it must be compatible with itself.
 
     Returns
@@ -93,7 +122,7 @@ def squared_l2_distance(first: Any, second: Any) -> "xr.DataArray":
 
     Parameters
     ----------
-    first, second : CircuitFit, PosteriorCircuit, DrawnCircuit or tuple
+    first, second : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
         As for `log_inner_product`; each must be compatible with itself, too.
 
     Returns
@@ -126,7 +155,7 @@ def cauchy_schwarz_divergence(first: Any, second: Any) -> "xr.DataArray":
 
     Parameters
     ----------
-    first, second : CircuitFit, PosteriorCircuit, DrawnCircuit or tuple
+    first, second : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
         As for `log_inner_product`; each must be compatible with itself, too.
 
     Returns
@@ -149,6 +178,43 @@ def cauchy_schwarz_divergence(first: Any, second: Any) -> "xr.DataArray":
     (both, own, theirs), errors = _three(first, second)
     value = max(0.5 * (own + theirs) - both, 0.0)
     return _labelled("cauchy_schwarz_divergence", value, errors[0] + 0.5 * (errors[1] + errors[2]))
+
+
+def multiply(first: Any, second: Any) -> CircuitProduct:
+    """Normalised product of two compatible circuits' densities, a product of experts, as a circuit.
+
+    It has a node for each pair of nodes with the same columns that are reached together, and an edge for each pair of
+    edges: as many as those of the two circuits multiplied, region by region. Pairs whose product is 0 are left out.
+
+    Parameters
+    ----------
+    first, second : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
+        As for `log_inner_product`. Leaves that meet must have a product that is a leaf again: both Gaussian,
+        log-normal, uniform, geometric, exponential or gamma (these two also with each other), or on levels.
+
+    Returns
+    -------
+    CircuitProduct
+
+    Raises
+    ------
+    TypeError
+        As `log_inner_product`.
+    ValueError
+        As `log_inner_product`; if leaves of other families meet (the column is named); if the supports do not meet; if
+        the product has more than 10,000,000 edges.
+
+    References
+    ----------
+    Vergari, Choi, Liu, Teso and Van den Broeck (2021), as for `log_inner_product`. Hinton (2002), Training products of
+    experts by minimizing contrastive divergence, Neural Computation 14(8), for the name.
+    """
+    one, other = _operand("first", first), _operand("second", second)
+    pairs = CircuitPairs(one, other)
+    log_normaliser = pairs.log_inner_product()
+    if log_normaliser == -np.inf:
+        raise ValueError("first and second must have supports that meet, their product is 0 everywhere")
+    return CircuitProduct(*product_circuit(pairs, one[0].columns), log_normaliser)
 
 
 def _three(first: Any, second: Any) -> tuple[tuple[float, float, float], tuple[float, float, float]]:

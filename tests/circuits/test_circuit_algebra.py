@@ -318,3 +318,88 @@ def test_refused_circuits():
     split = random_circuit(np.random.default_rng(0), 4, mixed=False)
     with pytest.raises(ValueError, match=r"circuits are not compatible: product .* divide their columns crosswise"):
         ps.renyi_entropy(split)
+
+
+# -- products --------------------------------------------------------------------------------------------------------
+
+MEETING = [
+    ("gaussian", "gaussian"), ("log_normal", "log_normal"), ("exponential", "exponential"), ("gamma", "gamma"),
+    ("exponential", "gamma"), ("gamma", "exponential"), ("uniform", "uniform"), ("geometric", "geometric"),
+    ("bernoulli", "bernoulli"), ("bernoulli", "categorical"), ("categorical", "bernoulli"),
+    ("categorical", "categorical"),
+]  # fmt: skip
+
+
+def check_product(first, second, rows):
+    """Densities are those of the two, multiplied and divided by the inner product."""
+    found = ps.multiply(first, second)
+    assert found.log_normaliser == float(ps.log_inner_product(first, second))
+    order = [first[0].names.index(name) for name in second[0].names]
+    logs = first[0].log_density(rows, *first[1:]) + second[0].log_density(rows[:, order], *second[1:])
+    assert np.isfinite(logs).any()
+    np.testing.assert_allclose(
+        found.circuit.log_density(rows, **found.parameters), logs - found.log_normaliser, rtol=1e-12, atol=1e-11
+    )
+    return found
+
+
+@pytest.mark.parametrize("pair", MEETING)
+def test_products_of_leaves(pair):
+    """Mixtures of two leaves each, at values inside and outside their supports."""
+    rng = np.random.default_rng(4)
+    first, second = (
+        (c := build([("sum", [1, 2]), ("leaf", 0, f), ("leaf", 0, f)], ["a"], (f,)), *random_parameters(c, rng, 3 + i))
+        for i, f in enumerate(pair)
+    )
+    rows = np.array([[-1.5], [0.0], [0.3], [1.0], [2.0], [3.0], [4.5], [9.0], [14.0]])
+    found = check_product(first, second, rows)
+    assert found.circuit.n_leaf == 4 and f"log normaliser {found.log_normaliser:.6g} nats" in repr(found)
+
+
+@pytest.mark.parametrize("pair", [(COARSE, FINE), (FINE, FINE), (NESTED, FINE)])
+def test_products_of_circuits_with_different_factors(pair):
+    rng = np.random.default_rng(9)
+    first, second = ((circuit, *random_parameters(circuit, rng)) for circuit in pair)
+    found = check_product(first, second, np.array(list(product(range(3), repeat=3)), float))
+    every = np.array(list(product(range(3), repeat=3)), float)
+    assert logsumexp(found.circuit.log_density(every, **found.parameters)) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_products_of_wider_circuits():
+    """Shared nodes, columns in another order; multiplied once more, and far from each other."""
+    first, second = circuits_of_levels()
+    rows = np.random.default_rng(1).integers(0, 3, (40, 5)).astype(float)
+    rows[:, 1] = np.minimum(rows[:, 1], 1.0)
+    found = check_product(first, reordered(second), rows)
+    cube = ps.multiply(found, first)
+    logs = 2.0 * first[0].log_density(rows, *first[1:]) + second[0].log_density(rows, *second[1:])
+    expected = logs - found.log_normaliser - cube.log_normaliser
+    np.testing.assert_allclose(cube.circuit.log_density(rows, **cube.parameters), expected, rtol=0, atol=1e-11)
+    circuit = ps.complete_tree(["x", "y"], n_children=2).circuit({"x": ["gaussian"], "y": ["exponential"]})
+    near, far = ((circuit, *random_parameters(circuit, np.random.default_rng(k))) for k in (1, 2))
+    far[2]["gaussian"][:, 0] += 60.0
+    found = check_product(near, far, np.array([[0.0, 1.0], [30.0, 2.0], [60.0, 0.1]]))
+    assert found.log_normaliser < -200.0
+
+
+def test_pairs_without_a_product_are_left_out():
+    circuit = build([("sum", [1, 2]), ("leaf", 0, "uniform"), ("leaf", 0, "uniform")], ["a"], ("uniform",))
+    first, second = (
+        (circuit, np.log([0.4, 0.6]), {"uniform": rows}) for rows in ([[0, 1], [2, 4]], [[0.5, 3.0], [8, 9]])
+    )
+    found = check_product(first, second, np.array([[0.2], [0.7], [2.5], [3.5], [8.5]]))
+    assert found.circuit.n_leaf == 2 and found.leaf_parameters["uniform"].tolist() == [[0.5, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (("gaussian", [[0, 1]]), ("gamma", [[2, 1]]), "product of gaussian and gamma leaves in column 'a' is no leaf"),
+        (("poisson", [[1]]), ("poisson", [[2]]), "product of poisson and poisson leaves in column 'a' is no leaf"),
+        (("uniform", [[0, 1]]), ("uniform", [[1, 2]]), "supports that meet"),
+    ],
+)
+def test_refused_products(first, second, message):
+    leaf = LEAF | {"uniform": build([("leaf", 0, "uniform")], ["a"], ("uniform",))}
+    with pytest.raises(ValueError, match=message):
+        ps.multiply(*((leaf[f], np.zeros(0), {f: rows}) for f, rows in (first, second)))

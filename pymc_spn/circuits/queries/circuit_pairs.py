@@ -103,6 +103,10 @@ class Side:
         """Which nodes are sums, or products of one child."""
         return self.mixes[np.minimum(nodes, self.mixes.size - 1)] & (nodes < self.mixes.size)
 
+    def family(self, leaf: int) -> str:
+        """Name of a leaf's family."""
+        return self.circuit.families[self.circuit.leaf_family[leaf]]
+
     def edges(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Edges with positive weight below sums, and where each sum's begin; none is without."""
         ptr = self.circuit.child_ptr
@@ -229,6 +233,13 @@ class CircuitPairs:
         region = self.regions[scope]
         at = np.ix_(np.searchsorted(region.first, first), np.searchsorted(region.second, second))
         return self.logs[scope][at]
+
+    def parts_below(self, u: int, v: int) -> Iterator[tuple[int, int]]:
+        """Pairs of nodes below a pair of products that are reached together."""
+        for products, others, parts in self.regions[self.first.scope[u]].pairs:
+            row, column = np.flatnonzero(products == u), np.flatnonzero(others == v)
+            if row.size and column.size:
+                yield from ((int(part.first[row[0]]), int(part.second[column[0]])) for part in parts)
 
     def _of_leaves(self, d: int, region: Region, logs: np.ndarray) -> None:
         """Fill in the pairs of a column's leaves."""
