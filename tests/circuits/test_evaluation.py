@@ -182,6 +182,20 @@ def test_rows_that_linear_space_loses_go_through_the_logs():
     np.testing.assert_allclose(few, expected[:3], rtol=1e-15)
 
 
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_weights_below_the_smallest_float(n_rows):
+    """A branch of weight exp(-2000) is all that counts in a row that lies 100 standard deviations from the other."""
+    columns = ("product", [3, 4]), ("product", [5, 6])
+    leaves = [("leaf", d, "gaussian") for d in (0, 1, 0, 1)]
+    circuit = build([("sum", [1, 2]), *columns, *leaves], ["a", "b"], ("gaussian",))
+    parameters = {"gaussian": np.array([[0.0, 1.0], [0.0, 1.0], [100.0, 1.0], [3.0, 2.0]])}
+    log_weights = np.array([0.0, -2000.0])
+    rows = np.tile([100.0, 1.0], (n_rows, 1))
+    expected = reference_log_density(circuit, rows[0], log_weights, parameters)
+    assert -2010 < expected < -2000
+    np.testing.assert_allclose(circuit.log_density(rows, log_weights, parameters), expected, rtol=1e-14)
+
+
 def test_impossible_rows_and_zero_weights():
     circuit = build(
         [("sum", [1, 2]), ("leaf", 0, "exponential"), ("leaf", 0, "gaussian")], ["a"], ("exponential", "gaussian")

@@ -73,6 +73,7 @@ class Evaluator:
         tape = self.tape
         self.coefficients = np.empty((5, tape.leaf.size))
         self.weight, self.table = np.empty(tape.operand.size), np.zeros(flat.theta.size)
+        self.log_weights = log_weights
         tape_coefficients(
             tape,
             self.layout,
@@ -131,8 +132,9 @@ class Evaluator:
         tape = self.tape
         n_inputs = tape.input_column.size
         block = next((b for b in BLOCKS[1:] if b * 8 * tape.n_slots <= CACHE), BLOCKS[-1])
-        with np.errstate(divide="ignore"):
-            log_operand = np.maximum(np.log(self.weight), -1e300)
+        edge = tape.operand_edge  # the weights themselves underflow below exp(-745)
+        log_operand = np.zeros(edge.size)
+        log_operand[edge >= 0] = np.maximum(self.log_weights[edge[edge >= 0]], -1e300)
         log_densities(
             tape,
             self.coefficients,
