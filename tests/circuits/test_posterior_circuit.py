@@ -1,8 +1,11 @@
 """The posterior as an explicit circuit: the same density, and at work inside another model."""
 
+from itertools import product
+
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.tables import decode
@@ -41,6 +44,18 @@ def test_some_of_the_draws():
     drawn = some.sample(20, random_seed=3)
     assert list(drawn.columns) == [c.name for c in post.columns] and not drawn.isna().any().any()
     assert drawn.equals(some.sample(20, random_seed=3)) and not drawn.equals(some.sample(20, random_seed=4))
+
+
+def test_renyi_entropy_of_the_predictive():
+    """Draws are trees over the same regions, so that they are compatible: against sums over levels and counts."""
+    post = posterior_of("missing").marginal(["x1", "x2"])
+    found = post.as_circuit(max_draws=4)
+    levels, counts = post.columns
+    assert levels.levels is not None and counts.kind == "count"
+    rows = np.array(list(product(range(len(levels.levels)), range(300))), float)
+    logs = found.circuit.log_density(rows, found.log_weights, found.leaf_parameters)
+    assert logsumexp(logs) == pytest.approx(0.0, abs=1e-9)
+    assert float(ps.renyi_entropy(found)) == pytest.approx(-logsumexp(2.0 * logs), abs=1e-11)
 
 
 def test_refusals():
