@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_algebra import renyi_entropy as renyi_entropy
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
-    from pymc_spn.circuits.circuit_fit import CircuitFit as CircuitFit
     from pymc_spn.circuits.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.distributions import SPN as SPN
+    from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.learners import fit_variational as fit_variational
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
@@ -138,7 +138,7 @@ _PUBLIC = {
     "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
-    "CircuitFit": "circuits.circuit_fit",
+    "CircuitFit": "circuits.fitted_circuit",
     "CircuitProduct": "circuits.circuit_algebra",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits.circuit_fit import _Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.fit_steps import Ascent
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
@@ -90,7 +90,7 @@ def measure(name, circuit, n_rows, n_blocks):
         errors.append(float(np.abs(evaluator.log_density(x) - extended(circuit, x, log_weights, parameters)).max()))
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
-    ones, ascent = np.ones(n_rows), _Ascent(circuit, values, range(n_rows), {}, 0.0, 0.0)
+    ones, ascent = np.ones(n_rows), Ascent(circuit, values, range(n_rows), {}, 0.0, 0.0)
     at = Parameterised(circuit, log_weights, parameters)
     jobs = {
         "exp": (lambda: exp_loop(arguments, exponentials, 100), 100 * 4096),

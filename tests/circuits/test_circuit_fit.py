@@ -13,11 +13,12 @@ from scipy import optimize
 from scipy.special import digamma
 
 import pymc_spn as ps
-from pymc_spn.circuits.circuit_fit import _Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import FITTED, gamma_shape, pool
+from pymc_spn.circuits.fit_starts import random_start
+from pymc_spn.circuits.fit_steps import Ascent
 from tests.circuits.shared_circuits import (
     build,
     crossed_circuit,
@@ -115,9 +116,9 @@ def test_expected_statistics_are_those_of_the_enumerated_trees():
                 leaf_mass[v] += p
                 first[v] += p * (x - mean) / sd
                 second[v] += p * ((x - mean) / sd) ** 2
-    ascent = _Ascent(circuit, rows, range(4), {}, 0.0, 0.0)
+    ascent = Ascent(circuit, rows, range(4), {}, 0.0, 0.0)
     at = Parameterised(circuit, log_weights, parameters)
-    total, edge_flow, moments, level_flow = ascent.expectation(at)
+    total, (edge_flow, moments, level_flow) = ascent.expectation(at)
     expected = sum(reference_log_density(circuit, row, log_weights, parameters) for row in rows)
     np.testing.assert_allclose(total, expected, rtol=1e-12)
     np.testing.assert_allclose(edge_flow, edge, rtol=1e-12)
@@ -177,7 +178,7 @@ def test_the_end_is_a_maximum_in_every_direction():
     rows = mixed_rows(rng, FAMILIES, 60, gaps=0.1)
     circuit = mixture(FAMILIES)
     fit = ps.fit_em(circuit, rows, restarts=2, tolerance=1e-13, max_steps=5_000, random_seed=0)
-    ascent = _Ascent(circuit, rows, range(60), pool(circuit, rows), 0.1, 1.0)
+    ascent = Ascent(circuit, rows, range(60), pool(circuit, rows), 0.1, 1.0)
 
     def objective(log_weights, parameters):
         at = Parameterised(circuit, log_weights, parameters)
@@ -289,6 +290,72 @@ def test_one_seed_gives_one_fit_and_the_best_restart_is_kept():
     assert "converged after" in repr(fits[0]) and "best of 3" in repr(fits[0])
 
 
+def ascent_of(families, n, seed, gaps=0.1):
+    """Rows of a mixture of two, and a start."""
+    rng = np.random.default_rng(seed)
+    rows = mixed_rows(rng, families, n, gaps)
+    circuit = mixture(families)
+    ascent = Ascent(circuit, rows, range(n), pool(circuit, rows), 0.1, 1.0)
+    return ascent, Parameterised(circuit, *random_start(circuit, rows, ascent.pooled, rng))
+
+
+def test_a_batch_of_all_rows_and_a_step_of_size_one_make_a_step_over_all_rows():
+    ascent, at = ascent_of(FAMILIES, 40, 0)
+    _, expected = ascent.expectation(at)
+    step = ascent.maximum(at, expected)
+    order = np.random.default_rng(1).permutation(40)
+    anything = expected._replace(moments=expected.moments + 3.0, edge_flow=expected.edge_flow + 1.0)
+    batch, running = ascent.step_of_batch(at, anything, ascent.expectation(at, order)[1], 1.0, 40)
+    np.testing.assert_allclose(np.exp(batch.log_weights), np.exp(step.log_weights), rtol=1e-12)
+    for family in FAMILIES:  # gamma shapes are the digits that Newton's method leaves
+        np.testing.assert_allclose(batch.parameters[family], step.parameters[family], rtol=1e-10)
+    for found, wanted in zip(running, ascent.recentred(expected, at, step), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_running_statistics_are_those_about_the_new_leaves():
+    """Moments about other means and scales by a change of variable; the flows are the same."""
+    ascent, at = ascent_of(("gaussian", "log_normal", "poisson"), 30, 2)
+    _, expected = ascent.expectation(at)
+    after = ascent.maximum(at, expected)
+    moved = ascent.recentred(expected, at, after).moments
+    for family in ("gaussian", "log_normal"):
+        here = ascent.layout.leaf_family == ascent.circuit.families.index(family)
+        sums = []
+        for (mass, total, squares), (mean, sd) in (
+            (expected.moments[:, here], at.parameters[family].T),
+            (moved[:, here], after.parameters[family].T),
+        ):
+            sums.append([mass, mass * mean + sd * total, sd**2 * squares + 2 * sd * mean * total + mass * mean**2])
+        np.testing.assert_allclose(sums[1], sums[0], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("families", [("gaussian", "categorical", "gamma"), ("log_normal", "poisson", "bernoulli")])
+def test_batches_end_at_a_maximum_on_all_rows(families):
+    """A step over all rows from the end gains less than the tolerance, and the end is as high as without batches."""
+    rows = mixed_rows(np.random.default_rng(6), families, 300, gaps=0.1)
+    circuit = mixture(families, 2)
+    arguments = {"restarts": 3, "random_seed": 2, "tolerance": 1e-7, "max_steps": 3_000}
+    fit = ps.fit_em(circuit, rows, batch_size=20, **arguments)
+    assert fit.converged and 1 < fit.epochs <= 10 and f"steps and {fit.epochs} epochs" in repr(fit)
+    assert np.diff(fit.objective[1:]).min() >= -1e-9 * np.abs(fit.objective).max()
+    again = ps.fit_em(circuit, rows, start=(fit.log_weights, fit.leaf_parameters), tolerance=1e-7)
+    assert again.objective[0] == pytest.approx(fit.objective[-1], abs=1e-9)
+    assert again.objective.size == 2 and 0.0 <= np.diff(again.objective)[0] < 1e-7 * 300
+    whole = ps.fit_em(circuit, rows, **arguments)
+    assert fit.objective[-1] > whole.objective[-1] - 1e-3 * 300
+    same = ps.fit_em(circuit, rows, batch_size=20, **arguments)
+    assert np.array_equal(same.objective, fit.objective)
+
+
+def test_a_batch_that_no_leaf_can_take_is_named_by_its_row():
+    rows = np.array([[1.0], [2.0], [-3.0], [4.0]])
+    ascent = Ascent(mixture(("exponential",)), rows, list("abcd"), {}, 0.1, 1.0)
+    at = Parameterised(ascent.circuit, np.log([0.5, 0.5]), {"exponential": [[1.0], [2.0]]})
+    with pytest.raises(ValueError, match="row 'c' has density 0"):
+        ascent.expectation(at, np.array([3, 2]))
+
+
 def test_a_fit_that_still_climbs_says_so():
     rows = mixed_rows(np.random.default_rng(8), ("gaussian", "gaussian"), 60)
     with pytest.warns(UserWarning, match="still gained .* nats a row.*raise max_steps"):
@@ -321,6 +388,10 @@ ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
         ({"tolerance": "a"}, ValueError, "tolerance must be a finite number of at least 0, got 'a'"),
         ({"leaf_prior_rows": True}, ValueError, "leaf_prior_rows must be a finite number of at least 0, got True"),
         ({"edge_prior_rows": np.ones(2)}, ValueError, "edge_prior_rows must be a finite number of at least 0"),
+        ({"batch_size": 4}, ValueError, "batch_size must be an integer from 1 to the 3 rows, or None; got 4"),
+        ({"batch_size": 0}, ValueError, "batch_size must be an integer from 1"),
+        ({"batch_size": 2, "batch_epochs": 0}, ValueError, "batch_epochs must be an integer of at least 1, got 0"),
+        ({"batch_size": 2, "step_decay": 0.5}, ValueError, "step_decay must be a number above 0.5 and at most 1"),
         ({"start": np.zeros(4)}, TypeError, "start must be a tuple of log_weights and leaf_parameters"),
         ({"start": (np.zeros(3), {})}, ValueError, "log_weights must have shape"),
     ],

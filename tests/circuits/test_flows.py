@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.circuit_fit import _Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.fit_steps import Ascent
 from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
 
 APART = build(  # rows between the two components are so improbable that the root underflows in linear space
@@ -70,7 +70,8 @@ def test_expected_statistics_agree_in_both_ways():
     at = Parameterised(APART, *APART_PARAMETERS)
 
     def statistics(rows):
-        return _Ascent(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
+        log_likelihood, expected = Ascent(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
+        return log_likelihood, *expected
 
     together, alone, between = (statistics(r) for r in (np.vstack([usual, BETWEEN]), usual, BETWEEN))
     for whole, *parts in zip(together, alone, between, strict=True):

@@ -177,6 +177,15 @@ def updated(
     return np.where(some[:, None], of_mean(family, average, variance), own)
 
 
+def recentred(moments: np.ndarray, own: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Moments (3, n) of leaves with a scale, taken about their parameters ``own``, about those that are ``new``."""
+    mass, total, squares = moments
+    ratio, shift = own[:, 1] / new[:, 1], (own[:, 0] - new[:, 0]) / new[:, 1]
+    return np.array(
+        [mass, ratio * total + shift * mass, ratio * (ratio * squares + 2.0 * shift * total) + shift * shift * mass]
+    )
+
+
 def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     """Expected log density, in nats, of one observation of the prior under each leaf, summed over the leaves.
 

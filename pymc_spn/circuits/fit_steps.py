@@ -1,0 +1,193 @@
+"""Steps of expectation maximisation of one circuit on its rows, over all of them or over batches."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
+from pymc_spn.circuits.evaluation.leaf_updates import WITH_A_SCALE, Pooled, log_prior, recentred, updated
+from pymc_spn.circuits.fitted_circuit import CircuitFit
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.progress_bars import ProgressBar
+
+
+class Expected(NamedTuple):
+    """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`."""
+
+    edge_flow: np.ndarray
+    moments: np.ndarray
+    level_flow: np.ndarray
+
+
+class Batches(NamedTuple):
+    """Rows at a time in stepwise epochs, and how many of these; the k-th step size is (k + 2) ** -decay."""
+
+    size: int
+    epochs: int
+    decay: float
+    rng: np.random.Generator
+
+
+class Ascent:
+    """Expectation and maximisation of one circuit on its rows."""
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        values: np.ndarray,
+        labels: Sequence[Any],
+        pooled: dict[str, Pooled],
+        edge_rows: float,
+        leaf_rows: float,
+    ) -> None:
+        self.circuit, self.values, self.labels, self.pooled = circuit, values, labels, pooled
+        self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
+        self.layout = compile_circuit(circuit).layout
+
+    def checked_start(self, start: Any) -> tuple[Any, Mapping[str, Any]]:
+        """The user's start, if it is one: its values are checked where the climb begins."""
+        if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
+            raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
+        shape, wanted = np.shape(start[1].get("categorical", ())), self.pooled.get("categorical")
+        if wanted is not None and shape[1:] and shape[1] != wanted.levels.shape[1]:
+            raise ValueError(
+                f"start: leaf_parameters['categorical'] must have {wanted.levels.shape[1]} levels, as the columns "
+                f"have, got {shape[1]}"
+            )
+        return start
+
+    def climb(
+        self,
+        start: tuple[Any, Mapping[str, Any]],
+        max_steps: int,
+        least_gain: float,
+        bar: ProgressBar,
+        batches: Batches | None = None,
+    ) -> CircuitFit:
+        """Steps from one start, after epochs in batches, until one gains less than `least_gain` nats."""
+        at = Parameterised(self.circuit, *start)
+        objective: list[float] = []
+        epochs = 0
+        while True:
+            log_likelihood, expected = self.expectation(at)
+            objective.append(log_likelihood + self.log_prior(at))
+            first = 2 if epochs else 1  # of the gains that are a step's alone
+            converged = len(objective) > first and objective[-1] - objective[-2] < least_gain
+            if converged or len(objective) + epochs > max_steps:
+                of_restart = np.array(objective[-1:])
+                return CircuitFit(
+                    self.circuit, at.log_weights, at.parameters, log_likelihood, np.array(objective), converged,
+                    of_restart, epochs,
+                )  # fmt: skip
+            before, at = at, self.maximum(at, expected)
+            bar.advance()
+            if batches is not None and len(objective) == 1:
+                limited = batches._replace(epochs=min(batches.epochs, max_steps - 2))
+                running = self.recentred(expected, before, at)
+                at, epochs = self.through_batches(at, running, limited, least_gain, bar)
+
+    def through_batches(
+        self, at: Parameterised, running: Expected, batches: Batches, least_gain: float, bar: ProgressBar
+    ) -> tuple[Parameterised, int]:
+        """Stepwise epochs from the statistics of a step, until one gains too little; and their number."""
+        n_batches, k, epochs, last = -(-len(self.values) // batches.size), 0, 0, -np.inf
+        while epochs < batches.epochs:
+            log_likelihood = 0.0
+            for rows in np.array_split(batches.rng.permutation(len(self.values)), n_batches):
+                seen, expected = self.expectation(at, rows)
+                log_likelihood += seen
+                at, running = self.step_of_batch(at, running, expected, (k + 2.0) ** -batches.decay, rows.size)
+                k += 1
+            bar.advance()
+            epochs += 1
+            if log_likelihood - last < least_gain:
+                break
+            last = log_likelihood
+        return at, epochs
+
+    def step_of_batch(
+        self, at: Parameterised, running: Expected, expected: Expected, size: float, n_rows: int
+    ) -> tuple[Parameterised, Expected]:
+        """The maximum given running statistics, which move by `size` of the way to those of a batch of `n_rows`."""
+        scale = len(self.values) / n_rows
+        running = Expected(*(a + size * (scale * b - a) for a, b in zip(running, expected, strict=True)))
+        best = self.maximum(at, running)
+        return best, self.recentred(running, at, best)
+
+    def expectation(self, at: Parameterised, rows: np.ndarray | None = None) -> tuple[float, Expected]:
+        """Log likelihood and expected statistics of all rows, or of those at the places `rows`."""
+        values = self.values if rows is None else self.values[rows]
+        edge_flow, moments = np.zeros(self.circuit.n_sum_edges), np.zeros((3, self.layout.leaf_row.size))
+        level_flow, logs = np.zeros(at.flat.theta.size), np.empty(len(values))
+        block = min(ROWS, len(values))
+        expected_statistics(self.layout, at.log_weights, *at.flat, values, block, edge_flow, moments, level_flow, logs)
+        if np.any(np.isneginf(logs)):
+            row = int(np.argmax(np.isneginf(logs)))
+            self.refuse_row(at, row if rows is None else int(rows[row]))
+        return float(logs.sum()), Expected(edge_flow, moments, level_flow)
+
+    def maximum(self, at: Parameterised, expected: Expected) -> Parameterised:
+        """Weights and leaves of largest posterior density given the expected statistics."""
+        log_weights = self.best_weights(at.log_weights, expected.edge_flow)
+        return Parameterised(self.circuit, log_weights, self.best_leaves(at, expected))
+
+    def recentred(self, expected: Expected, before: Parameterised, after: Parameterised) -> Expected:
+        """The statistics that were taken about the leaves before, about those after."""
+        moments = expected.moments.copy()
+        for f, name in enumerate(self.circuit.families):
+            if name in WITH_A_SCALE and name in before.parameters:
+                of_family = self.layout.leaf_family == f
+                moments[:, of_family] = recentred(
+                    moments[:, of_family], before.parameters[name], after.parameters[name]
+                )
+        return expected._replace(moments=moments)
+
+    def refuse_row(self, at: Parameterised, row: int) -> None:
+        """Name a row of density zero, and the column that no leaf can take where there is one."""
+        cells = np.full((len(self.circuit.columns),) * 2, np.nan)
+        np.fill_diagonal(cells, self.values[row])
+        alone = self.circuit.log_density(cells, at.log_weights, at.parameters)
+        where = ""
+        if np.any(np.isneginf(alone)):
+            d = int(np.argmax(np.isneginf(alone)))
+            where = f", no leaf of column {self.circuit.names[d]!r} can take {cells[d, d]:g}"
+        label = self.labels[row]
+        label = label.item() if isinstance(label, np.generic) else label
+        raise ValueError(f"observed: row {label!r} has density 0 under the start{where}")
+
+    def log_prior(self, at: Parameterised) -> float:
+        """Log prior density up to a constant."""
+        total = self.edge_rows * float(at.log_weights.sum()) if self.edge_rows > 0.0 else 0.0
+        if self.leaf_rows > 0.0:
+            total += self.leaf_rows * sum(log_prior(f, at.parameters[f], self.pooled[f]) for f in at.parameters)
+        return total
+
+    def best_weights(self, log_weights: np.ndarray, edge_flow: np.ndarray) -> np.ndarray:
+        """Log weights given the expected uses; a sum that no row reaches keeps its own where there is no prior."""
+        uses = edge_flow + self.edge_rows
+        total = np.bincount(self.circuit.edge_sum, weights=uses, minlength=self.circuit.n_nodes)[self.circuit.edge_sum]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(total > 0.0, np.log(uses / total), log_weights)
+
+    def best_leaves(self, at: Parameterised, expected: Expected) -> dict[str, np.ndarray]:
+        """Leaf parameters given the expected statistics."""
+        found = {}
+        for f, name in enumerate(self.circuit.families):
+            if name not in at.parameters:
+                continue
+            own, begin = at.parameters[name], at.flat.begin[f]
+            flow = expected.level_flow[begin : begin + own.size].reshape(own.shape)
+            of_family = expected.moments[:, self.layout.leaf_family == f]
+            found[name] = updated(name, own, of_family, flow, self.pooled[name], self.leaf_rows)
+            problem = EXPLICIT[name].problem(found[name])
+            if problem is not None:
+                d = self.circuit.leaf_column[self.circuit.leaves_of(name)[problem[0]]]
+                raise ValueError(
+                    f"leaf_prior_rows={self.leaf_rows:g} is too small for the {name} leaves of column "
+                    f"{self.circuit.names[d]!r}: {problem[1]}, got {found[name][problem[0]].tolist()}"
+                )
+        return found

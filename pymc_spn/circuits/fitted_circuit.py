@@ -1,0 +1,53 @@
+"""`CircuitFit`: a circuit with one estimate of its parameters."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.circuit import Circuit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CircuitFit:
+    """A circuit with the parameters that `fit_em` found: one estimate, without a posterior.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    log_likelihood : float
+        Of all rows, in nats.
+    objective : (steps + 1,) float64
+        Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats; it
+        never falls but, perhaps, through the epochs in batches, which lie between its first two entries.
+    converged : bool
+        Whether the last step gained less than the tolerance.
+    of_restarts : (restarts,) float64
+        Last objective of each restart; this is the largest.
+    epochs : int
+        Passes over the rows in batches, after the first step; 0 without them.
+    """
+
+    circuit: Circuit
+    log_weights: np.ndarray
+    leaf_parameters: dict[str, np.ndarray]
+    log_likelihood: float
+    objective: np.ndarray
+    converged: bool
+    of_restarts: np.ndarray
+    epochs: int = 0
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **fit.parameters)``."""
+        return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
+
+    def __repr__(self) -> str:
+        end = "converged" if self.converged else "not converged"
+        in_batches = f" and {self.epochs} epochs" if self.epochs else ""
+        return (
+            f"CircuitFit({self.circuit!r}, log likelihood {self.log_likelihood:.1f} nats, {end} after "
+            f"{self.objective.size - 1} steps{in_batches}, best of {self.of_restarts.size})"
+        )
