@@ -9,9 +9,9 @@ from warnings import warn
 import numpy as np
 
 from pymc_spn.circuits.coded_rows import coded_rows
-from pymc_spn.circuits.evaluation.leaf_updates import ON_LEVELS, pool
+from pymc_spn.circuits.evaluation.leaf_updates import KEPT, ON_LEVELS, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
-from pymc_spn.circuits.fit_starts import random_start
+from pymc_spn.circuits.fit_starts import checked_start, random_start
 from pymc_spn.circuits.fit_steps import Ascent, Batches
 from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -25,7 +25,7 @@ def fit_em(
     *,
     edge_prior_rows: float = 0.1,
     leaf_prior_rows: float = 1.0,
-    start: tuple[Any, Mapping[str, Any]] | None = None,
+    start: tuple[Any | None, Mapping[str, Any]] | None = None,
     restarts: int = 3,
     max_steps: int = 500,
     tolerance: float = 1e-5,
@@ -44,22 +44,25 @@ def fit_em(
     Parameters
     ----------
     circuit : Circuit
-        With leaves among Gaussian, log-normal, exponential, gamma, Poisson, geometric, Bernoulli and categorical, and
-        without declared supports.
+        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, Bernoulli,
+        categorical and uniform, and without declared supports. Of binomial leaves the number of trials stays as `start`
+        gives it, of uniform ones both ends. Laplace leaves take a number for each leaf and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
         Prior of a sum's weights: Dirichlet with one plus this number for every edge. 0 for none.
     leaf_prior_rows : float
         Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
-        levels, of the column and one row more that is spread over all of them, so that none becomes impossible. 0 for
-        none, with leaves on levels only: scales would have no maximum, rates and probabilities one that is no leaf.
-    start : tuple of log_weights and leaf_parameters, optional
-        Where to begin, once; by default at random, `restarts` times: leaf i of a column halfway from the column's
-        average to the i-th of the rows in a random order (Gaussian and log-normal leaves there, at the column's scale),
-        weights uniform on the simplex.
+        levels, of the column and one row more that is spread over all of them, so that none becomes impossible; of a
+        Laplace leaf at the column's median, its mean distance from there added to every distance. 0 for none, with
+        leaves on levels and uniform ones only: scales would have no maximum, rates and probabilities one that is no
+        leaf.
+    start : tuple of log_weights or None and leaf_parameters, optional
+        Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times: leaf i of a
+        column halfway from the column's average to the i-th of the rows in a random order (Gaussian, log-normal and
+        Laplace leaves there, at the column's scale), weights uniform on the simplex.
     restarts : int
-        Random starts; the one with the highest objective is kept.
+        Random starts; the one with the highest objective is kept. A start that is given in full is the only one.
     max_steps : int
         Passes over the rows of a restart at most: steps, and epochs in batches.
     tolerance : float
@@ -68,7 +71,8 @@ def fit_em(
         Begin with stepwise EM over batches of at most this many rows, in a random order in each epoch: after one step
         over all rows each batch moves the running statistics by ``(k + 2) ** -step_decay`` of the way to its own,
         k = 0, 1, .., and weights and leaves go to the maximum given them. Steps over all rows follow, to a maximum on
-        them. It pays with many more rows than parameters; several hundred rows make a good batch.
+        them. It pays with many more rows than parameters; several hundred rows make a good batch. Not with Laplace
+        leaves, whose medians have no running statistics.
     batch_epochs : int
         Passes in batches; one that gains less than `tolerance` is the last.
     step_decay : float
@@ -85,7 +89,8 @@ def fit_em(
     Raises
     ------
     ValueError, TypeError
-        Rows that do not fit the circuit or have density zero under the start; leaves of other families; averages of a
+        Rows that do not fit the circuit or have density zero under the start; leaves of other families; a start without
+        what has to be given; averages of a
         column of which no leaf can be made (a constant one has no scale); arguments out of range.
 
     Warns
@@ -117,7 +122,7 @@ def fit_em(
         raise ValueError("tolerance must be positive, got 0")
     if isinstance(step_decay, bool) or not isinstance(step_decay, Real) or not 0.5 < float(step_decay) <= 1.0:
         raise ValueError(f"step_decay must be a number above 0.5 and at most 1, got {step_decay!r}")
-    others = [f for f in families_in_use(circuit) if f not in ON_LEVELS]
+    others = [f for f in families_in_use(circuit) if f not in ON_LEVELS + KEPT]
     if leaf_prior_rows == 0.0 and others:
         raise ValueError(
             f"leaf_prior_rows must be positive for {', '.join(others)} leaves: without a prior the likelihood has no "
@@ -126,16 +131,25 @@ def fit_em(
     values, labels = coded_rows(circuit, observed)
     if batch_size is not None and (not is_int(batch_size) or not 1 <= batch_size <= len(values)):
         raise ValueError(f"batch_size must be an integer from 1 to the {len(values)} rows, or None; got {batch_size!r}")
-    ascent = Ascent(circuit, values, labels, pool(circuit, values), float(edge_prior_rows), float(leaf_prior_rows))
+    if batch_size is not None and "laplace" in families_in_use(circuit):
+        raise ValueError(f"batch_size must be None with laplace leaves, which need all rows at once; got {batch_size}")
+    log_weights, given = checked_start(circuit, start)
+    pooled = pool(circuit, values, given["binomial"][:, 0] if "binomial" in given else None)
+    if "categorical" in given and given["categorical"].shape[1] != pooled["categorical"].levels.shape[1]:
+        raise ValueError(
+            f"start: leaf_parameters['categorical'] must have {pooled['categorical'].levels.shape[1]} levels, as the "
+            f"columns have, got {given['categorical'].shape[1]}"
+        )
+    ascent = Ascent(circuit, values, labels, pooled, float(edge_prior_rows), float(leaf_prior_rows))
+    is_full = log_weights is not None and len(given) == len(families_in_use(circuit))
+    n_starts = 1 if is_full else restarts
     rng = np.random.default_rng(random_seed)
     batches = None if batch_size is None else Batches(batch_size, batch_epochs, float(step_decay), rng)
     fits = []
-    with ProgressBar(
-        "Maximising the likelihood", max_steps * (1 if start is not None else restarts), progressbar
-    ) as bar:
-        for _ in range(1 if start is not None else restarts):
-            given = random_start(circuit, values, ascent.pooled, rng) if start is None else ascent.checked_start(start)
-            fits.append(ascent.climb(given, max_steps, tolerance * len(values), bar, batches))
+    with ProgressBar("Maximising the likelihood", max_steps * n_starts, progressbar) as bar:
+        for _ in range(n_starts):
+            begin = random_start(circuit, values, pooled, (log_weights, given), rng)
+            fits.append(ascent.climb(begin, max_steps, tolerance * len(values), bar, batches))
     best = max(fits, key=lambda fit: fit.objective[-1])
     if not best.converged:
         gain = (best.objective[-1] - best.objective[-2]) / len(values)

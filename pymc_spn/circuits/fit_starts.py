@@ -1,15 +1,47 @@
-"""Where `fit_em` begins: random weights, and leaves near rows."""
+"""Where `fit_em` begins: at what the user gives, else at random weights and leaves near rows."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_updates import WITH_A_SCALE, Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.leaf_updates import GIVEN, KEPT, WITH_A_SCALE, Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weights, families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
+def checked_start(circuit: Circuit, start: Any) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
+    """What the user gives: log weights or None, and leaf parameters of some families, among them those of `GIVEN`."""
+    if start is None:
+        start = None, {}
+    if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
+        raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
+    log_weights, given = start
+    used = families_in_use(circuit)
+    for name in given:
+        if name not in used:
+            raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {name!r}")
+    for name in GIVEN:
+        if name in used and name not in given:
+            what = "ends" if name in KEPT else "numbers of trials"
+            raise ValueError(
+                f"start must give leaf_parameters[{name!r}], of which fit_em keeps the {what}: start=(None, "
+                f"{{{name!r}: rows}}) leaves the others to chance"
+            )
+    return (
+        None if log_weights is None else checked_weights(circuit, log_weights),
+        {name: checked_family(circuit, name, own) for name, own in given.items()},
+    )
+
+
 def random_start(
-    circuit: Circuit, values: np.ndarray, pooled: dict[str, Pooled], rng: np.random.Generator
+    circuit: Circuit,
+    values: np.ndarray,
+    pooled: dict[str, Pooled],
+    given: tuple[np.ndarray | None, dict[str, np.ndarray]],
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Log weights and leaf parameters; the i-th leaves of all columns look at the same row."""
+    """Log weights and leaf parameters where none are given; the i-th leaves of all columns look at the same row."""
     weights = rng.standard_exponential(circuit.n_sum_edges)
     total = np.bincount(circuit.edge_sum, weights=weights, minlength=circuit.n_nodes)
     rows = rng.permutation(len(values))
@@ -20,8 +52,9 @@ def random_start(
     rank[order] = np.concatenate([np.arange(n) for n in of_column])
     cell = np.full(circuit.n_nodes, np.nan)
     cell[leaves] = values[rows[rank % len(values)], circuit.leaf_column[leaves]]
-    parameters = {name: _near(name, cell[circuit.leaves_of(name)], at) for name, at in pooled.items()}
-    return np.log(weights / total[circuit.edge_sum]), parameters
+    log_weights, own = given
+    near = {name: _near(name, cell[circuit.leaves_of(name)], at) for name, at in pooled.items() if name not in own}
+    return np.log(weights / total[circuit.edge_sum]) if log_weights is None else log_weights, near | own
 
 
 def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
@@ -33,6 +66,8 @@ def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
     if family in WITH_A_SCALE:
         u = np.log(np.where(usable, cell, 1.0)) if family == "log_normal" else cell
         return of_mean(family, np.where(usable, u, pooled.mean), pooled.variance)
+    if family == "laplace":
+        return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
     mean = np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean)
     if family == "gamma":  # at the column's shape
         shape = of_mean(family, pooled.mean, pooled.variance)[:, 0]

@@ -8,7 +8,15 @@ import numpy as np
 from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
-from pymc_spn.circuits.evaluation.leaf_updates import WITH_A_SCALE, Pooled, log_prior, recentred, updated
+from pymc_spn.circuits.evaluation.leaf_updates import (
+    KEPT,
+    WITH_A_SCALE,
+    Pooled,
+    laplace_leaf,
+    log_prior,
+    recentred,
+    updated,
+)
 from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -16,11 +24,15 @@ from pymc_spn.numerics.progress_bars import ProgressBar
 
 
 class Expected(NamedTuple):
-    """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`."""
+    """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`.
+
+    ``row_flow`` has no columns where there are no Laplace leaves.
+    """
 
     edge_flow: np.ndarray
     moments: np.ndarray
     level_flow: np.ndarray
+    row_flow: np.ndarray
 
 
 class Batches(NamedTuple):
@@ -47,18 +59,16 @@ class Ascent:
         self.circuit, self.values, self.labels, self.pooled = circuit, values, labels, pooled
         self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
         self.layout = compile_circuit(circuit).layout
+        self.laplace_columns = circuit.leaf_column[circuit.leaves_of("laplace")] if "laplace" in pooled else np.empty(0)
+        self.ordered = {d: self.in_order(d) for d in np.unique(self.laplace_columns).tolist()}
 
-    def checked_start(self, start: Any) -> tuple[Any, Mapping[str, Any]]:
-        """The user's start, if it is one: its values are checked where the climb begins."""
-        if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
-            raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
-        shape, wanted = np.shape(start[1].get("categorical", ())), self.pooled.get("categorical")
-        if wanted is not None and shape[1:] and shape[1] != wanted.levels.shape[1]:
-            raise ValueError(
-                f"start: leaf_parameters['categorical'] must have {wanted.levels.shape[1]} levels, as the columns "
-                f"have, got {shape[1]}"
-            )
-        return start
+    def in_order(self, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of a column's cells, the order of these and of the median, which comes last, and both in that order."""
+        known = np.flatnonzero(~np.isnan(self.values[:, d]))
+        median = self.pooled["laplace"].mean[self.laplace_columns == d][:1]
+        x = np.concatenate([self.values[known, d], median])
+        order = np.argsort(x)
+        return known, order, x[order]
 
     def climb(
         self,
@@ -124,11 +134,15 @@ class Ascent:
         edge_flow, moments = np.zeros(self.circuit.n_sum_edges), np.zeros((3, self.layout.leaf_row.size))
         level_flow, logs = np.zeros(at.flat.theta.size), np.empty(len(values))
         block = min(ROWS, len(values))
-        expected_statistics(self.layout, at.log_weights, *at.flat, values, block, edge_flow, moments, level_flow, logs)
+        n_laplace = self.laplace_columns.size
+        row_flow = np.empty((n_laplace, len(values) if n_laplace else 0))
+        expected_statistics(
+            self.layout, at.log_weights, *at.flat, values, block, edge_flow, moments, level_flow, row_flow, logs
+        )
         if np.any(np.isneginf(logs)):
             row = int(np.argmax(np.isneginf(logs)))
             self.refuse_row(at, row if rows is None else int(rows[row]))
-        return float(logs.sum()), Expected(edge_flow, moments, level_flow)
+        return float(logs.sum()), Expected(edge_flow, moments, level_flow, row_flow)
 
     def maximum(self, at: Parameterised, expected: Expected) -> Parameterised:
         """Weights and leaves of largest posterior density given the expected statistics."""
@@ -163,7 +177,7 @@ class Ascent:
         """Log prior density up to a constant."""
         total = self.edge_rows * float(at.log_weights.sum()) if self.edge_rows > 0.0 else 0.0
         if self.leaf_rows > 0.0:
-            total += self.leaf_rows * sum(log_prior(f, at.parameters[f], self.pooled[f]) for f in at.parameters)
+            total += self.leaf_rows * sum(log_prior(f, at.parameters[f], self.pooled[f]) for f in self.pooled)
         return total
 
     def best_weights(self, log_weights: np.ndarray, edge_flow: np.ndarray) -> np.ndarray:
@@ -180,6 +194,12 @@ class Ascent:
             if name not in at.parameters:
                 continue
             own, begin = at.parameters[name], at.flat.begin[f]
+            if name in KEPT:
+                found[name] = own
+                continue
+            if name == "laplace":
+                found[name] = self.best_laplace_leaves(expected.row_flow)
+                continue
             flow = expected.level_flow[begin : begin + own.size].reshape(own.shape)
             of_family = expected.moments[:, self.layout.leaf_family == f]
             found[name] = updated(name, own, of_family, flow, self.pooled[name], self.leaf_rows)
@@ -190,4 +210,13 @@ class Ascent:
                     f"leaf_prior_rows={self.leaf_rows:g} is too small for the {name} leaves of column "
                     f"{self.circuit.names[d]!r}: {problem[1]}, got {found[name][problem[0]].tolist()}"
                 )
+        return found
+
+    def best_laplace_leaves(self, row_flow: np.ndarray) -> np.ndarray:
+        """Locations and scales (n, 2) from the expected uses of every row."""
+        found, distance = np.empty((len(row_flow), 2)), self.leaf_rows * self.pooled["laplace"].variance
+        for k, d in enumerate(self.laplace_columns.tolist()):
+            known, order, x = self.ordered[d]
+            weight = np.append(row_flow[k, known], self.leaf_rows)[order]
+            found[k] = laplace_leaf(x, weight, distance[k])
         return found

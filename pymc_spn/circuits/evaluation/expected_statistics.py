@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, TABLE
+from pymc_spn.circuits.evaluation.leaf_forms import ABSOLUTE, EXPONENT, QUADRATIC, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 @kernel
 def expected_statistics(
-    layout, log_weights, theta, family_begin, family_width, values, block, edge_flow, moments, level_flow, out
+    layout, log_weights, theta, family_begin, family_width, values, block, edge_flow, moments, level_flow, row_flow, out
 ):
     """Log densities of all rows and the expected statistics of their induced trees, in one pass up and down.
 
@@ -19,7 +19,8 @@ def expected_statistics(
     ----------
     layout : Layout
         With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, Poisson,
-        geometric, Bernoulli and categorical.
+        geometric, binomial of given numbers of trials, Bernoulli and categorical; with Laplace leaves, which need all
+        rows; and with uniform leaves of given ends.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.
@@ -35,6 +36,8 @@ def expected_statistics(
         leaves the sum of the logs and the sum of the values.
     level_flow : (P,) float64
         Out, added to: expected number of cells at each level, at the place of its probability in ``theta``.
+    row_flow : (n_laplace, N) float64
+        Out: probability that each row's cell comes from the Laplace leaf; 0 where it is missing.
     out : (N,) float64
         Out: log densities; a row of density zero adds nothing else.
     """
@@ -43,9 +46,13 @@ def expected_statistics(
     for first in range(0, values.shape[0], block):
         n = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
         for k in range(layout.node_of_leaf.size):
-            add_leaf_statistics(
-                layout, k, at.coefficients, n, at.u, at.present, flow[layout.node_of_leaf[k]], moments, level_flow
-            )
+            of_leaf = flow[layout.node_of_leaf[k]]
+            if layout.leaf_form[k] == ABSOLUTE:
+                at_rows = row_flow[layout.leaf_row[k]]
+                for i in range(n):
+                    at_rows[first + i] = of_leaf[i] * at.present[layout.leaf_input[k], i]
+            else:
+                add_leaf_statistics(layout, k, at.coefficients, n, at.u, at.present, of_leaf, moments, level_flow)
 
 
 @bare_inner_kernel

@@ -1,8 +1,10 @@
-"""Leaves of exponential families from expected statistics: the maximisation step, in closed form but for gamma leaves.
+"""Leaves from expected statistics: the maximisation step, in closed form but for gamma leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column (levels:
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
-within bounds, since without it the likelihood of a Gaussian leaf has none.
+within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
+at the column's median, but as far again from every place as the column's values do on average from there. Numbers of
+trials and the ends of uniform leaves are given and stay.
 """
 
 from typing import Any, NamedTuple
@@ -15,9 +17,19 @@ from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
-FITTED = ("gaussian", "log_normal", "exponential", "gamma", "poisson", "geometric", "bernoulli", "categorical")
+FITTED = (
+    "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "binomial", "bernoulli",
+    "categorical",
+)  # fmt: skip
+KEPT = ("uniform",)  # as they are given
+GIVEN = ("binomial", *KEPT)  # with parameters that rows do not tell
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
+AVERAGES = {
+    "gamma": "mean {:g} and mean log {:g}",
+    "laplace": "median {:g} and mean distance {:g} from it",
+    "binomial": "mean {:g} of {:g} trials",
+}
 MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
 
 
@@ -27,7 +39,8 @@ class Pooled(NamedTuple):
     Parameters
     ----------
     mean, variance : (n,) float64
-        Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs.
+        Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs, for
+        Laplace leaves median and mean distance from it, for binomial leaves mean and number of trials.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -37,35 +50,36 @@ class Pooled(NamedTuple):
     levels: np.ndarray
 
 
-def pool(circuit: Any, values: np.ndarray) -> dict[str, Pooled]:
-    """Average statistics by family, over the cells that the family can take.
+def pool(circuit: Any, values: np.ndarray, trials: np.ndarray | None = None) -> dict[str, Pooled]:
+    """Average statistics by fitted family, over the cells that the family can take; `trials` of the binomial leaves.
 
     Raises
     ------
     ValueError
-        If a family is not among `FITTED`, a column has no value that its leaves can take, or the average is no leaf:
-        a constant column under a scale, counts that are all 0.
+        If a family is not among `FITTED` or `KEPT`, a column has no value that its leaves can take, or the average is
+        no leaf: a constant column under a scale, counts that are all 0.
     """
     pooled = {}
     for family in circuit.families:
         leaves = circuit.leaves_of(family)
-        if leaves.size == 0:
+        if leaves.size == 0 or family in KEPT:
             continue
         if family not in FITTED:
-            raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {', '.join(FITTED)}")
-        columns = circuit.leaf_column[leaves]
-        found = {d: _of_column(circuit, family, d, values[:, d]) for d in np.unique(columns).tolist()}
+            raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {', '.join(FITTED + KEPT)}")
+        most = trials if family == "binomial" and trials is not None else np.full(leaves.size, np.inf)
+        kinds = list(zip(circuit.leaf_column[leaves].tolist(), most.tolist(), strict=True))
+        found = {(d, n): _of_column(circuit, family, d, values[:, d], n) for d, n in dict.fromkeys(kinds)}
         levels = np.zeros((leaves.size, max(f.levels.size for f in found.values())))
-        for row, d in zip(levels, columns.tolist(), strict=True):
-            row[: found[d].levels.size] = found[d].levels
-        mean, variance = (np.array([getattr(found[d], m) for d in columns.tolist()]) for m in ("mean", "variance"))
+        for row, kind in zip(levels, kinds, strict=True):
+            row[: found[kind].levels.size] = found[kind].levels
+        mean, variance = (np.array([getattr(found[kind], m) for kind in kinds]) for m in ("mean", "variance"))
         pooled[family] = Pooled(mean, variance, levels)
     return pooled
 
 
-def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
-    """Average statistics of one column under a family, without the axis of leaves."""
-    u = x[possible(family, x)]
+def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, most: float) -> Pooled:
+    """Average statistics of one column's values up to `most` under a family, without the axis of leaves."""
+    u = x[possible(family, x) & (x <= most)]
     if u.size == 0:
         raise ValueError(f"observed: column {circuit.names[d]!r} has no value that its {family} leaves can take")
     if family in ON_LEVELS:
@@ -75,24 +89,29 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray) -> Pooled:
         return Pooled(shares[1], none, np.empty(0)) if family == "bernoulli" else Pooled(none, none, shares)
     if family == "gamma":
         mean, variance = u.mean(), np.log(u).mean() if np.ptp(u) > 0.0 else np.log(u.mean())
+    elif family == "laplace":
+        mean = np.median(u)
+        variance = np.abs(u - mean).mean()
+    elif family == "binomial":
+        mean, variance = u.mean(), most
     else:
         u = np.log(u) if family == "log_normal" else u
-        mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else np.array(0.0)  # rounding would make a scale
+        mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else 0.0  # rounding would make a scale
     problem = EXPLICIT[family].problem(of_mean(family, np.atleast_1d(mean), np.atleast_1d(variance)))
     if problem is not None:
+        averages = AVERAGES.get(family, "mean {:g} and variance {:g}")
         raise ValueError(
-            f"observed: column {circuit.names[d]!r} has mean {mean:g} and "
-            f"{'mean log' if family == 'gamma' else 'variance'} {variance:g}, from which no "
-            f"{family} leaf can be made: {problem[1]}"
+            f"observed: column {circuit.names[d]!r} has {averages.format(mean, variance)}, from which no {family} leaf "
+            f"can be made: {problem[1]}"
         )
-    return Pooled(mean, variance, np.empty(0))
+    return Pooled(np.asarray(mean), np.asarray(variance), np.empty(0))
 
 
 def possible(family: str, x: np.ndarray) -> np.ndarray:
     """Whether leaves of a family can take each value; NaN is none."""
     known = np.isfinite(x)
-    if family in ("gaussian", "log_normal", "gamma", "exponential"):
-        return known if family == "gaussian" else known & (x >= 0 if family == "exponential" else x > 0)
+    if family in ("gaussian", "laplace", "log_normal", "gamma", "exponential"):
+        return known if family in ("gaussian", "laplace") else known & (x >= 0 if family == "exponential" else x > 0)
     return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
 
 
@@ -109,7 +128,11 @@ def _n_levels(column: Any, codes: np.ndarray) -> int:
 
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Leaf parameters (n, p) with these means and, where there is a scale, variances; gamma: mean logs."""
+    """Leaf parameters (n, p) with these averages, see `Pooled`; variances matter where there is a scale."""
+    if family == "laplace":
+        return np.column_stack([mean, variance])
+    if family == "binomial":
+        return np.column_stack([variance, mean / variance])
     with np.errstate(divide="ignore", invalid="ignore"):
         if family == "gamma":
             shape = gamma_shape(np.log(mean) - variance)
@@ -144,7 +167,7 @@ def updated(
     Parameters
     ----------
     family : str
-        Among `FITTED`.
+        Among `FITTED`, not Laplace, for which see `laplace_leaf`.
     own : (n, p) float64
         Parameters with which the statistics were taken; kept by leaves without any row, real or of the prior.
     moments : (3, n) float64
@@ -172,9 +195,28 @@ def updated(
         average = mean + shift
     elif family == "gamma":
         average, variance = (squares + rows * pooled.mean) / n, (total + rows * pooled.variance) / n
+    elif family == "binomial":
+        average, variance = (total + rows * pooled.mean) / n, pooled.variance
     else:
         average = (total + rows * pooled.mean) / n
     return np.where(some[:, None], of_mean(family, average, variance), own)
+
+
+def laplace_leaf(x: np.ndarray, weight: np.ndarray, distance: float) -> tuple[float, float]:
+    """Location and scale of largest posterior density: the weighted median and the mean distance from it.
+
+    Parameters
+    ----------
+    x : (n,) float64
+        Ascending: the cells, and the median at which the observations of the prior lie.
+    weight : (n,) float64
+        Expected uses of the cells, and the number of observations that the prior is worth.
+    distance : float
+        That these are farther away, in total.
+    """
+    below = np.cumsum(weight)
+    location = x[np.searchsorted(below, 0.5 * below[-1])]
+    return location, (float(weight @ np.abs(x - location)) + distance) / below[-1]
 
 
 def recentred(moments: np.ndarray, own: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -189,7 +231,8 @@ def recentred(moments: np.ndarray, own: np.ndarray, new: np.ndarray) -> np.ndarr
 def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     """Expected log density, in nats, of one observation of the prior under each leaf, summed over the leaves.
 
-    Without what the leaves of a column share: log x! of counts, and the Jacobian of the log.
+    Without what the leaves of a column share, and what stays: log x! of counts, binomial coefficients, and the Jacobian
+    of the log.
     """
     if family == "categorical":
         return float(xlogy(pooled.levels, own).sum())
@@ -198,6 +241,11 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
         z2 = (pooled.variance + np.square(pooled.mean - mean)) / np.square(sd)
         return float((-np.log(sd) - HALF_LOG_2PI - 0.5 * z2).sum())
     theta, mean = own[:, 0], pooled.mean
+    if family == "laplace":
+        return float((-np.log(2.0 * own[:, 1]) - (pooled.variance + np.abs(theta - mean)) / own[:, 1]).sum())
+    if family == "binomial":
+        success = own[:, 1]
+        return float((mean * np.log(success) + (theta - mean) * np.log1p(-success)).sum())
     if family == "gamma":
         rate = own[:, 1]
         return float((theta * np.log(rate) - gammaln(theta) + (theta - 1.0) * pooled.variance - rate * mean).sum())

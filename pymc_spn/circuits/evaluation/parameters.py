@@ -68,21 +68,24 @@ def check_names(circuit: Any, leaf_parameters: Mapping[str, Any]) -> list[str]:
 
 def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Leaf parameters (n, p) by family; the family, row, leaf and column of a bad one are named."""
-    result = {}
-    for name in check_names(circuit, leaf_parameters):
-        given = np.asarray(leaf_parameters[name], dtype=np.float64)
-        leaves = circuit.leaves_of(name)
-        if given.ndim != 2 or given.shape[0] != leaves.size:
-            raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
-        problem = EXPLICIT[name].problem(given)
-        if problem is not None:
-            row, rule = problem
-            raise ValueError(
-                f"leaf_parameters[{name!r}]: {rule}, got {given[row].tolist()} at row {row}, "
-                f"leaf {leaves[row]} of {circuit.names[circuit.leaf_column[leaves[row]]]!r}"
-            )
-        result[name] = given
-    return result
+    names = check_names(circuit, leaf_parameters)
+    return {name: checked_family(circuit, name, leaf_parameters[name]) for name in names}
+
+
+def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
+    """Leaf parameters (n, p) of one family."""
+    given = np.asarray(given, dtype=np.float64)
+    leaves = circuit.leaves_of(name)
+    if given.ndim != 2 or given.shape[0] != leaves.size:
+        raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
+    problem = EXPLICIT[name].problem(given)
+    if problem is not None:
+        row, rule = problem
+        raise ValueError(
+            f"leaf_parameters[{name!r}]: {rule}, got {given[row].tolist()} at row {row}, "
+            f"leaf {leaves[row]} of {circuit.names[circuit.leaf_column[leaves[row]]]!r}"
+        )
+    return given
 
 
 def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameters:
