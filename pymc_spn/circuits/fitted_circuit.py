@@ -1,10 +1,12 @@
 """`CircuitFit`: a circuit with one estimate of its parameters."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.fit_json import fields_from_json, fit_to_json
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
@@ -43,6 +45,21 @@ class CircuitFit:
     def parameters(self) -> dict[str, Any]:
         """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **fit.parameters)``."""
         return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
+
+    def to_json(self) -> dict[str, Any]:
+        """Structure, parameters and how they were found, as values that ``json.dumps`` takes; nothing is rounded."""
+        return fit_to_json(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "CircuitFit":
+        """The fit of which `to_json` made the data, to the bit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If something is missing, added or of another type; a circuit that is none; parameters that do not fit it.
+        """
+        return cls(**fields_from_json(data))
 
     def __repr__(self) -> str:
         end = "converged" if self.converged else "not converged"

@@ -1,0 +1,97 @@
+"""Fitted circuits written as JSON text and read again, whole or damaged."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_spn as ps
+from tests.circuits.shared_circuits import random_parameters
+from tests.circuits.test_circuit_fit import mixture
+
+
+def fit_of(families, seed):
+    """A fit that no rows were needed for: numbers with all their digits, one weight of 0."""
+    circuit = mixture(families, 3)
+    rng = np.random.default_rng(seed)
+    log_weights, parameters = random_parameters(circuit, rng)
+    log_weights = np.append(-np.inf, np.log(rng.dirichlet(np.ones(2))))
+    objective = -np.sort(rng.exponential(size=4))[::-1]
+    return ps.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
+
+
+FIT = fit_of(("gaussian", "categorical", "gamma"), 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_text_gives_the_same_fit_to_the_bit(seed):
+    fit = fit_of(("gaussian", "categorical", "gamma", "binomial"), seed)
+    text = json.dumps(fit.to_json(), allow_nan=False)
+    again = ps.CircuitFit.from_json(json.loads(text))
+    assert again.circuit == fit.circuit and again.leaf_parameters.keys() == fit.leaf_parameters.keys()
+    for family, own in fit.leaf_parameters.items():
+        np.testing.assert_array_equal(again.leaf_parameters[family], own)
+    for name in ("log_weights", "objective", "of_restarts"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fit, name))
+    assert (again.log_likelihood, again.converged, again.epochs) == (-math.pi, False, 2)
+    assert json.dumps(again.to_json()) == text and repr(again) == repr(fit)
+
+
+def test_a_fit_from_rows_answers_as_before():
+    df = pd.DataFrame({"g": pd.Categorical(list("aab") * 10), "h": pd.Categorical(list("uvwuv") * 6)})
+    fit = ps.chow_liu_tree(df)
+    again = ps.CircuitFit.from_json(json.loads(json.dumps(fit.to_json())))
+    rows = np.array([[0.0, 2.0], [1.0, np.nan]])
+    np.testing.assert_array_equal(
+        again.circuit.log_density(rows, **again.parameters), fit.circuit.log_density(rows, **fit.parameters)
+    )
+    assert again.circuit.columns == fit.circuit.columns
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"format": "circuit/1"}, ValueError, "data must have format 'circuit_fit/1', got 'circuit/1'"),
+        ({"note": 1}, ValueError, "data must have .'circuit', 'log_weights'.* got .*'note'"),
+        ({"circuit": {"format": "circuit/2"}}, ValueError, "data must have format 'circuit/1'"),
+        ({"log_weights": "all"}, TypeError, "log_weights must be a list, got 'all'"),
+        ({"log_weights": [-0.5, -0.5]}, ValueError, r"log_weights must have shape \(3,\), got \(2,\)"),
+        (
+            {"log_weights": [-0.5, True, -0.5]},
+            ValueError,
+            "log_weights must hold finite numbers .* got True at place 1",
+        ),
+        ({"log_weights": [-0.5, math.nan, -0.5]}, ValueError, "log_weights must hold finite numbers .* got nan"),
+        ({"log_weights": [-0.5, -0.5, -0.5]}, ValueError, "weights of each sum must add up to 1"),
+        ({"objective": []}, ValueError, "objective must hold at least one number, got none"),
+        ({"converged": 1}, TypeError, "converged must be true or false, got 1"),
+        ({"epochs": -1}, ValueError, "epochs must be an integer of at least 0, got -1"),
+        ({"log_likelihood": None}, ValueError, "log_likelihood must hold finite numbers .* got None"),
+        ({"leaf_parameters": []}, TypeError, "leaf_parameters must be a mapping from families to rows"),
+        ({"leaf_parameters": {"gamma": 3}}, TypeError, r"leaf_parameters\['gamma'\] must be a list of rows, got 3"),
+        ({"leaf_parameters": {"gamma": [[1.0, 2.0]]}}, ValueError, "'gaussian' is missing"),
+        (
+            {"leaf_parameters": {"gamma": [[1.0, 2.0], [1.0]]}},
+            ValueError,
+            r"leaf_parameters\['gamma'\] must have rows of one length, got 1 numbers at row 1, 2 at 0",
+        ),
+    ],
+)
+def test_damaged_data_are_named(change, error, message):
+    with pytest.raises(error, match=message):
+        ps.CircuitFit.from_json({**FIT.to_json(), **change})
+
+
+def test_other_values_and_missing_parts_are_refused():
+    with pytest.raises(TypeError, match="data must be the mapping that to_json returned, got str"):
+        ps.CircuitFit.from_json("text")
+    whole = FIT.to_json()
+    del whole["epochs"]
+    with pytest.raises(ValueError, match="data must have"):
+        ps.CircuitFit.from_json(whole)
+    whole = FIT.to_json()
+    whole["leaf_parameters"]["gaussian"][1][1] = -1.0
+    with pytest.raises(ValueError, match=r"leaf_parameters\['gaussian'\].* got .* at row 1, leaf"):
+        ps.CircuitFit.from_json(whole)
