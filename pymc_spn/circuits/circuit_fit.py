@@ -45,8 +45,8 @@ def fit_em(
     ----------
     circuit : Circuit
         With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, Bernoulli,
-        categorical and uniform, and without declared supports. Of binomial leaves the number of trials stays as `start`
-        gives it, of uniform ones both ends. Laplace leaves take a number for each leaf and row.
+        categorical, uniform and hypergeometric, and without declared supports. Of binomial leaves the number of trials
+        stays as `start` gives it, of the last two all. Laplace leaves take a number for each leaf and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
@@ -55,7 +55,7 @@ def fit_em(
         Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
         levels, of the column and one row more that is spread over all of them, so that none becomes impossible; of a
         Laplace leaf at the column's median, its mean distance from there added to every distance. 0 for none, with
-        leaves on levels and uniform ones only: scales would have no maximum, rates and probabilities one that is no
+        leaves on levels and those that stay only: scales would have no maximum, rates and probabilities one that is no
         leaf.
     start : tuple of log_weights or None and leaf_parameters, optional
         Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times: leaf i of a

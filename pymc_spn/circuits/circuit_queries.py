@@ -35,6 +35,7 @@ class CircuitQueries:
     gamma                 shape, rate
     uniform               low, high; both ends belong to it
     binomial              number of trials, probability of success
+    hypergeometric        population, successes in it, draws without replacement
     ===================== ===========================================================
 
     Values are coded (levels as 0..K-1); NaN marks a missing cell.

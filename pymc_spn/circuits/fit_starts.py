@@ -23,9 +23,9 @@ def checked_start(circuit: Circuit, start: Any) -> tuple[np.ndarray | None, dict
             raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {name!r}")
     for name in GIVEN:
         if name in used and name not in given:
-            what = "ends" if name in KEPT else "numbers of trials"
+            what = "which fit_em keeps" if name in KEPT else "of which fit_em keeps the numbers of trials"
             raise ValueError(
-                f"start must give leaf_parameters[{name!r}], of which fit_em keeps the {what}: start=(None, "
+                f"start must give leaf_parameters[{name!r}], {what}: start=(None, "
                 f"{{{name!r}: rows}}) leaves the others to chance"
             )
     return (

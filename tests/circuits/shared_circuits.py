@@ -81,6 +81,9 @@ PARAMETERS = {
     "gamma": lambda rng, n, k: np.column_stack([1.2 + rng.gamma(3.0, size=n), rng.gamma(3.0, size=n)]),
     "uniform": lambda rng, n, k: np.column_stack([-rng.gamma(3.0, size=n), 8.0 + rng.gamma(3.0, size=n)]),
     "binomial": lambda rng, n, k: np.column_stack([rng.integers(4, 9, n), rng.uniform(0.1, 0.9, n)]),
+    "hypergeometric": lambda rng, n, k: np.column_stack(
+        [rng.integers(20, 30, n), rng.integers(4, 9, n), rng.integers(5, 11, n)]
+    ).astype(float),
 }
 SCIPY = {
     "gaussian": lambda p: stats.norm(p[0], p[1]),
@@ -98,6 +101,7 @@ SCIPY = {
     "gamma": lambda p: stats.gamma(p[0], scale=1 / p[1]),
     "uniform": lambda p: stats.uniform(p[0], p[1] - p[0]),
     "binomial": lambda p: stats.binom(p[0], p[1]),
+    "hypergeometric": lambda p: stats.hypergeom(*p.astype(int)),
 }
 DENSITIES = (
     "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",

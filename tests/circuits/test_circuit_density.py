@@ -79,6 +79,37 @@ def test_gradients_are_the_differences_of_the_value(families):
     assert flows == pytest.approx(cotangent.sum(), abs=1e-12)  # what leaves the root is what came in
 
 
+def test_whole_parameters_have_the_derivatives_of_their_gamma_functions():
+    """Of a hypergeometric leaf's three and a binomial leaf's first, as if they were continuous."""
+    circuit, log_weights, parameters, flat, packed, values = problem(("hypergeometric", "binomial"))
+    _, _, found, _ = rows_and_gradient_of(packed, values, log_weights, flat.theta, np.ones(len(values)))
+    expected = np.zeros(flat.theta.size)
+    for i in np.ndindex(flat.theta.shape):
+        family, at = ("hypergeometric", i[0]) if i[0] < flat.begin[1] else ("binomial", i[0] - flat.begin[1])
+        for sign in (1.0, -1.0):
+            moved = {f: p.copy() for f, p in parameters.items()}
+            moved[family].flat[at] += sign * 1e-6
+            expected[i] += sign * reference_rows(circuit, values, log_weights, moved).sum() / 2e-6
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    assert np.abs(found).min() > 0.0
+
+
+def reference_rows(circuit, values, log_weights, parameters):
+    """Log densities (N,) node by node from the leaves' log masses, whatever their parameters."""
+    logs = np.zeros((circuit.n_nodes, len(values)))
+    for f in circuit.families:
+        for leaf, own in zip(circuit.leaves_of(f), parameters[f], strict=True):
+            x = values[:, circuit.leaf_column[leaf]]
+            logs[leaf] = np.where(np.isnan(x), 0.0, EXPLICIT[f].log_density(own, np.nan_to_num(x)))
+    for v in range(circuit.n_nodes - 1, -1, -1):
+        below = circuit.children_of(v)
+        if circuit.kind[v] == 0:
+            logs[v] = np.logaddexp.reduce(logs[below] + log_weights[circuit.edge_sum == v][:, None], axis=0)
+        elif below.size:
+            logs[v] = logs[below].sum(axis=0)
+    return logs[0]
+
+
 @pytest.mark.parametrize("family", tuple(EXPLICIT))
 def test_parameters_out_of_bounds_have_no_density(family):
     _, log_weights, _, flat, packed, values = problem((family,))

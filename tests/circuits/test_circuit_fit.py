@@ -396,7 +396,7 @@ ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
             ValueError,
             r"start must give leaf_parameters\['binomial'\], of which fit_em keeps the numbers of trials",
         ),
-        ({"circuit": mixture(("uniform", "gaussian"))}, ValueError, "of which fit_em keeps the ends"),
+        ({"circuit": mixture(("uniform", "gaussian"))}, ValueError, r"\['uniform'\], which fit_em keeps: start"),
         (
             {
                 "circuit": mixture(("binomial", "gaussian")),

@@ -180,3 +180,11 @@ def test_weights_around_uniform_leaves_are_the_shares_of_a_histogram():
     leaves = {"uniform": np.column_stack([edges[:-1], edges[1:]])}
     fit = ps.fit_em(circuit, rows, start=(None, leaves), edge_prior_rows=0.0, leaf_prior_rows=0.0)
     np.testing.assert_allclose(np.exp(fit.log_weights), [3 / 6, 1 / 6, 2 / 6], rtol=1e-12)
+
+
+def test_weights_around_hypergeometric_leaves_are_the_shares_of_the_rows_that_only_one_can_take():
+    rows = np.array([0.0, 1.0, 5.0, 5.0, 6.0])[:, None]
+    leaves = {"hypergeometric": np.array([[10.0, 2.0, 3.0], [10.0, 8.0, 7.0]])}  # of 0 to 2, and of 5 to 7
+    fit = ps.fit_em(mixture(("hypergeometric",)), rows, start=(None, leaves), edge_prior_rows=0.0, leaf_prior_rows=0.0)
+    np.testing.assert_allclose(np.exp(fit.log_weights), [0.4, 0.6], rtol=1e-12)
+    np.testing.assert_array_equal(fit.leaf_parameters["hypergeometric"], leaves["hypergeometric"])

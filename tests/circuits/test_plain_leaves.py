@@ -1,4 +1,7 @@
-"""Laplace, gamma, uniform and binomial leaves in the search for the most probable value: kinks, jumps and poles."""
+"""Laplace, gamma, uniform, binomial and hypergeometric leaves in the search for the most probable value.
+
+With kinks, jumps and poles.
+"""
 
 from itertools import product
 
@@ -22,6 +25,7 @@ DRAW = {
     "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
     "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
     "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
+    "hypergeometric": lambda rng: [14, *rng.integers(2, 13, 2).tolist()],
 }
 
 
@@ -94,15 +98,16 @@ def test_a_histogram_beside_a_bell():
     assert float(given.log_density) == pytest.approx(np.log(0.2 + 0.3 * stats.norm(0, 0.8).pdf(0)), abs=1e-9)
 
 
-def test_counts_of_binomial_and_other_leaves_by_enumeration():
+@pytest.mark.parametrize("family", ["binomial", "hypergeometric"])
+def test_counts_of_plain_and_other_leaves_by_enumeration(family):
     rng = np.random.default_rng(4)
     nodes = [("sum", [1, 4, 7])]
     for first in (1, 4, 7):
-        nodes += [("product", (first + 1, first + 2)), ("leaf", 0, "binomial"), ("leaf", 1, "poisson")]
-    circuit = build(nodes, ["a", "b"], ("binomial", "poisson"))
+        nodes += [("product", (first + 1, first + 2)), ("leaf", 0, family), ("leaf", 1, "poisson")]
+    circuit = build(nodes, ["a", "b"], (family, "poisson"))
     for _ in range(5):
         parameters = {
-            "binomial": np.array([DRAW["binomial"](rng) for _ in range(3)], float),
+            family: np.array([DRAW[family](rng) for _ in range(3)], float),
             "poisson": rng.gamma(3, 2, (3, 1)),
         }
         weights = np.log(rng.dirichlet(np.ones(3)))
@@ -171,6 +176,10 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
         ("uniform", [-np.inf, 2.0], "low and high must be finite"),
         ("binomial", [2.5, 0.3], "number of trials must be a whole number of at least 1"),
         ("binomial", [4.0, 1.0], "probability above 0 and below 1"),
+        ("hypergeometric", [10.0, 3.5, 2.0], "population must be a whole number from 1 to 999999999, successes and"),
+        ("hypergeometric", [10.0, 11.0, 2.0], "successes and draws from 0 to the population"),
+        ("hypergeometric", [1e9, 3.0, 2.0], "population must be a whole number from 1 to 999999999"),
+        ("hypergeometric", [10.0, 3.0], r"rows must be \(population, successes, draws\)"),
         ("binomial", [4.0], r"rows must be \(number of trials, probability\)"),
     ],
 )

@@ -16,30 +16,31 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
 QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-N_FORMS = 12
+MATCHING = 12
+N_FORMS = 13
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
 
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
-    "laplace", "uniform", "gamma", "binomial",
+    "laplace", "uniform", "gamma", "binomial", "hypergeometric",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-    LAPLACE, UNIFORM, GAMMA, BINOMIAL,
-) = range(16)  # fmt: skip
+    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC,
+) = range(17)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL,
     ]
 )  # fmt: skip
 
@@ -150,6 +151,14 @@ def leaf_coefficients(family, theta, width, out):
         out[0] = math.lgamma(theta[0] + 1.0) + theta[0] * math.log1p(-theta[1])
         out[1] = math.log(theta[1]) - math.log1p(-theta[1])
         out[2] = theta[0]
+    elif family == HYPERGEOMETRIC:
+        successes, draws = theta[1], theta[2]
+        failures, others = theta[0] - successes, theta[0] - draws
+        both = math.lgamma(successes + 1.0) + math.lgamma(failures + 1.0)
+        out[0] = both + math.lgamma(draws + 1.0) + math.lgamma(others + 1.0) - math.lgamma(theta[0] + 1.0)
+        out[1] = successes
+        out[2] = draws
+        out[3] = failures - draws
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -189,6 +198,10 @@ def form_at(form, lead, a, b, c, table, u):
         return lead + a * u - b * fast_exp(u)
     if form == FALLING:
         return lead + a * u - math.lgamma(b - u + 1.0) if u <= b else IMPOSSIBLE
+    if form == MATCHING:
+        if u > a or u > b or u < -c:
+            return IMPOSSIBLE
+        return lead - math.lgamma(a - u + 1.0) - math.lgamma(b - u + 1.0) - math.lgamma(c + u + 1.0)
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
@@ -241,6 +254,16 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         if u <= theta[0]:  # the number of trials as if it were continuous
             out[0] += flow * (digamma(theta[0] + 1.0) - digamma(theta[0] - u + 1.0) + math.log1p(-theta[1]))
             out[1] += flow * (u / theta[1] - (theta[0] - u) / (1.0 - theta[1]))
+    elif family == HYPERGEOMETRIC:
+        population, successes, draws = theta[0], theta[1], theta[2]
+        rest = population - successes - draws + u  # failures that are not drawn
+        if u <= successes and u <= draws and rest >= 0.0:  # all three as if they were continuous
+            failures = digamma(population - successes + 1.0)
+            others = digamma(population - draws + 1.0)
+            left = digamma(rest + 1.0)
+            out[0] += flow * (failures + others - left - digamma(population + 1.0))
+            out[1] += flow * (digamma(successes + 1.0) - failures - digamma(successes - u + 1.0) + left)
+            out[2] += flow * (digamma(draws + 1.0) - others - digamma(draws - u + 1.0) + left)
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)

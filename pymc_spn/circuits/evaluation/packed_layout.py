@@ -14,6 +14,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     GAMMA,
     GAUSSIAN,
     GEOMETRIC,
+    HYPERGEOMETRIC,
     LAPLACE,
     LOG_NORMAL,
     LOG_STUDENT_T,
@@ -79,6 +80,10 @@ def is_valid(layout, begin, width, log_weights, theta):
             if not (1.0 <= n < math.inf and n == math.floor(n) and 0.0 < theta[first + 1] < 1.0):
                 return False
             continue
+        if code == HYPERGEOMETRIC:
+            if not are_whole_shares(theta[first], theta[first + 1], theta[first + 2]):
+                return False
+            continue
         is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
         total = 0.0
         for i in range(first, first + width[f]):
@@ -93,6 +98,16 @@ def is_valid(layout, begin, width, log_weights, theta):
         if (code == GEOMETRIC and not 0.0 < total < 1.0) or (code == CATEGORICAL and not abs(total - 1.0) < TOLERANCE):
             return False
     return True
+
+
+@inner_kernel
+def are_whole_shares(population, successes, draws):
+    """Whether the last two are whole numbers from 0 to the first, which is at least 1."""
+    if not 1.0 <= population < math.inf or population != math.floor(population):
+        return False
+    if not (0.0 <= successes <= population and 0.0 <= draws <= population):
+        return False
+    return successes == math.floor(successes) and draws == math.floor(draws)
 
 
 @kernel
@@ -200,4 +215,10 @@ def draw_leaf(rng, code, theta):
         return rng.standard_gamma(theta[0]) / theta[1]
     if code == BINOMIAL:
         return float(rng.binomial(int(theta[0]), theta[1]))
+    if code == HYPERGEOMETRIC:
+        drawn = 0.0
+        for i in range(int(theta[2])):
+            if rng.random() * (theta[0] - i) < theta[1] - drawn:
+                drawn += 1.0
+        return drawn
     return math.nan

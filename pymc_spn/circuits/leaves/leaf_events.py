@@ -206,6 +206,30 @@ def _binomial_tail(n: np.ndarray, success: np.ndarray, k: np.ndarray, above: boo
     return np.where(never, -np.inf, np.where(sure, 0.0, inside))
 
 
+def _hypergeometric(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Masses from the largest one within the interval outwards, by the ratios of neighbours, until they are nothing."""
+    leaf = EXPLICIT["hypergeometric"]
+    population, successes, draws, mode, first, last, empty = np.broadcast_arrays(
+        p[..., 0], p[..., 1], p[..., 2], leaf.mode(p), *_counts(low, high)
+    )
+    rest = population - successes - draws
+    first, last = np.maximum(first, -rest), np.minimum(last, np.minimum(successes, draws))
+    nothing = empty | (first > last)
+    top = np.clip(mode, first, np.where(nothing, first, last))
+    total = np.ones(top.shape)
+    for step in (1.0, -1.0):
+        k, term = top, np.where(nothing, 0.0, 1.0)
+        while np.any(term > 1e-17 * total):
+            lower, k = np.minimum(k, k + step), k + step
+            inside = (first <= k) & (k <= last) & ~nothing
+            up, down = (successes - lower) * (draws - lower), (lower + 1.0) * (rest + lower + 1.0)
+            ratio = np.where(inside, up if step > 0 else down, 0.0) / np.where(inside, down if step > 0 else up, 1.0)
+            term = term * ratio
+            total = total + term
+    at_top = leaf.log_density(np.stack([population, successes, draws], axis=-1), np.where(nothing, 0.0, top))
+    return np.where(nothing, -np.inf, at_top + np.log(total))
+
+
 _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
     "gaussian": _gaussian,
     "log_normal": _log_normal,
@@ -223,4 +247,5 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "uniform": _uniform,
     "gamma": _gamma,
     "binomial": _binomial,
+    "hypergeometric": _hypergeometric,
 }

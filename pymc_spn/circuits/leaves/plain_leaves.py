@@ -1,7 +1,7 @@
 """What a kind of leaf with explicit parameters is, and the kinds that the collapsed sampler does not integrate out.
 
-Laplace, gamma, uniform and binomial leaves: for circuits that are given, built or fitted, and for parameters with
-priors of the user's own in `CircuitDensity`. A mixture of uniform leaves is a histogram.
+Laplace, gamma, uniform, binomial and hypergeometric leaves: for circuits that are given, built or fitted, and for
+parameters with priors of the user's own in `CircuitDensity`. A mixture of uniform leaves is a histogram.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+LARGEST_POPULATION = 1e9 - 1.0  # NumPy's generator draws from smaller ones
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 
 
@@ -107,6 +108,39 @@ def _binomial_rows(p: np.ndarray) -> np.ndarray:
     return (p[:, 0] >= 1) & (p[:, 0] == np.floor(p[:, 0])) & (p[:, 1] > 0) & (p[:, 1] < 1)
 
 
+def _hypergeometric(p: np.ndarray, x: Any) -> np.ndarray:
+    population, successes, draws = p[..., 0], p[..., 1], p[..., 2]
+    failures = population - successes
+
+    def log_mass(k: np.ndarray) -> np.ndarray:
+        possible = (k <= successes) & (k <= draws) & (draws - k <= failures)
+        k = np.where(possible, k, np.maximum(draws - failures, 0.0))
+        total = log_choose(successes, k) + log_choose(failures, draws - k) - log_choose(population, draws)
+        return np.where(possible, total, -np.inf)
+
+    return on_counts(x, log_mass)
+
+
+def log_choose(n: Any, k: Any) -> np.ndarray:
+    """Log of the number of sets of k among n."""
+    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+
+def _hypergeometric_rows(p: np.ndarray) -> np.ndarray:
+    whole = (p == np.floor(p)).all(axis=1) & (p >= 0).all(axis=1)
+    return whole & (p[:, 0] >= 1) & (p[:, 0] <= LARGEST_POPULATION) & (p[:, 1:].max(axis=1) <= p[:, 0])
+
+
+def _hypergeometric_variance(p: np.ndarray) -> np.ndarray:
+    population, share, draws = p[..., 0], p[..., 1] / p[..., 0], p[..., 2]
+    return draws * share * (1.0 - share) * (population - draws) / np.maximum(population - 1.0, 1.0)
+
+
+def _draw_hypergeometric(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    population, successes, draws = np.moveaxis(p, -1, 0).astype(np.int64)
+    return np.asarray(rng.hypergeometric(successes, population - successes, draws), np.float64)
+
+
 PLAIN: dict[str, ExplicitLeaf] = {
     "laplace": ExplicitLeaf(
         True,
@@ -148,6 +182,20 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 0] * p[..., 1] * (1.0 - p[..., 1]),
         lambda p: np.minimum(np.floor((p[..., 0] + 1.0) * p[..., 1]), p[..., 0]),
         lambda p, rng: rng.binomial(p[..., 0].astype(np.int64), p[..., 1]).astype(np.float64),
+        lowest=0.0,
+    ),
+    "hypergeometric": ExplicitLeaf(
+        False,
+        _hypergeometric,
+        checked_rows(
+            "population, successes, draws",
+            "population must be a whole number from 1 to 999999999, successes and draws from 0 to the population",
+            _hypergeometric_rows,
+        ),
+        lambda p: p[..., 2] * p[..., 1] / p[..., 0],
+        _hypergeometric_variance,
+        lambda p: np.floor((p[..., 2] + 1.0) * (p[..., 1] + 1.0) / (p[..., 0] + 2.0)),
+        _draw_hypergeometric,
         lowest=0.0,
     ),
 }

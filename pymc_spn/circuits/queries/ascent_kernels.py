@@ -9,6 +9,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     BINOMIAL,
     EXPONENTIAL,
     GAMMA,
+    HYPERGEOMETRIC,
     LAPLACE,
     LEVELS,
     LOG_STUDENT,
@@ -173,6 +174,8 @@ def pull(tape, i, share, x, force, stiffness):
     """Add a leaf's pull on its column."""
     kind = tape.kind[i]
     if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC or kind == BINOMIAL:
+        return
+    if kind == HYPERGEOMETRIC:
         return
     d = tape.column[i]
     p = tape.parameter[i]

@@ -12,7 +12,7 @@ import numpy as np
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
-LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL = range(11, 17)
+LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC = range(11, 18)
 NOTHING = -1e300
 
 
@@ -37,8 +37,8 @@ class Tape(NamedTuple):
         scale), which grows without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha,
         log p, log (1 - p), mode); BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log
         scale); UNIFORM (low, high, ., log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of
-        a shape of at least 1; BINOMIAL (trials, log odds, log constant, mode); LEVELS (first entry in `level`, number
-        of levels, ., .).
+        a shape of at least 1; BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws,
+        failures - draws, log constant); LEVELS (first entry in `level`, number of levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -71,6 +71,10 @@ def log_leaf(kind, a, b, c, e, x):
         return c + a * math.log(x) - b * x if x > 0.0 else (c if a == 0.0 else NOTHING)
     if kind == BINOMIAL:
         return c + b * x - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) if x <= a else NOTHING
+    if kind == HYPERGEOMETRIC:
+        if x > a or x > b or x < -c:
+            return NOTHING
+        return e - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) - math.lgamma(b - x + 1.0) - math.lgamma(c + x + 1.0)
     if kind == EXPONENTIAL:
         return e - a * x
     if kind == LOMAX:
@@ -122,6 +126,8 @@ def leaf_mode(tape, i):
         return 0.5 * (p[0] + p[1])
     if kind == GAMMA or kind == BINOMIAL:
         return p[3]
+    if kind == HYPERGEOMETRIC:
+        return math.floor((p[0] + 1.0) * (p[1] + 1.0) / (p[0] + p[1] + p[2] + 2.0))
     if kind == LOGNORMAL:
         return math.exp(p[0] - p[1] * p[1])
     if kind == LOG_STUDENT:

@@ -9,6 +9,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     BINOMIAL,
     EXPONENTIAL,
     GAMMA,
+    HYPERGEOMETRIC,
     LAPLACE,
     LEVELS,
     LOG_STUDENT,
@@ -35,6 +36,8 @@ def modes_of(tape: Tape) -> np.ndarray:
     for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, BINOMIAL):
         out[kind == at_fourth] = p[kind == at_fourth, 3]
     out[kind == POISSON] = p[kind == POISSON, 2]
+    urn = kind == HYPERGEOMETRIC
+    out[urn] = np.floor((p[urn, 0] + 1.0) * (p[urn, 1] + 1.0) / (p[urn, :3].sum(axis=1) + 2.0))
     flat, skew = kind == UNIFORM, kind == LOGNORMAL
     out[flat] = 0.5 * (p[flat, 0] + p[flat, 1])
     out[skew] = np.exp(p[skew, 0] - p[skew, 1] ** 2)

@@ -18,6 +18,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     CONSTANT,
     EXPONENTIAL,
     GAMMA,
+    HYPERGEOMETRIC,
     LAPLACE,
     LEVELS,
     LOG_STUDENT,
@@ -171,6 +172,10 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
         constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
         mode = float(EXPLICIT[name].mode(p))
         return builder.add(BINOMIAL, (), (), d, (p[0], np.log(p[1]) - np.log1p(-p[1]), constant, mode))
+    if name == "hypergeometric":
+        failures, others = p[0] - p[1], p[0] - p[2]
+        constant = gammaln(np.array([p[1], failures, p[2], others]) + 1.0).sum() - gammaln(p[0] + 1.0)
+        return builder.add(HYPERGEOMETRIC, (), (), d, (p[1], p[2], failures - p[2], constant))
     with np.errstate(divide="ignore"):
         if name == "bernoulli":
             return builder.levels(d, np.log(np.array([1.0 - p[0], p[0]])))
