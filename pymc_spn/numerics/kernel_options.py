@@ -46,5 +46,6 @@ inner_kernel = _inner(_OPTIONS)
 bare_inner_kernel = _inner(_BARE)
 
 # Sums over the rows of a block. One after the other, as they stand, they take four cycles a row; here
-# the compiler may add several at a time, in an order of its own, the same in every run.
+# the compiler may add several at a time, in an order of its own, the same in every run. Kernels of `elementary` are
+# inlined with the caller's options, and `fast_exp` rounds by adding a large number and taking it off: never in here.
 bare_inner_reduction = _inner(_BARE | {"fastmath": VECTOR_MATH | {"reassoc"}})

@@ -43,6 +43,23 @@ def test_gradients_of_ordinary_rows_do_not_change_beside_rows_that_need_logs():
     assert between[0].max() < -1_000.0
 
 
+def test_shares_in_logs_are_those_of_bayes_rule():
+    """Column a is so far from its one component that the block runs in logs; column b has two, both of which count."""
+    circuit = build(
+        [("sum", (1, 2)), ("product", (3, 5)), ("product", (4, 5)), *[("leaf", 0, "gaussian")] * 2, ("sum", (6, 7)),
+         *[("leaf", 1, "gaussian")] * 2],
+        ["a", "b"], ("gaussian",),
+    )  # fmt: skip
+    parameters = {"gaussian": np.array([[60.0, 1.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])}
+    log_weights = np.array([-np.inf, 0.0, np.log(0.3), np.log(0.7)])
+    rows, *gradient = gradients(circuit, log_weights, parameters, np.array([[60.0, 0.3]]))
+    parts = np.log([0.3, 0.7]) - 0.5 * (0.3 - np.array([0.0, 1.0])) ** 2
+    share = np.exp(parts - np.logaddexp(*parts))
+    assert rows[0] == pytest.approx(-1800.0 - np.log(2.0 * np.pi) + np.logaddexp(*parts), rel=1e-14)
+    np.testing.assert_allclose(gradient[0], 0.5 * np.array([0.0, 1.0, *share]), rtol=1e-13, atol=1e-300)
+    assert gradient[1][4] == pytest.approx(0.5 * share[0] * 0.3, rel=1e-13)
+
+
 @pytest.mark.parametrize(
     "families", [("gaussian",), ("gaussian", "exponential", "student_t"), ("poisson", "geometric")]
 )

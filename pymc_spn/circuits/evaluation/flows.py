@@ -185,7 +185,7 @@ def pass_share(weight, child, rate, below):
     return total
 
 
-@bare_inner_reduction
+@bare_inner_kernel  # no reduction, for the sake of `fast_exp`; see `kernel_options`
 def pass_share_of_logs(log_weight, child, parent, flow, below):
     """As `pass_share`, from values in logs."""
     total = 0.0
