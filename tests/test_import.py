@@ -15,7 +15,7 @@ PACKAGE = Path(ps.__file__).parent
 
 # `import pymc` (6.4.0) loads none of these by itself (measured; asserted below, so that a PyMC release which
 # changes this is noticed here and not blamed on us).
-HEAVY = ("numba", "scipy.stats", "arviz", "arviz_base", "arviz_stats", "arviz_plots", "matplotlib", "sklearn")
+HEAVY = ("numba", "scipy.stats", "arviz", "arviz_base", "arviz_stats", "arviz_plots", "matplotlib", "sklearn", "jax")
 
 
 def modules_after(statement: str) -> set[str]:
