@@ -23,8 +23,9 @@ def coded_rows(circuit: Circuit, observed: Any) -> tuple[np.ndarray, Any]:
     else:
         if isinstance(observed, Table):  # columns that are names only hold numbers, levels as their codes
             observed = pd.DataFrame(observed.values, observed.index, observed.names)
-        values = np.asarray(observed.to_numpy() if hasattr(observed, "to_numpy") else observed, np.float64)
-        index = getattr(observed, "index", None)
+        is_frame = hasattr(observed, "to_numpy")
+        values = np.asarray(observed.to_numpy() if is_frame else observed, np.float64)
+        index = getattr(observed, "index", None) if is_frame else None
         if values.ndim != 2 or values.shape[1] != len(circuit.columns):
             raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {values.shape}")
         names = getattr(observed, "columns", None)

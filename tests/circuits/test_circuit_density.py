@@ -203,6 +203,13 @@ def test_model_with_gaps_draws_and_pointwise_values():
     assert np.all(np.abs(flat.mean(axis=0) - moments.mean[0]) < 5 * error)
 
 
+def test_rows_as_a_list_are_numbered():
+    with pm.Model() as model:
+        parameters = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
+        CircuitDensity("x", GAUSSIANS, np.full(10, -np.log(2)), parameters, observed=[[0.0, 1.0], [2.0, np.nan]])
+    assert list(model.coords["x_row"]) == [0, 1]
+
+
 def test_a_circuit_as_prior_of_a_row():
     """Not observed: the row itself moves, positive columns on the log scale with its Jacobian."""
     circuit = crossed_circuit(2, 1, 2, ("log_normal", "lomax"))
