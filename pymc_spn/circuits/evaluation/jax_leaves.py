@@ -23,6 +23,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     GAUSSIAN,
     GEOMETRIC,
     HALF_LOG_2PI,
+    HYPERGEOMETRIC,
     LAPLACE,
     LOG_NORMAL,
     LOG_STUDENT_T,
@@ -89,6 +90,8 @@ def are_within_bounds(code: int, theta: Any) -> Any:
         is_inside = first < second
     elif code == BINOMIAL:
         is_inside = (first >= 1.0) & (first == jnp.floor(first)) & (second > 0.0) & (second < 1.0)
+    elif code == HYPERGEOMETRIC:
+        is_inside = (theta == jnp.floor(theta)) & (theta >= 0.0) & (theta <= theta[:, :1]) & (theta[:, :1] >= 1.0)
     elif code == GEOMETRIC:
         is_inside = (theta > 0.0) & (theta < 1.0)
     elif code == BERNOULLI:
@@ -190,6 +193,19 @@ def binomial(theta: Any, u: Any, zero: float) -> Any:
     return chosen(u <= n, lambda u: lead + log_odds * u - gammaln(n - u + 1.0), u, zero)
 
 
+def hypergeometric(theta: Any, u: Any, zero: float) -> Any:
+    population, successes, draws = columns(theta)
+    failures, others = population - successes, population - draws
+    lead = gammaln(successes + 1.0) + gammaln(failures + 1.0) + gammaln(draws + 1.0) + gammaln(others + 1.0)
+    is_possible = (u <= successes) & (u <= draws) & (draws - u <= failures)
+
+    def remaining(total: Any) -> Any:
+        return gammaln(jnp.where(is_possible, total - u, 0.0) + 1.0)
+
+    left = remaining(successes) + remaining(draws) + remaining(failures - draws + 2.0 * u)
+    return jnp.where(is_possible, lead - gammaln(population + 1.0) - left, zero)
+
+
 FORMS = {
     GAUSSIAN: gaussian,
     LOG_NORMAL: gaussian,
@@ -207,4 +223,5 @@ FORMS = {
     UNIFORM: uniform,
     GAMMA: gamma,
     BINOMIAL: binomial,
+    HYPERGEOMETRIC: hypergeometric,
 }  # the factorial and the Jacobian of the log are in `Cells.base`
