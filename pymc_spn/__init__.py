@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.learners import fit_variational as fit_variational
+    from pymc_spn.circuits.leaves.binomial import Binomial as Binomial
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
     from pymc_spn.circuits.leaves.families import Categorical as Categorical
     from pymc_spn.circuits.leaves.families import Exponential as Exponential
@@ -130,6 +131,7 @@ _PUBLIC = {
     "BayesianTreeRegressor": "interop.tree_estimators",
     "BeliefNetworkPosterior": "indian_chefs.network_posterior",
     "Bernoulli": "circuits.leaves.families",
+    "Binomial": "circuits.leaves.binomial",
     "BinaryLeaves": "trees.leaves",
     "BottomUpSPNStep": "circuits.step_methods",
     "CPDAG": "dags.dag",

@@ -62,7 +62,8 @@ class Problem:
         Total mass of a sum node over several columns, and over one column.
     palettes : list of list of (str, dict)
         ``palettes[d]`` holds the (family, prior) entries of column d. Priors: gaussian and log_normal (of the log)
-        mu0, rho0, a0, b0; exponential, poisson and geometric alpha, beta; bernoulli and categorical alpha (a vector).
+        mu0, rho0, a0, b0; exponential, poisson and geometric alpha, beta; binomial alpha, beta, trials; bernoulli and
+        categorical alpha (a vector).
     X : (N, D) float array or None
         NaN is a missing cell, levels are coded 0, 1, ... Only `simulate` does without data.
     """
@@ -149,6 +150,12 @@ def log_marginal(family: str, prior: dict, values: Sequence[float]) -> float:
         if (x < 0).any() or (x != np.floor(x)).any():
             return -np.inf
         return float(betaln(prior["alpha"] + n, prior["beta"] + x.sum()) - betaln(prior["alpha"], prior["beta"]))
+    if family == "binomial":
+        alpha, beta, trials = (prior[k] for k in ("alpha", "beta", "trials"))
+        if (x < 0).any() or (x > trials).any() or (x != np.floor(x)).any():
+            return -np.inf
+        log_choose = sum(math.log(math.comb(int(trials), int(v))) for v in x)
+        return float(log_choose + betaln(alpha + x.sum(), beta + (trials - x).sum()) - betaln(alpha, beta))
     if family == "gaussian":
         mu0, rho0, a0, b0 = (prior[k] for k in ("mu0", "rho0", "a0", "b0"))
         rho, a = rho0 + n, a0 + n / 2
@@ -183,6 +190,8 @@ def log_leaf_predictive(family: str, prior: dict, values: Sequence[float], x: fl
 def draw_parameters(family: str, prior: dict, rng: np.random.Generator):
     if family == "geometric":
         return rng.beta(prior["alpha"], prior["beta"])
+    if family == "binomial":
+        return int(prior["trials"]), rng.beta(prior["alpha"], prior["beta"])
     if family in ("gaussian", "log_normal"):
         precision = rng.gamma(prior["a0"], 1 / prior["b0"])
         return rng.normal(prior["mu0"], 1 / np.sqrt(prior["rho0"] * precision)), precision
@@ -194,6 +203,8 @@ def draw_parameters(family: str, prior: dict, rng: np.random.Generator):
 def draw_value(family: str, parameters, rng: np.random.Generator) -> float:
     if family == "geometric":
         return float(rng.geometric(parameters) - 1)
+    if family == "binomial":
+        return float(rng.binomial(*parameters))
     if family in ("gaussian", "log_normal"):
         mean, precision = parameters
         y = rng.normal(mean, 1 / np.sqrt(precision))
@@ -480,6 +491,8 @@ EXPONENTIAL = ("exponential", {"alpha": 3.0, "beta": 2.5})
 LOG_NORMAL = ("log_normal", {"mu0": 0.2, "rho0": 0.4, "a0": 2.0, "b0": 0.5})
 POISSON = ("poisson", {"alpha": 2.0, "beta": 1.0})
 GEOMETRIC = ("geometric", {"alpha": 7.0, "beta": 8.0})
+BINOMIAL = ("binomial", {"alpha": 1.5, "beta": 2.0, "trials": 5.0})
+MORE_TRIALS = ("binomial", {"alpha": 0.6, "beta": 0.8, "trials": 9.0})  # a and b below 1: largest at both ends
 CATEGORICAL = ("categorical", {"alpha": [0.7, 0.7, 0.7]})
 BERNOULLI = ("bernoulli", {"alpha": [0.8, 0.8]})
 
@@ -494,7 +507,7 @@ def tiny_problems() -> dict[str, Problem]:
     skewed = [[LOG_NORMAL, EXPONENTIAL], [GEOMETRIC, POISSON]]
     discrete = [[BERNOULLI], [POISSON, CATEGORICAL]]
     kinds = [[GAUSSIAN, EXPONENTIAL], [BERNOULLI], [POISSON]]
-    counts = [[GAUSSIAN, POISSON], [CATEGORICAL], [POISSON]]
+    counts = [[GAUSSIAN, POISSON], [CATEGORICAL], [BINOMIAL, MORE_TRIALS]]
     X4 = np.array([[0.3, 1.1], [0.5, 0.9], [2.4, 0.2], [1.9, 2.6]])
     X3 = np.array([[0.3, 1.1], [2.4, 0.2], [2.1, 0.4]])
     waits = np.array([[0.3, 1.0], [2.4, 0.0], [2.1, 4.0]])
@@ -512,6 +525,6 @@ def tiny_problems() -> dict[str, Problem]:
         "infinite_missing": Problem(triple, "infinite", 1.0, 1.4, kinds, gaps),
         "infinite_splits": Problem(per_product, "infinite", 1.0, 1.4, kinds, gaps),
         "skewed": Problem(pair, 2, 1.3, 0.9, skewed, waits),
-        "infinite_skewed": Problem(pair, "infinite", 1.3, 0.9, [[LOG_NORMAL], [GEOMETRIC]], gappy),
+        "infinite_skewed": Problem(pair, "infinite", 1.3, 0.9, [[LOG_NORMAL], [GEOMETRIC, BINOMIAL]], gappy),
         "two_trees": Problem(two_trees, (2, 3, 2), 1.0, 1.4, mixed, X3),
     }

@@ -106,6 +106,8 @@ def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, powe
         return integrate(family, prior, held, low, high, lambda x: density(x) * x**power)
     if family in ("poisson", "geometric"):
         last = high if high < math.inf else last_count(density)
+    elif family == "binomial":
+        last = min(high, prior["trials"])
     else:
         last = min(high, len(prior["alpha"]) - 1)
     return sum(density(x) * x**power for x in range(math.ceil(max(0, low)), math.floor(last) + 1))

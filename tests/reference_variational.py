@@ -115,6 +115,9 @@ class Variational:
         if family == "geometric":
             start = prior["alpha"], prior["beta"]
             return family, start, (start[0] + n, start[1] + total)
+        if family == "binomial":
+            start = prior["alpha"], prior["beta"], prior["trials"]
+            return family, start, (start[0] + total, start[1] + n * start[2] - total, start[2])
         if family in ("exponential", "poisson"):
             start = prior["alpha"], prior["beta"]
             more = (n, total) if family == "exponential" else (total, n)
@@ -189,8 +192,8 @@ class Variational:
 
 def divergence_of_leaf(family, prior, after):
     """KL(posterior || prior)."""
-    if family == "geometric":
-        (a0, b0), (a, b) = prior, after
+    if family in ("geometric", "binomial"):
+        (a0, b0), (a, b) = prior[:2], after[:2]
         norm = gammaln(a0) + gammaln(b0) - gammaln(a0 + b0) - gammaln(a) - gammaln(b) + gammaln(a + b)
         return norm + (a - a0) * (digamma(a) - digamma(a + b)) + (b - b0) * (digamma(b) - digamma(a + b))
     if family in ("gaussian", "log_normal"):
@@ -214,6 +217,10 @@ def expected_log_density(family, after, x):
     if family == "geometric":
         a, b = after
         return digamma(a) - digamma(a + b) + x * (digamma(b) - digamma(a + b))
+    if family == "binomial":
+        a, b, m = after
+        expected = x * digamma(a) + (m - x) * digamma(b) - m * digamma(a + b)
+        return expected + math.log(math.comb(int(m), int(x)))
     if family == "gaussian":
         m, rho, a, b = after
         return 0.5 * (digamma(a) - math.log(2.0 * math.pi * b) - 1.0 / rho - a / b * (x - m) ** 2)
@@ -231,6 +238,8 @@ def predictive_density(family, after, x):
         return predictive_density("gaussian", after, math.log(x)) / x
     if family == "geometric":
         return stats.betanbinom.pmf(x, 1, after[0], after[1])
+    if family == "binomial":
+        return stats.betabinom.pmf(x, after[2], after[0], after[1])
     if family == "gaussian":
         m, rho, a, b = after
         return stats.t.pdf(x, 2.0 * a, m, math.sqrt((1.0 + 1.0 / rho) * b / a))

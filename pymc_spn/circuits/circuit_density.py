@@ -28,7 +28,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
     "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
-    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3,
+    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
 }  # fmt: skip
 
 

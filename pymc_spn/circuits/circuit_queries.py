@@ -36,6 +36,7 @@ class CircuitQueries:
     uniform               low, high; both ends belong to it
     binomial              number of trials, probability of success
     hypergeometric        population, successes in it, draws without replacement
+    beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
     ===================== ===========================================================
 
     Values are coded (levels as 0..K-1); NaN marks a missing cell.

@@ -272,7 +272,7 @@ class TopDownSPNStep(OwnerStep):
         missing, cells = np.array(point[f"{self.spn}_missing"]), self.cells
         is_new = self.digits.size == 0
         if is_new or not np.array_equal(missing, self.missing):
-            refuse_impossible(self.chain.schema.columns, cells.columns, missing)
+            refuse_impossible(self.chain.schema, cells.columns, missing)
             self.chain.set_cells(cells.rows, cells.columns, missing)
             cells.n_sweeps = 0
             if not is_new:

@@ -14,6 +14,7 @@ from pymc_spn.circuits.gibbs.palette import (
 from pymc_spn.circuits.gibbs.sampler import Sampler
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
+    Binomial,
     Categorical,
     Exponential,
     Gaussian,
@@ -37,8 +38,8 @@ COLUMNS = (
 )
 LEAVES = {
     "wait": [Gaussian(), Exponential(), LogNormal(relative_scale=0.2)],
-    "calls": [Gaussian(), Poisson(), Gaussian(relative_scale=0.1)],
-    "visits": [Poisson(), Geometric()],
+    "calls": [Binomial(70), Gaussian(), Poisson(), Gaussian(relative_scale=0.1)],
+    "visits": [Geometric(), Poisson()],
     "colour": [Categorical(), Categorical(relative_scale=0.2)],
     "smokes": Bernoulli(),
 }
@@ -80,7 +81,7 @@ def reference_entry(entry, resolution, column, hyperparameters):
     constants = entry.constants(None, resolution, len(column.levels or ()))  # completed: looks at no data
     prior = entry.prior(constants, *hyperparameters)
     located = entry.family in ("gaussian", "log_normal")
-    names = ("mu0", "rho0", "a0", "b0") if located else ("alpha", "beta")
+    names = ("mu0", "rho0", "a0", "b0") if located else ("alpha", "beta", "trials")
     return entry.family, dict(zip(names, prior, strict=False))
 
 

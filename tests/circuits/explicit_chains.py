@@ -5,6 +5,7 @@ import numpy as np
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
+    Binomial,
     Categorical,
     Exponential,
     Gaussian,
@@ -92,7 +93,7 @@ def family_table(n_rows, n_children=3, n_parts=2, seed=1):
     leaves = {
         "wait": [Gaussian(), Exponential(), LogNormal()],
         "calls": [Gaussian(), Poisson(), Gaussian(relative_scale=0.1)],
-        "visits": [Poisson(), Geometric()],
+        "visits": [Poisson(), Geometric(), Binomial(20)],
         "colour": [Categorical(), Categorical(relative_scale=0.2)],
         "smokes": Bernoulli(),
     }

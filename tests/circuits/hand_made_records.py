@@ -15,7 +15,7 @@ from tests.reference import Problem, digits_from_state, weighted_states
 
 LETTERS = ("a", "b", "c")
 KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count"}
-KINDS |= {"geometric": "count", "exponential": "positive", "log_normal": "positive"}
+KINDS |= {"geometric": "count", "binomial": "count", "exponential": "positive", "log_normal": "positive"}
 
 
 def column_of(d, entries):
@@ -37,6 +37,10 @@ def entry_of(family, prior):
         return families.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
     if family in ("bernoulli", "categorical"):
         return families.FAMILIES[family](relative_scale=1.0 / prior["alpha"][0])
+    if family == "binomial":
+        both = prior["alpha"] + prior["beta"]
+        mean = prior["trials"] * prior["alpha"] / both
+        return families.Binomial(int(prior["trials"]), mean=mean, relative_scale=1.0 / both)
     mean = prior["beta"] / prior["alpha"]
     return families.FAMILIES[family](
         mean=1.0 / mean if family == "poisson" else mean, relative_scale=1.0 / prior["alpha"]

@@ -16,7 +16,7 @@ from pymc_spn.circuits.gibbs import chain as chain_module
 from pymc_spn.circuits.gibbs import hyperparameters as kernels
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
-from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Geometric, Poisson
+from pymc_spn.circuits.leaves.families import Binomial, Categorical, Exponential, Gaussian, Geometric, Poisson
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.tables import Column
@@ -32,7 +32,8 @@ COLUMNS = (
 PALETTE = (
     (Gaussian(mean=0.5, variance=2.0), Gaussian(mean=-1.0, variance=2.0, relative_scale=0.1)),
     (Exponential(mean=1.5),),
-    (Poisson(mean=2.0), Geometric(mean=2.0, relative_scale=0.1)),  # at a scale of 1 counts would reach 1e18
+    # at a scale of 1 geometric counts would reach 1e18
+    (Poisson(mean=2.0), Geometric(mean=2.0, relative_scale=0.1), Binomial(4, mean=1.5)),
     (Categorical(),),
 )
 GAUSSIAN = np.array([0])

@@ -51,6 +51,9 @@ def entry_prior(entry, n_levels, grid, leaf_scale, leaf_shape, precision_ratio):
         return "log_normal", {"mu0": entry.log_mean, "rho0": precision_ratio, "a0": leaf_shape, "b0": b0}
     if entry.family in ("exponential", "geometric"):
         return entry.family, {"alpha": 1 / s, "beta": entry.mean / s}
+    if entry.family == "binomial":
+        share = entry.mean / entry.n_trials
+        return "binomial", {"alpha": share / s, "beta": (1 - share) / s, "trials": entry.n_trials}
     if entry.family == "poisson":
         return "poisson", {"alpha": 1 / s, "beta": 1 / (s * entry.mean)}
     return "categorical", {"alpha": [1 / s] * n_levels}

@@ -84,6 +84,7 @@ PARAMETERS = {
     "hypergeometric": lambda rng, n, k: np.column_stack(
         [rng.integers(20, 30, n), rng.integers(4, 9, n), rng.integers(5, 11, n)]
     ).astype(float),
+    "beta_binomial": lambda rng, n, k: np.column_stack([rng.integers(4, 9, n), rng.gamma(2.0, size=(n, 2))]),
 }
 SCIPY = {
     "gaussian": lambda p: stats.norm(p[0], p[1]),
@@ -102,6 +103,7 @@ SCIPY = {
     "uniform": lambda p: stats.uniform(p[0], p[1] - p[0]),
     "binomial": lambda p: stats.binom(p[0], p[1]),
     "hypergeometric": lambda p: stats.hypergeom(*p.astype(int)),
+    "beta_binomial": lambda p: stats.betabinom(p[0], p[1], p[2]),
 }
 DENSITIES = (
     "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",

@@ -8,6 +8,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
+from scipy.special import betaln, gammaln
 
 import pymc_spn as ps
 from pymc_spn.circuits.circuit_density import CircuitDensity
@@ -108,6 +109,26 @@ def reference_rows(circuit, values, log_weights, parameters):
         elif below.size:
             logs[v] = logs[below].sum(axis=0)
     return logs[0]
+
+
+@pytest.mark.parametrize(("family", "theta"), [("binomial", [5.0, 0.3]), ("beta_binomial", [5.0, 0.7, 1.8])])
+def test_gradients_of_leaves_on_trials(family, theta):
+    """Against differences of the formula, in which the number of trials need not be whole."""
+    circuit = build([("leaf", 0, family)], ["a"], (family,))
+    flat = flatten(circuit, {family: np.array([theta])})
+    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    x = np.array([0.0, 2.0, 5.0, np.nan])
+    rows, _, found, _ = rows_and_gradient_of(packed, x[:, None], np.zeros(0), flat.theta, np.ones(4))
+
+    def log_mass(t):
+        k, n = x[:3], t[0]
+        log_choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+        if family == "binomial":
+            return log_choose + k * np.log(t[1]) + (n - k) * np.log1p(-t[1])
+        return log_choose + betaln(t[1] + k, t[2] + n - k) - betaln(t[1], t[2])
+
+    np.testing.assert_allclose(rows, np.append(log_mass(flat.theta), 0.0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, differences(lambda t: log_mass(t).sum(), flat.theta), rtol=1e-7)
 
 
 @pytest.mark.parametrize("family", tuple(EXPLICIT))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries.column_laws import raw_moments
 from pymc_spn.circuits.queries.leaf_predictives import Interval, Leaves
 from tests import reference_queries
@@ -106,6 +106,7 @@ RATES = np.array([[5.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
 
 
 ODDS = np.array([[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
+TRIALS = np.array([[0.4, 0.7, 3.0, 0.0], [30.0, 40.0, 200.0, 0.0]])
 
 
 def integral(function, cuts):
@@ -113,7 +114,8 @@ def integral(function, cuts):
 
 
 @pytest.mark.parametrize(
-    ("code", "table"), [(GAUSSIAN, T), (LOG_NORMAL, T), (EXPONENTIAL, RATES), (POISSON, RATES), (GEOMETRIC, ODDS)]
+    ("code", "table"),
+    [(GAUSSIAN, T), (LOG_NORMAL, T), (EXPONENTIAL, RATES), (POISSON, RATES), (GEOMETRIC, ODDS), (BINOMIAL, TRIALS)],
 )
 @pytest.mark.parametrize("event", [None, Interval(0.25, 2.0), Interval(1.0, np.inf)])
 def test_leaf_moments_of_higher_order(code, table, event):
@@ -121,6 +123,8 @@ def test_leaf_moments_of_higher_order(code, table, event):
     for i, p in enumerate(table):
         if code == GEOMETRIC:
             law = stats.betanbinom(1, *p[:2])
+        elif code == BINOMIAL:
+            law = stats.betabinom(p[2], *p[:2])
         elif code == GAUSSIAN or code == LOG_NORMAL:
             law = stats.t(2 * p[2], loc=p[0], scale=np.sqrt((1 + 1 / p[1]) * p[3] / p[2]))
         elif code == EXPONENTIAL:
@@ -137,7 +141,7 @@ def test_leaf_moments_of_higher_order(code, table, event):
                 for k in range(5)
             ]
             exact = np.array(whole) / whole[0]
-        elif code in (POISSON, GEOMETRIC):
+        elif code in (POISSON, GEOMETRIC, BINOMIAL):
             x = np.arange(max(np.ceil(low), 0), min(high, 500 if code == POISSON else 20_000) + 1)
             w = law.pmf(x)
             exact = [np.sum(w * (x - 0.3) ** k) / w.sum() for k in range(5)]

@@ -1,6 +1,8 @@
+import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
+from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.families import (
     FAMILIES,
     Bernoulli,
@@ -37,9 +40,11 @@ CASES = {
     "log_normal": (LogNormal, NormalGamma(0.1, 0.4, 1.5, 0.6), WAITS, 0),
     "poisson": (Poisson, GammaRate(1.7, 0.6), COUNTS, 0),
     "geometric": (Geometric, BetaProbability(2.3, 1.6), COUNTS, 0),
+    "binomial": (Binomial(12), BetaTrials(1.4, 2.3, 12.0), COUNTS, 0),
     "bernoulli": (Bernoulli, DirichletLevels(np.array([0.7, 1.6])), np.array([1.0, 0.0, 1.0, 1.0]), 2),
     "categorical": (Categorical, DirichletLevels(np.array([0.4, 1.5, 0.9])), LEVELS, 3),
 }
+ON_COUNTS = ("poisson", "geometric", "binomial")
 RATES = {"exponential": lambda x, r: r * math.exp(-r * x), "poisson": lambda x, r: stats.poisson.pmf(x, r)}
 
 
@@ -62,6 +67,14 @@ def integrated_likelihood(name, prior, data):
             lambda p: math.exp(
                 log_norm + (prior.alpha + len(data) - 1) * math.log(p) + (prior.beta + data.sum() - 1) * math.log1p(-p)
             ),
+            0,
+            1,
+            epsabs=0,
+            epsrel=1e-9,
+        )[0]
+    if name == "binomial":
+        return integrate.quad(
+            lambda p: stats.binom.pmf(data, prior.trials, p).prod() * stats.beta.pdf(p, prior.alpha, prior.beta),
             0,
             1,
             epsabs=0,
@@ -215,6 +228,7 @@ def support_grid(name):
         "log_normal": np.array([-1.0, 0.0, 0.01, 0.7, 3.0, 50.0]),
         "poisson": np.array([-1.0, 0.0, 0.5, 1.0, 4.0, 4.5, 60.0]),
         "geometric": np.array([-1.0, 0.0, 0.5, 1.0, 4.0, 4.5, 60.0]),
+        "binomial": np.array([-1.0, 0.0, 0.5, 1.0, 4.0, 4.5, 12.0, 60.0]),
         "bernoulli": np.array([-0.5, 0.0, 0.3, 1.0, 2.0]),
         "categorical": np.array([-0.5, 0.0, 0.3, 1.0, 2.0, 7.0]),
     }[name]
@@ -261,7 +275,7 @@ def test_intervals_are_closed_and_add_up(name):
             expected = mass_by_density(name, lambda v: family.predictive_log_density(params, v), low, high)
             got = family.predictive_interval(params, low, high)
             assert got == pytest.approx(expected, rel=1e-8, abs=1e-12)
-    step = 0.5 if name in ("poisson", "geometric", "bernoulli", "categorical") else 0.0  # cut between the counts
+    step = 0.5 if name in (*ON_COUNTS, "bernoulli", "categorical") else 0.0  # cut between the counts
     cuts = (
         np.array([-np.inf, -0.1, 0.4, 1.3, 20.0, np.inf]) if not step else np.array([-np.inf, 0.5, 1.5, 20.5, np.inf])
     )
@@ -374,7 +388,7 @@ def test_mode_has_the_largest_density(name):
         params = params._replace(b=0.3)
         top = family.predictive_log_density(params, family.predictive_mode(params))
     low = {"gaussian": -4.0, "log_normal": 0.05}.get(name, 0.0)
-    grid = np.linspace(low, 10, 10_001) if name not in ("poisson", "geometric") else np.arange(200.0)
+    grid = np.linspace(low, 10, 10_001) if name not in ON_COUNTS else np.arange(200.0)
     assert np.all(family.predictive_log_density(params, grid) <= top)
 
 
@@ -419,7 +433,7 @@ def test_draws_have_the_mean_and_variance(name):
 def test_leaves_with_drawn_parameters_average_to_the_predictive(name):
     family, params = after(name)
     theta = family.draw_parameters(params, np.random.default_rng(12), 40_000)
-    assert theta.shape == (40_000, {"gaussian": 2, "log_normal": 2, "categorical": 3}.get(name, 1))
+    assert theta.shape == (40_000, {"gaussian": 2, "log_normal": 2, "binomial": 2, "categorical": 3}.get(name, 1))
     assert family.parameter_problem(theta) is None
     for x in CASES[name][2][:2]:
         density = np.exp(family.leaf_log_density(theta, x))
@@ -467,6 +481,47 @@ def test_geometric_moments_and_tails():
     )
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        BetaTrials(2.3, 1.6, 10.0),
+        BetaTrials(400.0, 1e5, 10_000.0),
+        BetaTrials(0.3, 0.01, 30.0),
+        BetaTrials(1e6, 3e6, 8.0),
+    ],
+)
+def test_binomial_masses_moments_and_tails(params):
+    """Masses by SciPy, which loses digits at large parameters; intervals by sums in extended precision."""
+    m = int(params.trials)
+    x = np.arange(m + 1.0)
+    law = stats.betabinom(m, params.alpha, params.beta)
+    logs = Binomial.predictive_log_density(params, x)
+    np.testing.assert_allclose(logs, law.logpmf(x), rtol=1e-6, atol=1e-6)
+    assert abs(math.fsum(np.exp(logs)) - 1.0) < 1e-10  # log binomial coefficients near 7,000 carry 1e-12
+    assert Binomial.predictive_mean(params) == pytest.approx(law.mean())
+    assert Binomial.predictive_variance(params) == pytest.approx(law.var())
+    for low, high in ((0, 3), (m - 2, m), (m // 2, m), (1, m - 1), (m, np.inf), (-np.inf, 0.5)):
+        inside = logs[(x >= low) & (x <= high)]
+        expected = float(inside.max()) + math.log(math.fsum(np.exp(inside - inside.max())))
+        assert Binomial.predictive_log_interval(params, low, high) == pytest.approx(expected, rel=1e-13, abs=1e-10)
+    assert Binomial.predictive_log_interval(params, 0, m) == 0.0
+    assert Binomial.predictive_log_interval(params, m + 1, np.inf) == -np.inf
+    assert Binomial.predictive_cdf(params, m + 5.0) == 1.0
+    assert Binomial.predictive_set(params, {0.0, 2.0, 1.5, m + 1.0}) == pytest.approx(np.exp(logs[[0, 2]]).sum())
+
+
+@given(st.floats(0.05, 6.0), st.floats(0.05, 6.0), st.integers(1, 40))
+def test_the_mode_of_a_binomial_leaf(alpha, beta, m):
+    """One peak, or the larger end: the smallest count that no other exceeds by more than rounding."""
+    params = BetaTrials(alpha, beta, float(m))
+    logs = Binomial.predictive_log_density(params, np.arange(m + 1.0))
+    mode = float(Binomial.predictive_mode(params))
+    assert logs[int(mode)] >= logs.max() - 1e-12
+    if alpha + beta > 2.0:
+        rises = np.diff(logs) > 1e-12
+        assert not rises[int(mode) :].any() and rises[: max(int(mode) - 1, 0)].all()
+
+
 def test_priors_of_the_unpaired_families_follow_their_column():
     x = np.array([1.0, np.e, np.e**2, np.nan])
     constants = LogNormal().constants(x, resolution=0.1)
@@ -479,6 +534,12 @@ def test_priors_of_the_unpaired_families_follow_their_column():
     prior = Geometric().prior(counts, 0.25)
     assert counts.mean == 2.75 and (prior.alpha, prior.beta) == (4.0, 11.0)  # mean odds against success
     assert Geometric().constants(np.zeros(4)).mean == pytest.approx(1 / 8)
+    ratings = Binomial(11).constants(COUNTS)
+    prior = Binomial(11, relative_scale=0.5).prior(ratings, 0.25)
+    assert ratings.mean == 2.75 and prior == (2.0, 6.0, 11.0)  # eight trials, a quarter of them successes
+    assert Binomial(3).constants(np.zeros(4)).mean == pytest.approx(1 / 8)
+    assert Binomial(3).constants(np.full(4, 3.0)).mean == pytest.approx(3 - 1 / 8)
+    assert json.dumps(asdict(Binomial(np.int64(3)))) == '{"n_trials": 3, "mean": null, "relative_scale": 1.0}'
     flat = LogNormal().constants(np.full(3, 2.0))
     with pytest.raises(ValueError, match="LogNormal: log_variance must be positive, got a constant column"):
         LogNormal().prior(flat, 1.0)
@@ -488,6 +549,18 @@ def test_priors_of_the_unpaired_families_follow_their_column():
         (lambda: LogNormal(log_mean=np.nan), "LogNormal: log_mean must be finite"),
         (lambda: LogNormal(log_variance=0.0), "LogNormal: log_variance must be positive"),
         (lambda: Geometric(mean=0.0), "Geometric: mean must be positive"),
+        (lambda: Binomial(True), "Binomial: n_trials must be an integer of at least 1, got True"),
+        (lambda: Binomial(2.0), "Binomial: n_trials must be an integer of at least 1, got 2.0"),
+        (lambda: Binomial(0), "Binomial: n_trials must be an integer of at least 1, got 0"),
+        (lambda: Binomial(4, mean=4.0), "Binomial: mean must be above 0 and below n_trials=4, got 4.0"),
+        (
+            lambda: Binomial(4).constants([1.0, 5.0]),
+            "values must be counts of at most n_trials=4, got 5.0 at position 1",
+        ),
+        (
+            lambda: Binomial(4).statistics([1.0, 0.5]),
+            "values must be counts of at most n_trials=4, got 0.5 at position 1",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -598,7 +671,7 @@ def test_entries_are_values():
     with pytest.raises(AttributeError):
         Gaussian().mean = 2.0
     assert set(FAMILIES) == set(CASES)
-    assert all(FAMILIES[name] is CASES[name][0] for name in FAMILIES)
+    assert all(FAMILIES[name] in (CASES[name][0], type(CASES[name][0])) for name in FAMILIES)
 
 
 # -- special functions --------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def family_and_prior(table, hyper, d, e):
     entry = table.palette[d][e]
     constants = entry.constants(None, table.resolution[d], len(COLUMNS[d].levels or ()))
     prior = entry.prior(constants, *(values[d] for values in hyper[1:]))
-    return FAMILIES[entry.family], prior, np.log(table.compiled.scale[d])
+    return entry, prior, np.log(table.compiled.scale[d])
 
 
 def numpy_log_predictive(table, hyper, d, e, rows, x):

@@ -60,6 +60,8 @@ def test_at_ratio_one_the_closed_forms_maximise_the_marginal_likelihood():
     assert alpha / found["visits"][0].mean == pytest.approx(np.exp(log_beta), rel=1e-5)
     assert found["height"] == [gaussian] * 3  # all of the column: all alike
     assert found["colour"] == [ps.Categorical()]
+    (trials, *_) = ps.empirical_leaf_priors(table(), tree(), 1.0, leaves={"visits": ps.Binomial(20)})["visits"]
+    assert trials == ps.Binomial(20, mean=x.visits.mean())
 
 
 def test_smaller_ratios_make_entries_differ_more():

@@ -442,6 +442,10 @@ def test_impossible_starts_are_refused():
     data = pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.5], "b": ["u", "v", None, "u"]})
     with pytest.raises(ValueError, match=r"column 'b' \(categorical\) cannot start at 7"):
         draw(small_model(table=data), initvals={"x_missing": np.array([7.0])}, chains=1)
+    data["b"] = pd.array([1, 0, None, 3], dtype="Int64")
+    model = small_model(table=data, leaves={"b": ps.Binomial(3)})
+    with pytest.raises(ValueError, match=r"column 'b' \(count\) cannot start at 4"):
+        draw(model, initvals={"x_missing": np.array([4.0])}, chains=1)
 
 
 def test_stored_draws_are_not_evaluated(small_run):

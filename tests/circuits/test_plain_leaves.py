@@ -1,4 +1,4 @@
-"""Laplace, gamma, uniform, binomial and hypergeometric leaves in the search for the most probable value.
+"""Laplace, gamma, uniform, (beta-)binomial and hypergeometric leaves in the search for the most probable value.
 
 With kinks, jumps and poles.
 """
@@ -14,6 +14,7 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries.box_kernels import leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.circuits.queries.box_leaves import NOTHING, leaf_log_range
 from pymc_spn.circuits.queries.tapes import tape_of_circuit
 from tests.circuits.shared_circuits import build
 
@@ -26,6 +27,7 @@ DRAW = {
     "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
     "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
     "hypergeometric": lambda rng: [14, *rng.integers(2, 13, 2).tolist()],
+    "beta_binomial": lambda rng: [int(rng.integers(3, 12)), *np.exp(rng.normal(0.0, 1.0, 2))],
 }
 
 
@@ -100,6 +102,8 @@ def test_a_histogram_beside_a_bell():
 
 @pytest.mark.parametrize("family", ["binomial", "hypergeometric"])
 def test_counts_of_plain_and_other_leaves_by_enumeration(family):
+@pytest.mark.parametrize("family", ["binomial", "beta_binomial"])
+def test_counts_of_binomial_and_other_leaves_by_enumeration(family):
     rng = np.random.default_rng(4)
     nodes = [("sum", [1, 4, 7])]
     for first in (1, 4, 7):
@@ -116,6 +120,21 @@ def test_counts_of_plain_and_other_leaves_by_enumeration(family):
         found = ps.most_probable(circuit, weights, parameters)
         assert found.certified and float(found.log_density) == pytest.approx(logs.max(), abs=1e-10)
         np.testing.assert_array_equal(found.value.to_numpy(float)[0], rows[np.argmax(logs)])
+        inside = (rows[:, 0] >= 2) & (rows[:, 0] <= 7)
+        found = ps.most_probable(circuit, weights, parameters, {"a": (2, 7)})
+        assert found.certified and float(found.log_density) == pytest.approx(logs[inside].max(), abs=1e-9)
+
+
+@property_of(st.floats(0.05, 5.0), st.floats(0.05, 5.0), st.integers(1, 12), st.integers(0, 14), st.integers(0, 14))
+@settings(deadline=None)
+def test_ranges_of_a_beta_binomial_leaf_are_those_of_its_counts(alpha, beta, trials, low, length):
+    """One peak, two or a slope; nothing beyond the trials."""
+    circuit = build([("leaf", 0, "beta_binomial")], ["a"], ("beta_binomial",))
+    tape = tape_of_circuit(circuit, np.zeros(0), {"beta_binomial": np.array([[trials, alpha, beta]])}, {})
+    x = np.arange(low, low + length + 1.0)
+    logs = np.maximum(stats.betabinom.logpmf(x, trials, alpha, beta), NOTHING)
+    least, most = leaf_log_range(tape, 0, float(low), float(low + length))
+    np.testing.assert_allclose([least, most], [logs.min(), logs.max()], atol=1e-10)
 
 
 @property_of(seed=st.integers(0, 10_000), n=st.integers(1, 2))
@@ -181,6 +200,8 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
         ("hypergeometric", [1e9, 3.0, 2.0], "population must be a whole number from 1 to 999999999"),
         ("hypergeometric", [10.0, 3.0], r"rows must be \(population, successes, draws\)"),
         ("binomial", [4.0], r"rows must be \(number of trials, probability\)"),
+        ("beta_binomial", [2.5, 1.0, 1.0], "number of trials must be a whole number of at least 1"),
+        ("beta_binomial", [4.0, 1.0, 0.0], "alpha and beta positive"),
     ],
 )
 def test_wrong_parameters(family, row, rule):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.circuits.leaves.families import BetaProbability, GammaRate, NormalGamma
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.circuits.queries.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
 from pymc_spn.tables import decode
 from tests import reference_queries
@@ -216,6 +216,7 @@ T3 = NormalGamma(np.array([0.5, -3.0]), np.array([0.4, 7.0]), np.array([1.5, 40.
 LOMAX = GammaRate(np.array([2.5, 30.0]), np.array([1.5, 40.0]))
 COUNTS = GammaRate(np.array([2.0, 900.0]), np.array([0.05, 3.0]))
 ODDS = BetaProbability(np.array([7.5, 30.0]), np.array([9.0, 400.0]))
+TRIALS = BetaTrials(np.array([0.4, 70.0]), np.array([0.7, 20.0]), np.array([9.0, 300.0]))
 
 
 @pytest.mark.parametrize(
@@ -236,12 +237,14 @@ ODDS = BetaProbability(np.array([7.5, 30.0]), np.array([9.0, 400.0]))
         (GEOMETRIC, ODDS, Interval(3.5, 20.0)),
         (GEOMETRIC, ODDS, Interval(100.0, 9000.0)),
         (GEOMETRIC, ODDS, Interval(6.0, np.inf)),
+        (BINOMIAL, TRIALS, Interval(-1.0, 5.0)),
+        (BINOMIAL, TRIALS, Interval(3.0, np.inf)),
     ],
 )
 def test_leaves_within_an_interval(code, params, event):
     """Moments by quadrature of the predictive density, draws by their distribution function."""
     family = FAMILY[code]
-    counts = code in (POISSON, GEOMETRIC)
+    counts = code in (POISSON, GEOMETRIC, BINOMIAL)
     table = np.zeros((2, 4))
     table[:, : len(params)] = np.array(params).T
     leaves = Leaves(np.full(2, code), table)

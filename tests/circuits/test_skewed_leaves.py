@@ -1,7 +1,7 @@
-"""Log-normal and geometric leaves in the sampled network: what the tests of all families do not reach.
+"""Log-normal, geometric and binomial leaves in the sampled network: what the tests of all families do not reach.
 
 Densities, events, conditions, draws, circuits and samplers of these leaves stand in the tests of the other leaves, on
-the problems "skewed" and "infinite_skewed".
+the problems "skewed" and "infinite_skewed", for binomial ones also on "palette" and "splits".
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
-from pymc_spn.circuits.leaves.families import BetaProbability, NormalGamma
+from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, NormalGamma
 from pymc_spn.circuits.queries.box_leaves import LOG_STUDENT, derivative_ranges, leaf_log_range
 from pymc_spn.circuits.queries.interval_moments import beta_geometric_about, log_student_about
 from pymc_spn.circuits.queries.tapes import TapeBuilder, rooted
@@ -23,7 +23,7 @@ from pymc_spn.tables import Column
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.reference import GEOMETRIC, LOG_NORMAL, Problem
+from tests.reference import BINOMIAL, GEOMETRIC, LOG_NORMAL, Problem
 
 
 # ---- queries
@@ -136,18 +136,22 @@ def test_draws_stay_in_their_supports_and_follow_the_cdf():
 
 def test_prior_tables_follow_the_prior_predictives():
     """One row: its values are draws from the prior predictives, ranks by the distribution functions uniform."""
-    problem = Problem(((0,), (1,)), 2, 1.0, 1.0, [[LOG_NORMAL], [GEOMETRIC]], np.array([[1.3, 2.0]]))
+    leaves = [[LOG_NORMAL], [GEOMETRIC], [BINOMIAL]]
+    problem = Problem(((0,), ((1,), (2,))), 2, 1.0, 1.0, leaves, np.array([[1.3, 2.0, 1.0]]))
     schema, rng = schema_of(problem), np.random.default_rng(7)
     chain = Chain(schema, problem.X)
     fixed = [np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio")]
-    drawn = np.array([chain.draw_prior_table(rng, [np.ones(2), np.ones(2), *fixed])[0] for _ in range(400)])
-    x, k = drawn.T
+    drawn = np.array([chain.draw_prior_table(rng, [np.ones(2), np.ones(3), *fixed])[0] for _ in range(400)])
+    x, k, successes = drawn.T
     located = NormalGamma(*(LOG_NORMAL[1][key] for key in ("mu0", "rho0", "a0", "b0")))
     assert stats.kstest(ps.LogNormal.predictive_cdf(located, x), "uniform").pvalue > 1e-4
     odds = BetaProbability(GEOMETRIC[1]["alpha"], GEOMETRIC[1]["beta"])
     below, upto = ps.Geometric.predictive_cdf(odds, k - 1.0), ps.Geometric.predictive_cdf(odds, k)
     assert stats.kstest(below + rng.random(k.size) * (upto - below), "uniform").pvalue > 1e-4
     assert (k == np.round(k)).all() and (x > 0).all()
+    trials = BetaTrials(*(BINOMIAL[1][key] for key in ("alpha", "beta", "trials")))
+    expected = 400 * np.exp(ps.Binomial.predictive_log_density(trials, np.arange(6.0)))
+    assert stats.chisquare(np.bincount(successes.astype(int), minlength=6), expected).pvalue > 1e-4
 
 
 def test_a_saved_posterior_answers_the_same(tmp_path):
@@ -157,6 +161,18 @@ def test_a_saved_posterior_answers_the_same(tmp_path):
     again = ps.load(tmp_path / "post.nc")
     np.testing.assert_array_equal(again.log_density(rows), post.log_density(rows))
     assert again.leaf_types("x0").family.values.tolist() == ["log_normal"]
+
+
+def test_no_more_successes_than_trials():
+    """Entries of five and nine trials: all answers end at nine."""
+    post = posterior_of("palette")
+    rows = pd.DataFrame({"x0": [1, 1], "x1": ["a", "b"], "x2": [9, 10]})
+    assert np.isfinite(post.log_density(rows)[0]) and post.log_density(rows)[1] == -np.inf
+    assert float(post.probability({"x2": (10, None)})) == 0.0
+    assert float(post.cdf("x2", 9)) == pytest.approx(1.0, abs=1e-14)
+    assert post.quantile([0.0, 1.0], "x2").values.tolist() == [0.0, 9.0]
+    assert float(post.quantile(1.0, "x2", {"x2": (1.5, 4.5)})) == 4.0
+    assert post.sample(2000, random_seed=1)["x2"].between(0, 9).all()
 
 
 # ---- the palette
@@ -178,10 +194,16 @@ def test_a_wide_column_keeps_its_digits():
     [
         ("real", ps.LogNormal(), "LogNormal leaves need a column of kind positive"),
         ("positive", ps.Geometric(), "Geometric leaves need a column of kind count"),
+        ("real", ps.Binomial(3), "Binomial leaves need a column of kind count"),
+        (
+            "count",
+            [ps.Poisson(), ps.Binomial(3)],
+            "n_trials=3 need counts of at most 3; .*'x' has 4 at position 1",
+        ),
     ],
 )
 def test_kinds_that_do_not_fit(kind, leaves, message):
-    table = ps.Table.from_frame(pd.DataFrame({"x": [1.0, 2.5]}), kinds={"x": kind})
+    table = ps.Table.from_frame(pd.DataFrame({"x": [1.0, 4.0]}), kinds={"x": kind})
     with pm.Model(), pytest.raises(ValueError, match=message):
         ps.SPN("x", ps.complete_tree(table.columns), observed=table, leaves={"x": leaves})
 

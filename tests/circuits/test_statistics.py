@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numba import njit
-from scipy.special import gammaln
+from scipy.special import comb, gammaln
 
 from pymc_spn.circuits.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.circuits.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.statistics import log_joint
@@ -287,6 +287,8 @@ def recount_leaves(net, d, begin, top, n_prior, used, node, own, y, n_nodes):
         x = x if family == GAUSSIAN else x + net.offset[d]
         x = np.log(x) if family == LOG_NORMAL else x
         s2 = {GAUSSIAN: (x**2).sum(), LOG_NORMAL: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
+        if family == BINOMIAL:
+            s2 = -np.log(comb(net.prior[e, 2], x)).sum()
         np.testing.assert_allclose([net.s1[begin + slot], net.s2[begin + slot]], [x.sum(), s2], rtol=1e-12, atol=1e-12)
         kept = predictive(net, begin + slot)
         refresh_leaf(net, d, begin + slot, net.edge_count[begin + slot])

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EXPONENTIAL,
     GAUSSIAN,
@@ -24,6 +25,7 @@ CODES = {
     "log_normal": LOG_NORMAL,
     "poisson": POISSON,
     "geometric": GEOMETRIC,
+    "binomial": BINOMIAL,
     "bernoulli": DISCRETE,
     "categorical": DISCRETE,
 }
@@ -71,7 +73,7 @@ def palette_and_priors(problem):
             elif CODES[name] == DISCRETE:
                 priors.append((p["alpha"][0], sum(p["alpha"]), 0.0, 0.0))
             else:
-                priors.append((p["alpha"], p["beta"], 0.0, 0.0))
+                priors.append((p["alpha"], p["beta"], p.get("trials", 0.0), 0.0))
     d_total = len(problem.palettes)
     compiled = CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in problem.palettes])]).astype(np.int64),

@@ -14,6 +14,7 @@ from jax.scipy.special import gammaln
 
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
+    BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
     CATEGORICAL,
@@ -92,6 +93,8 @@ def are_within_bounds(code: int, theta: Any) -> Any:
         is_inside = (first >= 1.0) & (first == jnp.floor(first)) & (second > 0.0) & (second < 1.0)
     elif code == HYPERGEOMETRIC:
         is_inside = (theta == jnp.floor(theta)) & (theta >= 0.0) & (theta <= theta[:, :1]) & (theta[:, :1] >= 1.0)
+    elif code == BETA_BINOMIAL:
+        is_inside = (theta > 0.0) & (first == jnp.floor(first))[:, None]
     elif code == GEOMETRIC:
         is_inside = (theta > 0.0) & (theta < 1.0)
     elif code == BERNOULLI:
@@ -193,6 +196,16 @@ def binomial(theta: Any, u: Any, zero: float) -> Any:
     return chosen(u <= n, lambda u: lead + log_odds * u - gammaln(n - u + 1.0), u, zero)
 
 
+def beta_binomial(theta: Any, u: Any, zero: float) -> Any:
+    n, a, b = columns(theta)
+    lead = gammaln(n + 1.0) + gammaln(a + b) - gammaln(a) - gammaln(b) - gammaln(a + b + n)
+
+    def rising(u: Any) -> Any:
+        return lead + gammaln(a + u) + gammaln(b + n - u) - gammaln(n - u + 1.0)
+
+    return chosen(u <= n, rising, u, zero)
+
+
 def hypergeometric(theta: Any, u: Any, zero: float) -> Any:
     population, successes, draws = columns(theta)
     failures, others = population - successes, population - draws
@@ -224,4 +237,5 @@ FORMS = {
     GAMMA: gamma,
     BINOMIAL: binomial,
     HYPERGEOMETRIC: hypergeometric,
+    BETA_BINOMIAL: beta_binomial,
 }  # the factorial and the Jacobian of the log are in `Cells.base`

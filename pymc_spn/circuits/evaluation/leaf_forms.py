@@ -16,31 +16,31 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
 QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-MATCHING = 12
-N_FORMS = 13
+MATCHING, URN = 12, 13
+N_FORMS = 14
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
 
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
-    "laplace", "uniform", "gamma", "binomial", "hypergeometric",
+    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC,
-) = range(17)  # fmt: skip
+    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL,
+) = range(18)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL,
     ]
 )  # fmt: skip
 
@@ -159,6 +159,13 @@ def leaf_coefficients(family, theta, width, out):
         out[1] = successes
         out[2] = draws
         out[3] = failures - draws
+    elif family == BETA_BINOMIAL:
+        both = theta[1] + theta[2]
+        norm = math.lgamma(both) - math.lgamma(both + theta[0]) - math.lgamma(theta[1]) - math.lgamma(theta[2])
+        out[0] = math.lgamma(theta[0] + 1.0) + norm
+        out[1] = theta[1]
+        out[2] = theta[2] + theta[0]
+        out[3] = theta[0]
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -202,6 +209,8 @@ def form_at(form, lead, a, b, c, table, u):
         if u > a or u > b or u < -c:
             return IMPOSSIBLE
         return lead - math.lgamma(a - u + 1.0) - math.lgamma(b - u + 1.0) - math.lgamma(c + u + 1.0)
+    if form == URN:
+        return lead + math.lgamma(a + u) + math.lgamma(b - u) - math.lgamma(c - u + 1.0) if u <= c else IMPOSSIBLE
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
@@ -264,6 +273,13 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
             out[0] += flow * (failures + others - left - digamma(population + 1.0))
             out[1] += flow * (digamma(successes + 1.0) - failures - digamma(successes - u + 1.0) + left)
             out[2] += flow * (digamma(draws + 1.0) - others - digamma(draws - u + 1.0) + left)
+    elif family == BETA_BINOMIAL:
+        if u <= theta[0]:  # the number of trials as if it were continuous
+            n, alpha, beta = theta[0], theta[1], theta[2]
+            total, after = digamma(alpha + beta) - digamma(alpha + beta + n), digamma(beta + n - u)
+            out[0] += flow * (digamma(n + 1.0) - digamma(n - u + 1.0) + after - digamma(alpha + beta + n))
+            out[1] += flow * (total + digamma(alpha + u) - digamma(alpha))
+            out[2] += flow * (total + after - digamma(beta))
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
+    BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
     CATEGORICAL,
@@ -25,6 +26,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     UNIFORM,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
@@ -84,6 +86,8 @@ def is_valid(layout, begin, width, log_weights, theta):
             if not are_whole_shares(theta[first], theta[first + 1], theta[first + 2]):
                 return False
             continue
+        if code == BETA_BINOMIAL and not theta[first] == math.floor(theta[first]):
+            return False
         is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
         total = 0.0
         for i in range(first, first + width[f]):
@@ -221,4 +225,7 @@ def draw_leaf(rng, code, theta):
             if rng.random() * (theta[0] - i) < theta[1] - drawn:
                 drawn += 1.0
         return drawn
+    if code == BETA_BINOMIAL:
+        log_odds = log_gamma_draw(rng, theta[1]) - log_gamma_draw(rng, theta[2])
+        return float(rng.binomial(int(theta[0]), 1.0 / (1.0 + math.exp(-log_odds))))
     return math.nan

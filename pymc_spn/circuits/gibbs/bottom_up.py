@@ -22,11 +22,12 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     evaluate_block,
     evaluate_row_by_logs,
     fast_exp2,
+    leaf_term,
     make_points,
     tabulate_column,
 )
 from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.circuits.gibbs.network import DISCRETE, LOG_NORMAL, POISSON, spread
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, LOG_NORMAL, POISSON, spread
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.kernel_options import kernel
@@ -187,6 +188,8 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
                 family = palette.family[par.entry[i]]
                 if family == DISCRETE:
                     u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
+                elif family == BINOMIAL:
+                    u -= fast_exp2(leaf_term(par, palette, points, d, i, n))
                 else:
                     x = points.logs[d, n] if family == LOG_NORMAL else y
                     t = x - par.centre[i]

@@ -2,9 +2,10 @@
 
 A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in
 bits (log2): ``lead - (y - centre)^2 curvature + y slope`` for continuous leaves, plus ``-log2 x!`` for Poisson
-ones, with u = log(y + offset) for y and less u for log-normal ones, and a table over levels for discrete leaves.
-The constant of a column makes the densest leaf's peak 1; each induced tree has one leaf in each column, so it
-changes no probability.
+ones and ``-log2 x! - log2 (m - x)!`` for binomial ones of m trials, with u = log(y + offset) for y and less u for
+log-normal ones, and a table over levels for discrete leaves. The centre of a binomial leaf is m - offset, its
+curvature 0. The constant of a column makes the densest leaf's peak 1; each induced tree has one leaf in each column,
+so it changes no probability.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.explicit_layout import node_below
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -22,6 +23,7 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 LOG2_E = 1.0 / math.log(2.0)
 HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+TWO_VARIATES = (GEOMETRIC, BINOMIAL)  # families of probabilities with a beta prior
 
 
 class Parameters(NamedTuple):
@@ -29,7 +31,7 @@ class Parameters(NamedTuple):
 
     The gamma variates behind all parameters stand in one row: E for the weights, K for the level
     probabilities, L for precisions and rates (unused where the leaf is discrete), and where some leaf is
-    geometric L more, since its probability takes two.
+    geometric or binomial L more, since its probability takes two.
     """
 
     prior: np.ndarray  # (P, 4) prior parameters of the palette entries
@@ -64,7 +66,7 @@ def make_parameters(layout, palette):
     entry = np.concatenate(entry)
     n_leaves = entry.size
     n_edges = int((layout.n_nodes * layout.width).sum())
-    n_variates = n_edges + n_cells + n_leaves * (2 if np.any(palette.family == GEOMETRIC) else 1)
+    n_variates = n_edges + n_cells + n_leaves * (2 if np.any(np.isin(palette.family, TWO_VARIATES)) else 1)
     leaf = ("n_data", "s1", "s2", "lead", "centre", "curvature", "slope")
     return Parameters(
         prior=np.zeros((palette.family.size, 4)),
@@ -97,9 +99,10 @@ def install_priors(parameters, layout, palette, shares, prior):
         lead = np.where((family == GAUSSIAN) | (family == LOG_NORMAL), prior[entry, 2], prior[entry, 0])
         discrete = family == DISCRETE
         parameters.prior_shape[n_edges + n_cells + begin :][:n] = np.where(discrete, 1.0, lead)
-        if np.any(family == GEOMETRIC):
+        two = np.isin(family, TWO_VARIATES)
+        if np.any(two):
             second = n_edges + n_cells + parameters.entry.size
-            parameters.prior_shape[second + begin :][:n] = np.where(family == GEOMETRIC, prior[entry, 1], 1.0)
+            parameters.prior_shape[second + begin :][:n] = np.where(two, prior[entry, 1], 1.0)
         cells = n_edges + parameters.cell_begin[d]
         parameters.prior_shape[cells : cells + n * n_levels] = np.repeat(np.where(discrete, lead, 1.0), n_levels)
 
@@ -169,6 +172,9 @@ def gather_statistics(par, layout, palette, y, digits):
             elif family == GEOMETRIC:
                 par.shape[first_leaf + e] += 1.0
                 par.shape[first_leaf + par.entry.size + e] += x
+            elif family == BINOMIAL:
+                par.shape[first_leaf + e] += x
+                par.shape[first_leaf + par.entry.size + e] += par.prior[par.entry[e], 2] - x
             else:
                 par.shape[first_leaf + e] += 1.0 if family == EXPONENTIAL else x
 
@@ -237,8 +243,8 @@ def draw_leaves(rng, par, layout, palette, d):
             )
         elif family == DISCRETE:
             draw_levels(par, d, begin, end, e, palette.n_levels[d])
-        elif family == GEOMETRIC:
-            draw_probabilities(par, begin, end, e, palette.offset[d], par.log_gamma[first_variate:])
+        elif family == GEOMETRIC or family == BINOMIAL:
+            draw_probabilities(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
         else:
             draw_rates(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
 
@@ -278,19 +284,27 @@ def draw_rates(par, begin, end, entry, family, offset, log_gamma):
 
 
 @inner_kernel
-def draw_probabilities(par, begin, end, entry, offset, log_gamma):
-    """Probabilities of geometric leaves from their two gamma variates each; k = y + offset."""
+def draw_probabilities(par, begin, end, entry, family, offset, log_gamma):
+    """Probabilities of geometric or binomial leaves from their two gamma variates each; k = y + offset."""
     n_leaves = par.entry.size
     for i in range(begin, end):
         if par.entry[i] != entry:
             continue
         largest = max(log_gamma[i], log_gamma[n_leaves + i])
         log_sum = largest + math.log(math.exp(log_gamma[i] - largest) + math.exp(log_gamma[n_leaves + i] - largest))
+        log_success = log_gamma[i] - log_sum
         log_failure = log_gamma[n_leaves + i] - log_sum
         par.centre[i] = 0.0
         par.curvature[i] = 0.0
-        par.lead[i] = LOG2_E * (log_gamma[i] - log_sum + log_failure * offset)
-        par.slope[i] = LOG2_E * log_failure
+        if family == GEOMETRIC:
+            par.lead[i] = LOG2_E * (log_success + log_failure * offset)
+            par.slope[i] = LOG2_E * log_failure
+        else:
+            trials = par.prior[entry, 2]
+            par.centre[i] = trials - offset
+            logs = log_success * offset + log_failure * par.centre[i]
+            par.lead[i] = LOG2_E * (math.lgamma(trials + 1.0) + logs)
+            par.slope[i] = LOG2_E * (log_success - log_failure)
 
 
 @inner_kernel

@@ -12,7 +12,7 @@ from numba import njit
 
 from pymc_spn.circuits.gibbs.bottom_up_parameters import LOG2_E
 from pymc_spn.circuits.gibbs.explicit_layout import node_below
-from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -26,7 +26,7 @@ class Points(NamedTuple):
     """The coded table as the evaluation reads it; rows are padded to whole blocks."""
 
     y: np.ndarray  # (D, padded N) 0 where missing
-    logs: np.ndarray  # (D, padded N) log2 x! with Poisson leaves, log(y + offset) with log-normal ones, else 0
+    logs: np.ndarray  # (D, padded N) log2 x! with leaves on counts, log(y + offset) with log-normal ones, else 0
     tabulated: np.ndarray  # (D,) bool
     value_index: np.ndarray  # (D, padded N) which distinct value; the one past the last means missing
     n_values: np.ndarray  # (D,) distinct values of a tabulated column, missing included
@@ -80,7 +80,7 @@ def _logs(palette, y):
         families = palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]
         if LOG_NORMAL in families:
             out[d] = np.log(np.maximum(y[d] + palette.offset[d], np.finfo(np.float64).tiny))
-        if POISSON in families:
+        if POISSON in families or BINOMIAL in families:
             out[d] = [LOG2_E * math.lgamma(max(x, 0.0) + 1.0) for x in y[d] + palette.offset[d]]
     return out
 
@@ -204,10 +204,20 @@ def mix_families(family, lead, centre, curvature, slope, y, logs, out):
                     t = logs[j] - m
                     out[k, j] += fast_exp2(a - t * t * h - LOG2_E * logs[j])
                 continue
+            if family[i] == BINOMIAL:
+                for j in range(y.size):
+                    if y[j] <= m:
+                        out[k, j] += fast_exp2(a + y[j] * b - logs[j] - log2_factorial(m - y[j]))
+                continue
             counts = 1.0 if family[i] == POISSON else 0.0
             for j in range(y.size):
                 t = y[j] - m
                 out[k, j] += fast_exp2(a - t * t * h + y[j] * b - counts * logs[j])
+
+
+@inner_kernel
+def log2_factorial(x):
+    return LOG2_E * math.lgamma(x + 1.0)
 
 
 @kernel
@@ -298,6 +308,9 @@ def leaf_term(par, palette, points, d, i, n):
         term -= LOG2_E * y
     elif family == POISSON:
         term -= points.logs[d, n]
+    elif family == BINOMIAL:
+        rest = par.centre[i] - y
+        term = term - points.logs[d, n] - log2_factorial(rest) if rest >= 0.0 else -math.inf
     return term
 
 

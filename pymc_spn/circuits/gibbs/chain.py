@@ -6,6 +6,7 @@ from pymc_spn.circuits.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes
 from pymc_spn.circuits.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.circuits.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EXPONENTIAL,
     GAUSSIAN,
@@ -19,6 +20,7 @@ from pymc_spn.circuits.gibbs.published import PublishedSampler
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.gibbs.start_race import StartRace, race_of
 from pymc_spn.circuits.gibbs.starts import kmeans_digits
+from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 
 USUAL_FRONTIER = 5
@@ -211,6 +213,9 @@ def _draw_leaf(rng, family, prior, n_levels, offset, n):
         with np.errstate(divide="ignore"):
             k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
         return np.minimum(k, LARGEST_COUNT) - offset
+    if family == BINOMIAL:
+        p = Binomial.draw_parameters(BetaTrials(*prior[:3]), rng)[1]
+        return rng.binomial(int(prior[2]), p, n) - offset
     rate = rng.gamma(prior[0]) / prior[1]
     x = rng.exponential(1.0 / rate, n) if family == EXPONENTIAL else rng.poisson(rate, n).astype(np.float64)
     return x - offset

@@ -10,6 +10,7 @@ Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_
 import math
 
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -34,6 +35,13 @@ def gaussian_posterior(n, s1, s2, mu0, rho0, a0, b0):
     shifted = s1 - n * mu0  # sum of y - mu0: the form without cancellation when y is centred near mu0
     spread = s2 - 2.0 * mu0 * s1 + n * mu0 * mu0 - shifted * shifted / rho
     return mu0 + shifted / rho, rho, a0 + 0.5 * n, b0 + 0.5 * max(spread, 0.0)
+
+
+@bare_inner_kernel
+def log_beta_binomial_constant(a, b, trials):
+    """Log mass of a beta-binomial count less what depends on the count."""
+    constant = math.lgamma(trials + 1.0) - math.lgamma(a) - math.lgamma(b)
+    return constant + math.lgamma(a + b) - math.lgamma(a + b + trials)
 
 
 @bare_kernel
@@ -70,6 +78,12 @@ def refresh_leaf(net, d, slot, n):
         net.centre[slot] = b
         net.slope[slot] = a + b + 1.0
         net.log_scale[slot] = math.log(a) - math.lgamma(b) + math.lgamma(a + b)
+    elif family == BINOMIAL:
+        a = prior[0] + net.s1[slot]
+        b = prior[1] + n * prior[2] - net.s1[slot]
+        net.centre[slot] = a
+        net.slope[slot] = b + prior[2]
+        net.log_scale[slot] = log_beta_binomial_constant(a, b, prior[2])
 
 
 @bare_inner_kernel
@@ -97,6 +111,9 @@ def add_value(net, d, slot, n, y, sign):
         x = y + net.offset[d]
         net.s1[slot] += sign * x
         net.s2[slot] += sign * math.lgamma(x + 1.0)
+        if family == BINOMIAL:
+            trials = net.prior[e, 2]
+            net.s2[slot] += sign * (math.lgamma(trials - x + 1.0) - math.lgamma(trials + 1.0))
 
 
 @bare_kernel
@@ -119,6 +136,13 @@ def log_predictive(net, d, slot, y):
     if family == GEOMETRIC:
         x = y + net.offset[d]
         return net.log_scale[slot] + math.lgamma(net.centre[slot] + x) - math.lgamma(net.slope[slot] + x)
+    if family == BINOMIAL:
+        x = y + net.offset[d]
+        rest = net.prior[e, 2] - x
+        if rest < 0.0:
+            return EMPTY_LEAF
+        both = math.lgamma(net.centre[slot] + x) + math.lgamma(net.slope[slot] - x)
+        return net.log_scale[slot] + both - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
     if family == LOG_NORMAL:
         if y + net.offset[d] <= 0.0:
             return EMPTY_LEAF
@@ -165,6 +189,12 @@ def log_predictive_without(net, d, slot, y):
         b = prior[1] + net.s1[slot] - x
         rising = math.lgamma(b + x) - math.lgamma(b)
         return math.log(a) + rising + math.lgamma(a + b) - math.lgamma(a + b + x + 1.0)
+    if family == BINOMIAL:
+        rest = prior[2] - x
+        a = prior[0] + net.s1[slot] - x
+        b = prior[1] + n * prior[2] - net.s1[slot] + x
+        both = math.lgamma(a + x) + math.lgamma(b + rest) - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
+        return log_beta_binomial_constant(a, b, prior[2]) + both
     if family == EXPONENTIAL:
         a = prior[0] + n
         b = prior[1] + net.s1[slot] - x

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 VECTOR, LEVELS, GENERAL, LOGS = range(4)  # how the leaves of a column are evaluated; LOGS: densities, some of the log
-GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE, LOG_NORMAL, GEOMETRIC = range(6)  # family codes of palette entries
+GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE, LOG_NORMAL, GEOMETRIC, BINOMIAL = range(7)  # family codes of palette entries
 LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
 LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 EMPTY_LEAF = -1e300  # log value of a slot that is not in use; finite, so that arithmetic on it stays finite
@@ -59,6 +59,7 @@ class Network(NamedTuple):
     entry_mass: np.ndarray  # (E,) total mass of the entry's copies in a sum node
     entry_share: np.ndarray  # (E,) mass of one copy, 0 in an infinite node
     prior: np.ndarray  # (E, 4) normal-gamma (mu0, rho0, a0, b0); gamma, beta (alpha, beta); levels (alpha_k, K alpha_k)
+    #                    of a binomial entry (alpha, beta, trials, 0)
     half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), columns with a normal-gamma prior
     # slots
     begin: np.ndarray  # (R,) first slot of the region; univariate regions come first
@@ -87,7 +88,7 @@ class Network(NamedTuple):
     # leaves
     entry: np.ndarray  # (L,) palette entry
     s1: np.ndarray  # (L,) sum of the coded values, of a log-normal leaf of their logs
-    s2: np.ndarray  # (L,) sum of their squares; for Poisson the sum of log x!; 0 for Geometric
+    s2: np.ndarray  # (L,) sum of their squares; minus the sum of log base measures of counts (log x! for Poisson)
     log_scale: np.ndarray  # (L,) predictive of a continuous leaf: exp(log_scale - power log1p(t)),
     power: np.ndarray  # (L,)                t = (y - centre)^2 curvature + (y + offset) slope
     centre: np.ndarray  # (L,)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EXPONENTIAL,
     GAUSSIAN,
@@ -25,6 +26,7 @@ from pymc_spn.circuits.gibbs.network import (
 )
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
+    Binomial,
     Categorical,
     Exponential,
     Gaussian,
@@ -40,6 +42,7 @@ FAMILY_CODE = {
     Exponential: EXPONENTIAL,
     Poisson: POISSON,
     Geometric: GEOMETRIC,
+    Binomial: BINOMIAL,
     Bernoulli: DISCRETE,
     Categorical: DISCRETE,
 }
@@ -58,6 +61,7 @@ ALLOWED_KINDS = {
     Exponential: ("positive",),
     Poisson: ("count",),
     Geometric: ("count",),
+    Binomial: ("count",),
     Bernoulli: ("binary",),
     Categorical: ("binary", "categorical"),
 }
@@ -68,7 +72,8 @@ class CompiledPalette(NamedTuple):
 
     entry_ptr: np.ndarray  # (D+1,) entries of column d: entry_ptr[d]:entry_ptr[d+1]
     family: np.ndarray  # (E,) family codes
-    constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale
+    constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale;
+    #                         of binomial entries mean, number of trials, 0, relative scale
     column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS
     n_levels: np.ndarray  # (D,)
     centre: np.ndarray  # (D,) coded value = (x - centre) / scale
@@ -101,7 +106,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
     Raises
     ------
     ValueError
-        A column that does not exist, an empty palette, or a family that cannot hold a column of this kind.
+        A column that does not exist, an empty palette, a family that cannot hold a column of this kind, or a count
+        above the number of trials of a binomial entry.
     """
     leaves = dict(leaves or {})
     names = [c.name for c in columns]
@@ -125,6 +131,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
                     f"leaves[{column.name!r}]: {type(entry).__name__} leaves need a column of kind "
                     f"{' or '.join(kinds)}; {column.name!r} is {column.kind}"
                 )
+            if isinstance(entry, Binomial):
+                _refuse_more_than(entry.n_trials, column.name, values[:, d])
         observed = values[~np.isnan(values[:, d]), d]
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
@@ -208,6 +216,8 @@ def _coded_constants(entry, code, centre, scale, grid):
         return entry.log_mean - math.log(scale), entry.log_variance, floor, relative
     if code == DISCRETE:
         return 0.0, 0.0, 0.0, relative
+    if code == BINOMIAL:
+        return entry.mean, float(entry.n_trials), 0.0, relative
     return entry.mean / scale, 0.0, 0.0, relative
 
 
@@ -224,6 +234,8 @@ def _with_constants(entry, observed, grid):
             step = grid / math.exp(changes.get("log_mean", entry.log_mean))
             changes["log_variance"] = float(logs.var()) or _constant_variance(logs, step)
         return replace(entry, **changes)
+    if isinstance(entry, Binomial) and entry.mean is None:
+        return replace(entry, mean=entry.constants(observed).mean if observed.size else 0.5 * entry.n_trials)
     if entry.mean is None:
         mean = float(observed.mean()) if observed.size else 1.0
         if isinstance(entry, Exponential | Poisson | Geometric) and mean <= 0.0:
@@ -278,6 +290,15 @@ def _warn_of_ties(excess):
             "rounded=True",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def _refuse_more_than(n_trials, name, column):
+    above = np.flatnonzero(column > n_trials)
+    if above.size:
+        raise ValueError(
+            f"leaves[{name!r}]: Binomial leaves with n_trials={n_trials} need counts of at most {n_trials}; column "
+            f"{name!r} has {column[above[0]]:g} at position {above[0]}"
         )
 
 

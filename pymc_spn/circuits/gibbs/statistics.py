@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -176,7 +176,8 @@ def log_assignments(state, n_columns, which, mass):
 def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters of a palette entry in coded units.
 
-    ``constants`` is (mean, variance, floor of the prior variance, relative scale); see `families` for the formulas.
+    ``constants`` is (mean, variance, floor of the prior variance, relative scale), of a binomial entry (mean, number of
+    trials, 0, relative scale); see `families` for the formulas.
     """
     scale = leaf_scale * constants[3]
     if family == GAUSSIAN or family == LOG_NORMAL:
@@ -186,6 +187,9 @@ def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_r
         return a, a * n_levels, 0.0, 0.0
     if family == EXPONENTIAL or family == GEOMETRIC:
         return a, a * constants[0], 0.0, 0.0
+    if family == BINOMIAL:
+        trials = constants[1]
+        return a * constants[0] / trials, a * (trials - constants[0]) / trials, trials, 0.0
     return a, a / constants[0], 0.0, 0.0
 
 
@@ -236,7 +240,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             known = e
             lead = p2 if located else p0
             c0 = math.lgamma(lead)
-            by_sum = code == DISCRETE or code == GEOMETRIC
+            by_sum = code == DISCRETE or code == GEOMETRIC or code == BINOMIAL
             c1 = math.lgamma(p1) if by_sum else math.log(p3 if located else p1)
             if want:
                 s0 = digamma(lead)
@@ -275,6 +279,17 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                 by_alpha = digamma(p0 + n) - s0 + by_both
                 by_beta = digamma(p1 + total) - s1 + by_both
                 slopes[0] -= (by_alpha + constants[e, 0] * by_beta) / (scale * leaf_scale)
+        elif code == BINOMIAL:
+            total = state[at + 2]
+            rest = n * p2 - total
+            both = p0 + p1
+            log_p += log_rising(p0, total, c0) + log_rising(p1, rest, c1) - state[at + 3]
+            log_p -= log_rising(both, n * p2, math.lgamma(both))
+            if want:
+                by_both = digamma(both) - digamma(both + n * p2)
+                by_alpha = digamma(p0 + total) - s0 + by_both
+                by_beta = digamma(p1 + rest) - s1 + by_both
+                slopes[0] -= (by_alpha * p0 + by_beta * p1) / leaf_scale
         else:
             if code == EXPONENTIAL:
                 more, weight = n, state[at + 2]

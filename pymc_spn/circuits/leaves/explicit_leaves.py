@@ -1,6 +1,6 @@
 """Leaves with explicit parameters, as rows (..., p): what a `Circuit` may hold, by name.
 
-Beside the conjugate families stand the predictives of their leaves (Student t, Lomax, negative binomial), so that
+Beside the conjugate families stand the predictives of their leaves (Student t, Lomax, negative binomial, ..), so that
 a posterior predictive is itself such a circuit, and families without a place in the collapsed sampler (`plain_leaves`).
 NaN in a value gives NaN.
 """
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
 from pymc_spn.circuits.leaves.geometric import Geometric
 from pymc_spn.circuits.leaves.log_normal import LogNormal
-from pymc_spn.circuits.leaves.plain_leaves import PLAIN, ExplicitLeaf, all_positive, on_counts
+from pymc_spn.circuits.leaves.plain_leaves import PLAIN, ExplicitLeaf, all_positive, checked_rows, on_counts
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
 
 
@@ -83,6 +84,10 @@ def _beta_geometric_variance(p: np.ndarray) -> np.ndarray:
     a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
     finite = b * (a + b - 1.0) * a / (np.square(a - 1.0) * (a - 2.0))
     return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
+
+
+def _trials(p: np.ndarray) -> BetaTrials:
+    return BetaTrials(p[..., 1], p[..., 2], p[..., 0])
 
 
 def _levels(p: np.ndarray) -> np.ndarray:
@@ -220,6 +225,20 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         _beta_geometric_variance,
         _zeros,
         lambda p, rng: rng.geometric(np.maximum(rng.beta(p[..., 0], p[..., 1]), 1e-300)) - 1.0,
+        lowest=0.0,
+    ),
+    "beta_binomial": ExplicitLeaf(
+        False,
+        lambda p, x: Binomial.predictive_log_density(_trials(p), x),
+        checked_rows(
+            "number of trials, alpha, beta",
+            "number of trials must be a whole number of at least 1, alpha and beta positive and finite",
+            lambda p: (p[:, 0] >= 1) & (p[:, 0] == np.floor(p[:, 0])) & (p[:, 1:] > 0).all(axis=1),
+        ),
+        lambda p: Binomial.predictive_mean(_trials(p)),
+        lambda p: Binomial.predictive_variance(_trials(p)),
+        lambda p: Binomial.predictive_mode(_trials(p)),
+        lambda p, rng: Binomial.predictive_draw(_trials(p), rng),
         lowest=0.0,
     ),
     **PLAIN,

@@ -12,6 +12,7 @@ NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
 
 from typing import Any
 
+from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.circuits.leaves.leaf_statistics import DirichletLevels, GammaRate, LeafConstants, Moments, NormalGamma
@@ -22,6 +23,8 @@ __all__ = [
     "FAMILIES",
     "Bernoulli",
     "BetaProbability",
+    "BetaTrials",
+    "Binomial",
     "Categorical",
     "DirichletLevels",
     "Exponential",
@@ -35,5 +38,5 @@ __all__ = [
     "Poisson",
 ]
 
-_ALL = (Gaussian, LogNormal, Exponential, Poisson, Geometric, Bernoulli, Categorical)
+_ALL = (Gaussian, LogNormal, Exponential, Poisson, Geometric, Binomial, Bernoulli, Categorical)
 FAMILIES: dict[str, Any] = {f.family: f for f in _ALL}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, log_ndtr
 
+from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Poisson
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
@@ -64,6 +65,11 @@ def gamma_rate(p: np.ndarray) -> GammaRate:
 def beta_probability(p: np.ndarray) -> BetaProbability:
     """Posterior whose predictive is the beta-geometric (alpha, beta)."""
     return BetaProbability(p[..., 0], p[..., 1])
+
+
+def beta_trials(p: np.ndarray) -> BetaTrials:
+    """Posterior whose predictive is the beta-binomial (number of trials, alpha, beta)."""
+    return BetaTrials(p[..., 1], p[..., 2], p[..., 0])
 
 
 def _gaussian(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -243,6 +249,7 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "lomax": lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
     "negative_binomial": lambda p, low, high: Poisson.predictive_log_interval(gamma_rate(p), low, high),
     "beta_geometric": lambda p, low, high: Geometric.predictive_log_interval(beta_probability(p), low, high),
+    "beta_binomial": lambda p, low, high: Binomial.predictive_log_interval(beta_trials(p), low, high),
     "laplace": _laplace,
     "uniform": _uniform,
     "gamma": _gamma,

@@ -203,10 +203,13 @@ def log_sums(family: str, p: np.ndarray, other: str, q: np.ndarray, n_values: in
 
 
 def _log_rest(family: str, p: np.ndarray, other: str, q: np.ndarray, start: float) -> np.ndarray:
-    """Upper bound (n,) on the log of the sum from `start` on; masses fall beyond their modes."""
+    """Upper bound (n,) on the log of the sum from `start` on: masses fall beyond their modes, and are at most the rest."""
 
     def bound(f: str, a: np.ndarray, g: str, b: np.ndarray) -> np.ndarray:
-        at = np.maximum(EXPLICIT[f].mode(a), start)
-        return EXPLICIT[f].log_density(a, at) + log_interval(g, b, start, np.inf)
+        if f == "beta_binomial":  # may rise again towards its last count
+            largest = log_interval(f, a, start, np.inf)
+        else:
+            largest = EXPLICIT[f].log_density(a, np.maximum(EXPLICIT[f].mode(a), start))
+        return largest + log_interval(g, b, start, np.inf)
 
     return np.minimum(bound(family, p, other, q), bound(other, q, family, p))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
     EXPONENTIAL,
@@ -175,7 +176,7 @@ def pull(tape, i, share, x, force, stiffness):
     kind = tape.kind[i]
     if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC or kind == BINOMIAL:
         return
-    if kind == HYPERGEOMETRIC:
+    if kind == BETA_BINOMIAL or kind == HYPERGEOMETRIC:
         return
     d = tape.column[i]
     p = tape.parameter[i]

@@ -12,7 +12,7 @@ import numpy as np
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
-LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC = range(11, 18)
+LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
 NOTHING = -1e300
 
 
@@ -38,7 +38,8 @@ class Tape(NamedTuple):
         log p, log (1 - p), mode); BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log
         scale); UNIFORM (low, high, ., log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of
         a shape of at least 1; BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws,
-        failures - draws, log constant); LEVELS (first entry in `level`, number of levels, ., .).
+        failures - draws, log constant); BETA_BINOMIAL (alpha, beta, trials, log constant); LEVELS (first entry in
+        `level`, number of levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -75,6 +76,11 @@ def log_leaf(kind, a, b, c, e, x):
         if x > a or x > b or x < -c:
             return NOTHING
         return e - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) - math.lgamma(b - x + 1.0) - math.lgamma(c + x + 1.0)
+    if kind == BETA_BINOMIAL:
+        if x > c:
+            return NOTHING
+        both = math.lgamma(a + x) + math.lgamma(b + c - x)
+        return e + both - math.lgamma(x + 1.0) - math.lgamma(c - x + 1.0)
     if kind == EXPONENTIAL:
         return e - a * x
     if kind == LOMAX:
@@ -134,6 +140,8 @@ def leaf_mode(tape, i):
         return math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], 1.0))
     if kind == POISSON:
         return p[2]
+    if kind == BETA_BINOMIAL:
+        return beta_binomial_mode(p[0], p[1], p[2])
     return p[3] if kind == NEGATIVE_BINOMIAL else 0.0
 
 
@@ -144,11 +152,43 @@ def log_student_turn(scale, freedom, sign):
     return (sign * math.sqrt(root) - (freedom + 1.0)) / (2.0 * scale) if root > 0.0 else 0.0
 
 
+@kernel
+def beta_binomial_mode(alpha, beta, trials):
+    """Smallest count of largest mass: see `Binomial.predictive_mode`."""
+    if alpha + beta > 2.0:
+        turn = (trials * (alpha - 1.0) - (beta - 1.0)) / (alpha + beta - 2.0)
+        return min(max(np.ceil(turn), 0.0), trials)
+    return trials if alpha > beta else 0.0
+
+
+@bare_inner_kernel
+def beta_binomial_range(tape, i, low, high):
+    """`leaf_log_range` of a beta-binomial leaf over low < high.
+
+    P(x + 1) >= P(x) if and only if x (alpha + beta - 2) <= trials (alpha - 1) - (beta - 1): beside the ends of the
+    counts that are possible, the mode is largest or, where alpha + beta < 2, the turn least.
+    """
+    p = tape.parameter[i]
+    last = min(high, p[2])
+    if last < low:
+        return NOTHING, NOTHING
+    least = min(leaf_log(tape, i, low), leaf_log(tape, i, last))
+    most = max(leaf_log(tape, i, low), leaf_log(tape, i, last))
+    rest = p[0] + p[1] - 2.0
+    turn = np.ceil((p[2] * (p[0] - 1.0) - (p[1] - 1.0)) / rest) if rest != 0.0 else low
+    if low < turn < last:
+        at = leaf_log(tape, i, turn)
+        least = min(least, at)
+        most = max(most, at)
+    return (least if high <= p[2] else NOTHING), most
+
+
 @bare_kernel
 def leaf_log_range(tape, i, low, high):
     """Smallest and largest log value of leaf i over [low, high].
 
-    Each leaf is unimodal but LEVELS and LOG_STUDENT, which falls from infinity at 0 before it rises to its mode.
+    Each leaf is unimodal but LEVELS, LOG_STUDENT, which falls from infinity at 0 before it rises to its mode, and
+    BETA_BINOMIAL, which may be largest at both ends.
     """
     kind = tape.kind[i]
     if kind == LEVELS:
@@ -179,6 +219,8 @@ def leaf_log_range(tape, i, low, high):
             least = min(least, leaf_log(tape, i, turn))
         most = max(at_low, at_high)
         return least, (max(most, leaf_log(tape, i, mode)) if low < mode < high else most)
+    if kind == BETA_BINOMIAL:
+        return beta_binomial_range(tape, i, low, high)
     most = leaf_log(tape, i, mode) if low < mode < high else max(at_low, at_high)
     return min(at_low, at_high), most
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
     EXPONENTIAL,
@@ -21,6 +22,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     STUDENT,
     UNIFORM,
     Tape,
+    beta_binomial_mode,
     log_student_turn,
 )
 
@@ -43,6 +45,8 @@ def modes_of(tape: Tape) -> np.ndarray:
     out[skew] = np.exp(p[skew, 0] - p[skew, 1] ** 2)
     for i in np.flatnonzero(kind == LOG_STUDENT):
         out[i] = np.exp(p[i, 0] + p[i, 1] * log_student_turn(p[i, 1], p[i, 2], 1.0))
+    for i in np.flatnonzero(kind == BETA_BINOMIAL):
+        out[i] = beta_binomial_mode(*p[i, :3])
     return out
 
 
@@ -55,7 +59,7 @@ def jumps_of(tape: Tape, d: int) -> tuple[np.ndarray, np.ndarray]:
 def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_discrete: np.ndarray) -> list[Any]:
     """Boxes that hold a maximum: hulls of the leaves' modes within what is allowed, cut at support edges."""
     n_columns = is_discrete.size
-    modes = modes_of(tape)
+    modes, p = modes_of(tape), tape.parameter
     boxes: list[Any] = [(np.zeros(n_columns), np.zeros(n_columns))]
     for d in range(n_columns):
         here = tape.column == d
@@ -68,6 +72,9 @@ def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_di
             low, high = float(modes[here].min()), float(modes[here].max())
             if (kinds == LOG_STUDENT).any():
                 low = min(low, 0.0)  # these fall from infinity at 0, so the least value that is allowed counts, too
+            two = p[here & (tape.kind == BETA_BINOMIAL) & (p[:, 0] < 1.0) & (p[:, 1] < 1.0)]
+            if len(two):  # these are largest at both ends
+                low, high = min(low, 0.0), max(high, float(two[:, 2].max()))
             if is_discrete[d]:
                 low, high = np.floor(low), np.ceil(high)
             cells = []

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.circuits.queries.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel
@@ -170,7 +170,7 @@ class CellMoves:
         for k, code in enumerate(self.family[columns].tolist()):
             if code == POISSON:
                 x[k] = rng.poisson(drawn[k])
-            elif code == GEOMETRIC:
+            elif code == GEOMETRIC or code == BINOMIAL:
                 x[k] = round(x[k])
             elif code == EXPONENTIAL or code == LOG_NORMAL:
                 x[k] = min(max(x[k], TINY), LARGEST)  # what rounding takes from a value near 0

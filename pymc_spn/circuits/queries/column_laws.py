@@ -4,10 +4,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
 from pymc_spn.circuits.queries import share_kernels
 from pymc_spn.circuits.queries.events import Events
-from pymc_spn.circuits.queries.interval_moments import about, beta_geometric_about, from_factorial, log_student_about
+from pymc_spn.circuits.queries.interval_moments import (
+    about,
+    beta_binomial_about,
+    beta_geometric_about,
+    from_factorial,
+    log_student_about,
+)
 from pymc_spn.circuits.queries.leaf_predictives import (
     COUNTS,
     FAMILY,
@@ -137,7 +151,7 @@ class ColumnLaw(NamedTuple):
                 middle = np.floor(0.5 * (low + high))
                 below = self.cdf(middle)[0] < q
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
-            return np.where(q >= 1.0, np.inf, high)
+            return np.where(q >= 1.0, np.floor(self.support()[1]), high)
         low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
         ends = (-np.inf, np.inf) if self.event is None else tuple(self.event)
         # close to the leaves the coordinate must not be coarser than the narrowest of them
@@ -155,6 +169,8 @@ class ColumnLaw(NamedTuple):
         """Smallest and largest value that some leaf allows."""
         positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS)).all()
         low, high = (0.0 if positive else -np.inf), np.inf
+        if (self.leaves.family == BINOMIAL).all():
+            high = float(self.leaves.parameters[:, 2].max())
         if isinstance(self.event, Interval):
             return max(low, self.event.low), min(high, self.event.high)
         return low, high
@@ -173,6 +189,9 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
             centre[which], width[which] = 0.0, params.alpha.shape[1]
         elif code == GEOMETRIC:
             centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha
+        elif code == BINOMIAL:
+            centre[which] = FAMILY[code].predictive_mean(params)
+            width[which] = np.sqrt(FAMILY[code].predictive_variance(params))
         else:
             centre[which] = FAMILY[code].predictive_mode(params)
             rate = params.alpha / params.beta if code == POISSON else params.beta / params.alpha
@@ -337,11 +356,12 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
     return p @ np.stack([x**k for k in range(order + 1)], axis=1)
 
 
-_ABOUT: dict[int, Any] = {LOG_NORMAL: log_student_about, GEOMETRIC: beta_geometric_about}
+_ABOUT: dict[int, Any] = {LOG_NORMAL: log_student_about, GEOMETRIC: beta_geometric_about, BINOMIAL: beta_binomial_about}
 _MOMENTS: dict[int, Any] = {
     GAUSSIAN: _student_moments,
     LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
     GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
+    BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     EXPONENTIAL: _lomax_moments,
     POISSON: _count_moments,
     DISCRETE: _level_moments,

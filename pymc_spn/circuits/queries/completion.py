@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries import predictive_kernels
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, draw_in_event, leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
@@ -66,7 +66,7 @@ def complete_rows(
     drawn = rng.poisson(out[counts])
     out = out * compiled.scale + compiled.centre
     out[counts] = drawn
-    out = np.where(family == GEOMETRIC, np.round(out), out)
+    out = np.where(np.isin(family, (GEOMETRIC, BINOMIAL)), np.round(out), out)
     # what rounding takes from a positive value near 0
     positive = (family == EXPONENTIAL) | (family == LOG_NORMAL)
     out = np.where(positive, np.clip(out, np.finfo(float).tiny, np.finfo(float).max), out)

@@ -4,7 +4,15 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.families import BetaProbability, GammaRate, Gaussian, NormalGamma, Poisson
+from pymc_spn.circuits.leaves.families import (
+    BetaProbability,
+    BetaTrials,
+    Binomial,
+    GammaRate,
+    Gaussian,
+    NormalGamma,
+    Poisson,
+)
 from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
 
 SUMMED = 256  # Poisson counts in an interval that are summed one by one
@@ -188,3 +196,39 @@ def beta_geometric_moments(params: BetaProbability, low: float, high: float) -> 
         second = beta_geometric_about(params, low, high, finite, 2)[:, 2]
         return mean, np.where(np.isfinite(mean), second, np.inf)
     return mean, beta_geometric_about(params, low, high, mean, 2)[:, 2]
+
+
+def counts_within(params: BetaTrials, low: float, high: float) -> np.ndarray:
+    """Counts (n,) of an interval that some leaf allows."""
+    first = max(math.ceil(low), 0) if low > -math.inf else 0
+    return np.arange(float(first), math.floor(min(high, params.trials.max(initial=0.0))) + 1.0)
+
+
+def _beta_binomial_whole(params: BetaTrials, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments m (m - 1) .. a (a + 1) .. / ((a + b) (a + b + 1) ..)."""
+    alpha, beta, trials = params
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        share = (alpha + k - 1.0) / (alpha + beta + k - 1.0)
+        factorial[:, k] = factorial[:, k - 1] * np.maximum(trials - k + 1.0, 0.0) * share
+    return from_factorial(factorial, -centre)
+
+
+def beta_binomial_about(params: BetaTrials, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of binomial leaves, ``centre`` (n,); 0 without mass there."""
+    if low <= 0.0 and high >= params.trials.max(initial=0.0):
+        return _beta_binomial_whole(params, centre, order)
+    x = counts_within(params, low, high)
+    logs = Binomial.predictive_log_density(BetaTrials(*(v[:, None] for v in params)), x)
+    top = logs.max(axis=1, keepdims=True, initial=-np.inf)
+    mass = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
+    total = mass.sum(axis=1, keepdims=True)
+    mass = mass / np.where(total > 0.0, total, 1.0)
+    away = x - centre[:, None]
+    return np.stack([np.ones(centre.size), *((mass * away**k).sum(axis=1) for k in range(1, order + 1))], axis=1)
+
+
+def beta_binomial_moments(params: BetaTrials, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = beta_binomial_about(params, low, high, np.zeros(params.alpha.shape), 1)[:, 1]
+    return mean, beta_binomial_about(params, low, high, mean, 2)[:, 2]

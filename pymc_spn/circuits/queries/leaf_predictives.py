@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -20,6 +21,8 @@ from pymc_spn.circuits.gibbs.network import (
 )
 from pymc_spn.circuits.leaves.families import (
     BetaProbability,
+    BetaTrials,
+    Binomial,
     Categorical,
     DirichletLevels,
     Exponential,
@@ -31,8 +34,10 @@ from pymc_spn.circuits.leaves.families import (
     Poisson,
 )
 from pymc_spn.circuits.queries.interval_moments import (
+    beta_binomial_moments,
     beta_geometric_moments,
     count_moments,
+    counts_within,
     log_student_moments,
     lomax_moments,
     student_moments,
@@ -45,10 +50,12 @@ FAMILY: dict[int, Any] = {
     LOG_NORMAL: LogNormal,
     POISSON: Poisson,
     GEOMETRIC: Geometric,
+    BINOMIAL: Binomial,
     DISCRETE: Categorical,
 }
-COUNTS = (POISSON, GEOMETRIC)
+COUNTS = (POISSON, GEOMETRIC, BINOMIAL)
 TOLERANCE = 1e-8  # relative, of moments under an interval
+HELD = 4_000_000  # masses held at a time (32 MB)
 
 
 class Interval(NamedTuple):
@@ -94,8 +101,8 @@ class Leaves(NamedTuple):
     family : (n,) int
         Family codes of `network`.
     parameters : (n, p) float64
-        Gaussian and log-normal (mu, rho, a, b), Exponential, Poisson and Geometric (alpha, beta, ., .), levels
-        (alpha_1 .. alpha_K).
+        Gaussian and log-normal (mu, rho, a, b), Exponential, Poisson and Geometric (alpha, beta, ., .),
+        Binomial (alpha, beta, trials, .), levels (alpha_1 .. alpha_K).
     """
 
     family: np.ndarray
@@ -135,6 +142,9 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
     out[p, 0], out[p, 1] = prior[p, 0] + s1[p], prior[p, 1] + n[p]
     k = family == GEOMETRIC
     out[k, 0], out[k, 1] = prior[k, 0] + n[k], prior[k, 1] + s1[k]
+    b = family == BINOMIAL
+    out[b, 0], out[b, 1] = prior[b, 0] + s1[b], prior[b, 1] + n[b] * prior[b, 2] - s1[b]
+    out[b, 2] = prior[b, 2]
     return Leaves(family, out)
 
 
@@ -144,6 +154,8 @@ def posterior_of(code: int, parameters: np.ndarray) -> Any:
         return NormalGamma(*parameters.T)
     if code == GEOMETRIC:
         return BetaProbability(parameters[:, 0], parameters[:, 1])
+    if code == BINOMIAL:
+        return BetaTrials(*parameters[:, :3].T)
     if code == DISCRETE:
         return DirichletLevels(parameters)
     return GammaRate(parameters[:, 0], parameters[:, 1])
@@ -208,6 +220,7 @@ _WITHIN: dict[int, Any] = {
     EXPONENTIAL: lomax_moments,
     POISSON: count_moments,
     GEOMETRIC: beta_geometric_moments,
+    BINOMIAL: beta_binomial_moments,
 }
 
 
@@ -237,6 +250,8 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             low, high = (np.log1p(np.maximum(v, 0.0) / params.beta) for v in event)
             w = low - np.log1p(u * np.expm1(-params.alpha * (high - low))) / params.alpha
             out[which] = np.clip(params.beta * np.expm1(w), event.low, event.high)
+        elif code == BINOMIAL:
+            out[which] = _invert_successes(params, event, u)
         else:
             out[which] = _invert_counts(FAMILY[code], params, event, u)
     return out
@@ -278,3 +293,16 @@ def _invert_counts(family: Any, params: Any, event: Interval, u: np.ndarray) -> 
         below = short(middle)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return high
+
+
+def _invert_successes(params: BetaTrials, event: Interval, u: np.ndarray) -> np.ndarray:
+    """As `_invert_counts`, by the masses of all counts of the interval, which has few under these leaves."""
+    x = counts_within(params, *event)
+    out = np.full(u.size, max(math.ceil(event.low), 0.0) if event.low > -math.inf else 0.0)
+    step = max(1, HELD // max(x.size, 1))
+    for i in range(0, u.size if x.size else 0, step):
+        part = slice(i, i + step)
+        logs = Binomial.predictive_log_density(BetaTrials(*(v[part, None] for v in params)), x)
+        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
+    return out

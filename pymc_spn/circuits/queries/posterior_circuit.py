@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
 from pymc_spn.circuits.queries.completion import SIMULATION
 from pymc_spn.circuits.queries.draw_laws import shares_of
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
@@ -24,6 +32,7 @@ PREDICTIVE = {
     EXPONENTIAL: "lomax",
     POISSON: "negative_binomial",
     GEOMETRIC: "beta_geometric",
+    BINOMIAL: "beta_binomial",
     DISCRETE: "categorical",
 }
 
@@ -100,9 +109,9 @@ class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.
 
     Weights and leaf parameters of the network are integrated out within each draw, so the leaves are their
-    predictives (Student t, Lomax, negative binomial, levels) and the density is that of `SPNPosterior.log_density`
-    over the draws that are in it. Of a network with ``rounded=True`` it is that of exact values,
-    ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells.
+    predictives (Student t, Lomax, negative binomial, beta-binomial, levels) and the density is that of
+    `SPNPosterior.log_density` over the draws that are in it. Of a network with ``rounded=True`` it is that of exact
+    values, ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells.
 
     Parameters
     ----------
@@ -206,6 +215,8 @@ class _Building:
         elif code == GAUSSIAN or code == LOG_NORMAL:
             mu, rho, a, b = p
             row = np.array([mu, np.sqrt((1.0 + 1.0 / rho) * b / a), 2.0 * a])
+        elif code == BINOMIAL:
+            row = p[[2, 0, 1]]
         else:
             row = p[:2]
         return self.add(LEAF, leaf=(self.position[column], PREDICTIVE[code], row))

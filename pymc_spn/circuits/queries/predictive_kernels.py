@@ -19,6 +19,7 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
     shift_column,
 )
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -42,6 +43,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
     new_edge,
     reaches,
 )
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
@@ -306,6 +308,10 @@ def draw_value(rng, net, d, slot):
         rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
         k = math.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
         return min(k, LARGEST_COUNT) - net.offset[d]
+    if family == BINOMIAL:
+        success = log_gamma_draw(rng, prior[0] + net.s1[slot])
+        failure = log_gamma_draw(rng, prior[1] + n * prior[2] - net.s1[slot])
+        return draw_successes(rng, prior[2], success - failure) - net.offset[d]
     if family == DISCRETE:
         r = net.leaf_region[d]
         u = rng.random() * (n + prior[1])
@@ -319,3 +325,16 @@ def draw_value(rng, net, d, slot):
         rate = rng.standard_gamma(prior[0] + n) / (prior[1] + net.s1[slot])
         return rng.standard_exponential() / rate - net.offset[d]
     return rng.standard_gamma(prior[0] + net.s1[slot]) / (prior[1] + n)
+
+
+@bare_inner_kernel
+def draw_successes(rng, trials, log_odds):
+    """Binomial variate by the waiting times between the rarer outcomes: some trials min(p, 1 - p) + 1 steps."""
+    rare = math.exp(-abs(log_odds))
+    rate = math.log1p(rare)  # - log(1 - p) of the rarer outcome: its odds are `rare`
+    found = 0.0
+    at = np.floor(rng.standard_exponential() / rate) + 1.0 if rate > 0.0 else math.inf
+    while at <= trials:
+        found += 1.0
+        at += np.floor(rng.standard_exponential() / rate) + 1.0
+    return found if log_odds < 0.0 else trials - found

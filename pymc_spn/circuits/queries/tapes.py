@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp
 
+from pymc_spn.circuits.gibbs.network import BINOMIAL as BINOMIAL_LEAF
 from pymc_spn.circuits.gibbs.network import DISCRETE, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL as EXPONENTIAL_LEAF
 from pymc_spn.circuits.gibbs.network import POISSON as POISSON_LEAF
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.circuits.leaves.leaf_events import beta_probability, gamma_rate, normal_gamma
+from pymc_spn.circuits.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
     CONSTANT,
@@ -46,6 +48,7 @@ TAPE_KIND = {
     EXPONENTIAL_LEAF: LOMAX,
     POISSON_LEAF: NEGATIVE_BINOMIAL,
     GEOMETRIC: BETA_GEOMETRIC,
+    BINOMIAL_LEAF: BETA_BINOMIAL,
 }
 
 PREDICTIVE = {  # leaves that are predictives: code of the family, and the posterior that predicts so
@@ -54,6 +57,7 @@ PREDICTIVE = {  # leaves that are predictives: code of the family, and the poste
     "lomax": (EXPONENTIAL_LEAF, gamma_rate),
     "negative_binomial": (POISSON_LEAF, gamma_rate),
     "beta_geometric": (GEOMETRIC, beta_probability),
+    "beta_binomial": (BINOMIAL_LEAF, beta_trials),
 }
 
 
@@ -286,4 +290,8 @@ def _leaf_rows(code: int, params: Any) -> np.ndarray:
     if code == GEOMETRIC:
         log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
         return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
+    if code == BINOMIAL_LEAF:
+        alpha, beta, trials = params
+        log_norm = gammaln(trials + 1.0) - betaln(alpha, beta) - gammaln(alpha + beta + trials)
+        return np.stack([alpha, beta, trials, log_norm], axis=1)
     raise ValueError(f"mpe does not know leaves of family code {code}")

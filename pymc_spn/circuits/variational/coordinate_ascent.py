@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.circuits.variational.active_tree import ActiveTree, Statistics, pruned
@@ -43,13 +43,13 @@ class Ascent(NamedTuple):
 
 
 def base_logs(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
-    """log x! (N, P) of columns with Poisson leaves, log of the coded values with log-normal ones, else 0."""
+    """log x! (N, P) of columns with leaves on counts, log of the coded values with log-normal ones, else 0."""
     from scipy.special import gammaln
 
     out = np.zeros((len(values), len(structure.columns)))
     for d in range(len(structure.columns)):
         families = compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]]
-        if POISSON in families:
+        if POISSON in families or BINOMIAL in families:
             out[:, d] = np.nan_to_num(gammaln(values[:, d] + 1.0))
         elif LOG_NORMAL in families:
             out[:, d] = np.nan_to_num(np.log(values[:, d] / compiled.scale[d]))

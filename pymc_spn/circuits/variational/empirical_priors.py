@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.circuits.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknown
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
+    Binomial,
     Categorical,
     Exponential,
     Gaussian,
@@ -37,8 +38,8 @@ def empirical_leaf_priors(
 
     Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given
     the shape of the prior: mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
-    and beta = alpha / mean(x) for Poisson ones; log-normal leaves as Gaussian ones of the logs. Geometric leaves
-    have no closed form and take the mean, levels have none and keep their entry. At ratio 1 all entries
+    and beta = alpha / mean(x) for Poisson ones; log-normal leaves as Gaussian ones of the logs. Geometric and
+    binomial leaves have no closed form and take the mean, levels have none and keep their entry. At ratio 1 all entries
     of a column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with
     ``leaf_scale=1``.
 
@@ -139,6 +140,8 @@ def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, 
         mean, grid = float(np.log(sample).mean()), grid / float(np.exp(np.log(observed).mean()))
         variance = _variance(np.log(sample), np.log(observed), floor, grid)
         return replace(entry, log_mean=mean, log_variance=variance)
+    if isinstance(entry, Binomial):
+        return replace(entry, mean=replace(entry, mean=None).constants(sample).mean)
     mean = float(sample.mean())
     if isinstance(entry, Exponential | Poisson | Geometric):
         if mean <= 0.0:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EXPONENTIAL,
     GAUSSIAN,
@@ -121,6 +122,8 @@ def _with_own_entries(net, tree, statistics):
     posterior[p, 0], posterior[p, 1] = (p0 + s1)[p], (p1 + n)[p]
     h = family == GEOMETRIC
     posterior[h, 0], posterior[h, 1] = (p0 + n)[h], (p1 + s1)[h]
+    binomial = family == BINOMIAL
+    posterior[binomial, :3] = np.stack([p0 + s1, p1 + n * p2 - s1, p2], axis=1)[binomial]
     posterior[k, 0], posterior[k, 1] = p0[k], (p1 + n)[k]  # (counts + alpha) / (total alpha + n)
     return net._replace(
         column_kind=np.where(
@@ -174,3 +177,8 @@ def _set_predictives(net, slots):
     at, a, b = slots[h], p0[h], p1[h]
     net.centre[at], net.slope[at] = b, a + b + 1.0
     net.log_scale[at] = np.log(a) - log_gamma(b) + log_gamma(a + b)
+    binomial = family == BINOMIAL
+    at, a, b, trials = slots[binomial], p0[binomial], p1[binomial], p2[binomial]
+    net.centre[at], net.slope[at] = a, b + trials
+    constant = log_gamma(trials + 1.0) - log_gamma(a) - log_gamma(b)
+    net.log_scale[at] = constant + log_gamma(a + b) - log_gamma(a + b + trials)

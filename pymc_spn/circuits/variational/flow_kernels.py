@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
 from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -42,7 +43,8 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
         Prior parameters of the palette entries of the columns.
     coefficient : (L, 4) float64
         Out: (c, m, u, v), the log density of y is ``c - u (y - m)^2 - v (y + offset)``, and minus log x! for Poisson
-        leaves; of log-normal leaves that of log(y + offset), less it.
+        leaves; of log-normal leaves that of log(y + offset), less it; of binomial leaves ``c - v (y + offset)`` plus
+        the log binomial coefficient, with m trials.
     level_log : (level_ptr[-1],) float64
         Out: expected log probability of each level.
     """
@@ -72,6 +74,12 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
             b = p[1] + s1[i]
             out[0] = digamma(a) - digamma(a + b)
             out[3] = digamma(a + b) - digamma(b)
+        elif family == BINOMIAL:
+            a = p[0] + s1[i]
+            b = p[1] + n * p[2] - s1[i]
+            out[0] = p[2] * (digamma(b) - digamma(a + b))
+            out[1] = p[2]
+            out[3] = digamma(b) - digamma(a)
         else:
             total = digamma(p[1] + n)
             for k in range(tree.level_ptr[i], tree.level_ptr[i + 1]):
@@ -122,7 +130,9 @@ def assign_softly(tree, y, base_logs, log_weight, coefficient, level_log, count,
         load_rows(tree, y[start : start + m], base_logs[start : start + m], block, logs, seen)
         pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log, value, node_value, loss)
         log_value += node_value[0, :m].sum()
-        entropy += pass_downwards(tree, block, logs, seen, m, value, node_value, loss, count, s1, s2, levels)
+        entropy += pass_downwards(
+            tree, block, logs, seen, m, coefficient, value, node_value, loss, count, s1, s2, levels
+        )
     return entropy, log_value
 
 
@@ -213,6 +223,9 @@ def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
         if tree.leaf_family[i] == POISSON:
             for b in range(out.size):
                 out[b] -= base_logs[b]
+        elif tree.leaf_family[i] == BINOMIAL:
+            for b in range(out.size):
+                out[b] += log_choose(c1, y[b] + offset, base_logs[b])
 
 
 @inner_kernel
@@ -258,7 +271,7 @@ def shares(value, total, loss):
 
 
 @inner_kernel
-def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1, s2, levels):
+def pass_downwards(tree, block, logs, seen, m, coefficient, value, node_flow, loss, count, s1, s2, levels):
     """Add the flows of a block of rows to the statistics; returns the entropy of their trees."""
     entropy = 0.0
     node_flow[0, :m] = 1.0
@@ -279,8 +292,9 @@ def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1
                 share *= flow
                 count[e] += total_of(share)
                 if d >= 0:
+                    i = tree.leaf[e]
                     add_leaf_statistics(
-                        tree, tree.leaf[e], block[d, :m], logs[d, :m], tree.offset[d], share, s1, s2, levels
+                        tree, i, block[d, :m], logs[d, :m], coefficient[i], tree.offset[d], share, s1, s2, levels
                     )
                     continue
                 for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
@@ -291,7 +305,7 @@ def pass_downwards(tree, block, logs, seen, m, value, node_flow, loss, count, s1
 
 
 @inner_kernel
-def add_leaf_statistics(tree, i, y, base_logs, offset, flow, s1, s2, levels):
+def add_leaf_statistics(tree, i, y, base_logs, c, offset, flow, s1, s2, levels):
     family = tree.leaf_family[i]
     if family == DISCRETE:
         first = tree.level_ptr[i]
@@ -307,6 +321,15 @@ def add_leaf_statistics(tree, i, y, base_logs, offset, flow, s1, s2, levels):
         s1[i] += dot(flow, y) + offset * total_of(flow)
         if family == POISSON:
             s2[i] += dot(flow, base_logs)
+        elif family == BINOMIAL:
+            for b in range(flow.size):
+                s2[i] -= flow[b] * log_choose(c[1], y[b] + offset, base_logs[b])
+
+
+@inner_kernel
+def log_choose(n, k, log_factorial):
+    """Log binomial coefficient from log k!."""
+    return math.lgamma(n + 1.0) - math.lgamma(n - k + 1.0) - log_factorial
 
 
 @inner_kernel

@@ -47,6 +47,7 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
 def tree_of_digits(structure, compiled, coded, digits):
     """Active tree whose edges are those that the digits (N, R) occupy, and the statistics of these assignments."""
     sampler = Sampler(structure, compiled, coded)
-    sampler.set_priors(np.ones(2), np.ones((compiled.family.size, 4)))  # statistics do not depend on priors
+    ones = np.ones(compiled.n_levels.size)
+    sampler.set_hyperparameters(np.ones(2), ones, ones, ones)  # no statistics depend on them
     sampler.set_digits(digits)
     return read_network(sampler.net, structure, compiled)
