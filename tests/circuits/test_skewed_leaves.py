@@ -14,6 +14,7 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.chain import Chain
+from pymc_spn.circuits.gibbs.network import LARGEST_COUNT
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, NormalGamma
 from pymc_spn.circuits.queries.box_leaves import LOG_STUDENT, derivative_ranges, leaf_log_range
@@ -21,7 +22,7 @@ from pymc_spn.circuits.queries.interval_moments import beta_geometric_about, log
 from pymc_spn.circuits.queries.tapes import TapeBuilder, rooted
 from pymc_spn.tables import Column
 from tests import reference_queries
-from tests.circuits.hand_made_records import schema_of
+from tests.circuits.hand_made_records import enumerated_posterior, schema_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.reference import BINOMIAL, GEOMETRIC, LOG_NORMAL, Problem
 
@@ -132,6 +133,14 @@ def test_draws_stay_in_their_supports_and_follow_the_cdf():
     k = 2.0
     share = float(post.cdf("x1", k))
     assert abs((drawn["x1"] <= k).mean() - share) < 5 * np.sqrt(share * (1 - share) / 4000)
+
+
+def test_counts_beyond_all_integers_stay_counts():
+    """Geometric leaves whose probability of stopping is often below 1e-19."""
+    rare = ("geometric", {"alpha": 0.02, "beta": 1.0})
+    post = enumerated_posterior(Problem(((0,), (1,)), 2, 1.0, 9.0, [[LOG_NORMAL], [rare]], np.array([[1.3, 2.0]])))
+    drawn = post.sample(200, random_seed=1)["x1"]
+    assert drawn.min() >= 0 and drawn.max() == LARGEST_COUNT
 
 
 def test_prior_tables_follow_the_prior_predictives():

@@ -189,7 +189,7 @@ def draw_leaf(rng, code, theta):
     if code == POISSON:
         return float(rng.poisson(theta[0]))
     if code == GEOMETRIC:
-        return math.floor(-rng.standard_exponential() / math.log1p(-theta[0]))
+        return np.floor(-rng.standard_exponential() / math.log1p(-theta[0]))
     if code == BERNOULLI:
         return 1.0 if rng.random() < theta[0] else 0.0
     if code == CATEGORICAL:
@@ -209,7 +209,7 @@ def draw_leaf(rng, code, theta):
     if code == BETA_GEOMETRIC:
         stop = rng.standard_gamma(theta[0])
         go_on = rng.standard_gamma(theta[1])
-        return math.floor(-rng.standard_exponential() / (math.log(go_on) - math.log(stop + go_on)))
+        return np.floor(rng.standard_exponential() / math.log1p(stop / go_on))
     if code == LAPLACE:
         away = rng.standard_exponential()
         return theta[0] + theta[1] * (away if rng.random() < 0.5 else -away)

@@ -306,7 +306,7 @@ def draw_value(rng, net, d, slot):
         success = rng.standard_gamma(prior[0] + n)
         failure = rng.standard_gamma(prior[1] + net.s1[slot])
         rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
-        k = math.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
+        k = np.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
         return min(k, LARGEST_COUNT) - net.offset[d]
     if family == BINOMIAL:
         success = log_gamma_draw(rng, prior[0] + net.s1[slot])
