@@ -8,7 +8,7 @@ from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.stats import betabinom, norm
 
 import pymc_spn as ps
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
@@ -82,6 +82,14 @@ def test_pairs_of_masses(family, other):
     terms = EXPLICIT[family].log_density(p[:, None, None], k) + EXPLICIT[other].log_density(q[None, :, None], k)
     np.testing.assert_allclose(found, logsumexp(terms, axis=2), rtol=0, atol=1e-12)
     assert error == 0.0
+
+
+def test_sums_wait_for_masses_that_rise_again():
+    """Beta-binomial leaves of 2,000 trials that are largest at both ends, and more so at the far one of the pair."""
+    p = np.array([[2000.0, 0.3, 0.5], [2000.0, 0.5, 0.02]])
+    found, _ = log_inner_products("beta_binomial", p, "beta_binomial", p)
+    logs = betabinom.logpmf(np.arange(2001.0), *p.T[:, :, None])
+    np.testing.assert_allclose(found, logsumexp(logs[:, None] + logs[None], axis=2), rtol=0, atol=1e-9)
 
 
 def test_sums_with_a_rest_say_how_large_it_is():

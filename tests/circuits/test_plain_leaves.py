@@ -100,10 +100,8 @@ def test_a_histogram_beside_a_bell():
     assert float(given.log_density) == pytest.approx(np.log(0.2 + 0.3 * stats.norm(0, 0.8).pdf(0)), abs=1e-9)
 
 
-@pytest.mark.parametrize("family", ["binomial", "hypergeometric"])
+@pytest.mark.parametrize("family", ["binomial", "hypergeometric", "beta_binomial"])
 def test_counts_of_plain_and_other_leaves_by_enumeration(family):
-@pytest.mark.parametrize("family", ["binomial", "beta_binomial"])
-def test_counts_of_binomial_and_other_leaves_by_enumeration(family):
     rng = np.random.default_rng(4)
     nodes = [("sum", [1, 4, 7])]
     for first in (1, 4, 7):

@@ -203,7 +203,7 @@ def log_sums(family: str, p: np.ndarray, other: str, q: np.ndarray, n_values: in
 
 
 def _log_rest(family: str, p: np.ndarray, other: str, q: np.ndarray, start: float) -> np.ndarray:
-    """Upper bound (n,) on the log of the sum from `start` on: masses fall beyond their modes, and are at most the rest."""
+    """Upper bound (n,) on the log of the sum from `start` on: masses fall beyond modes, or are at most the rest."""
 
     def bound(f: str, a: np.ndarray, g: str, b: np.ndarray) -> np.ndarray:
         if f == "beta_binomial":  # may rise again towards its last count

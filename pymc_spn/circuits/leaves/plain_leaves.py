@@ -1,8 +1,8 @@
 """What a kind of leaf with explicit parameters is, and the kinds that have no module of their own.
 
 Laplace, gamma, uniform, binomial and hypergeometric leaves: for circuits that are given, built or fitted, and for
-parameters with priors of the user's own in `CircuitDensity`. Of these only binomial leaves have a module that integrates
-them out (`binomial`). A mixture of uniform leaves is a histogram.
+parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A mixture of
+uniform leaves is a histogram.
 """
 
 from collections.abc import Callable
