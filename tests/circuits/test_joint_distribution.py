@@ -135,7 +135,7 @@ def own_leaf_sweep():
 
 
 # The power at this length: 8.3 and 7.3 (own leaf), 11.8 and 16.8 (concentrations) standard errors, measured before
-# log-normal and geometric entries joined the palettes; above 6 since.
+# log-normal and binomial entries joined the palettes; above 6 since.
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_row_left_in_its_leaf_is_noticed(name, own_leaf_sweep):
     successive = successive_draws(PROBLEMS[name], "induced_tree", 0, DRAWS, own_leaf_sweep)

@@ -151,7 +151,8 @@ class ColumnLaw(NamedTuple):
                 middle = np.floor(0.5 * (low + high))
                 below = self.cdf(middle)[0] < q
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
-            return np.where(q >= 1.0, np.floor(self.support()[1]), high)
+            first, last = self.support()
+            return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
         low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
         ends = (-np.inf, np.inf) if self.event is None else tuple(self.event)
         # close to the leaves the coordinate must not be coarser than the narrowest of them
