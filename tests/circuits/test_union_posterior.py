@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries.disjoint_events import complement, disjoint_events
 from pymc_spn.circuits.queries.events import holds
 from pymc_spn.circuits.queries.leaf_predictives import Interval
 from pymc_spn.tables import Column
-from tests.circuits.test_posterior import posterior_of
+from tests.circuits.test_posterior import posterior_of, sampled_tree
 from tests.circuits.test_unions import events_of
 
 COLUMNS = (
@@ -195,3 +196,195 @@ def test_moments_that_are_infinite_are_named():
     assert open_ended.cov().attrs["infinite_variance"] == ["x0"]
     bounded = post.condition([{"x0": (0.5, 1.0)}, {"x0": (2.0, 3.0)}])
     assert "infinite_mean" not in bounded.mean().attrs and np.isfinite(bounded.cov()).all()
+
+
+# ---- single columns
+@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
+def test_distribution_functions(name):
+    """The probability of a half-line by inclusion and exclusion, also within another event."""
+    post = posterior_of(name)
+    union = post.condition(SMALL)
+    for column, points in (("x0", [0.3, 1.1, 2.0]), ("x2", [0, 3.5, 6])):
+        found = union.cdf(column, points)
+        halves = [float(post.probability({column: (None, x)}, SMALL)) for x in points]
+        np.testing.assert_allclose(found, halves, rtol=1e-9)
+        assert found.dims == ("x",) and found.attrs["exactness"] == "exact" and found.attrs["column"] == column
+    np.testing.assert_allclose(union.cdf("x1", [-1, 0, 1]), [0.0, float(union.probability({"x1": 0})), 1.0], rtol=1e-12)
+    scalar, expected = union.cdf("x0", 0.7), post.probability({"x0": (None, 0.7)}, SMALL)
+    assert scalar.dims == () and float(scalar["x"]) == 0.7
+    assert scalar.attrs["mcse_chain"] == pytest.approx(expected.attrs["mcse_chain"], rel=1e-6)
+    assert scalar.attrs["ess_draws"] == pytest.approx(expected.attrs["ess_draws"])
+    each = union.cdf("x2", 4, per_draw=True)
+    np.testing.assert_allclose(each, post.probability({"x2": (None, 4)}, SMALL, per_draw=True), rtol=1e-9)
+    both = [{"x0": (0.2, 1.1), "x2": (0, 4)}, {"x2": 4, "x1": 1}]
+    assert float(union.cdf("x0", 0.7, {"x2": (0, 4)})) == pytest.approx(
+        float(post.probability({"x0": (None, 0.7)}, both)), rel=1e-9
+    )
+
+
+def test_quantiles():
+    """Where the distribution function reaches the level, the end of a part where it is flat, steps of counts."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    levels = np.array([0.02, 0.5, 0.99])
+    found = union.quantile(levels, "x0")
+    halves = [float(post.probability({"x0": (None, x)}, SMALL)) for x in found.values]
+    np.testing.assert_allclose(halves, levels, atol=1e-10)
+    assert found.attrs["exactness"] == "numerical" and found.attrs["ess_draws"] > 1
+    counts = union.quantile(levels, "x2")
+    for q, x in zip(levels, counts.values, strict=True):
+        assert float(union.cdf("x2", x)) >= q > float(union.cdf("x2", x - 1))
+    assert counts.attrs["exactness"] == "exact" and "steps" in counts.attrs["mcse_chain_note"]
+    apart = post.condition({"x0": [(0.2, 0.6), (0.9, 1.4)]})
+    flat = float(apart.cdf("x0", 0.75))
+    below, above = apart.quantile([flat - 1e-9, flat + 1e-9], "x0").values
+    assert 0.6 - 1e-6 < below < 0.6 and 0.9 < above < 0.9 + 1e-6
+    law, logs, _ = apart._law("x0", None)
+    mixed = law.mixed(np.exp(logs + post._log_weights))
+    assert mixed.quantile(mixed.cdf(np.array([0.75]))[0]).tolist() == [0.6]
+    assert apart.quantile([0.0, 1.0], "x0").values.tolist() == [0.2, 1.4]
+
+
+def test_quantiles_of_chains():
+    chains = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5)).condition(SMALL)
+    middle = chains.quantile(0.4, "x0")  # delta method: error of the cdf over the density, here by a difference
+    ends = chains.cdf("x0", [float(middle) - 1e-4, float(middle) + 1e-4])
+    slope = float(ends[1] - ends[0]) / 2e-4
+    assert middle.attrs["mcse_chain"] == pytest.approx(
+        chains.cdf("x0", float(middle)).attrs["mcse_chain"] / slope, rel=1e-4
+    )
+    each = chains.quantile(0.6, "x0", per_draw=True)
+    assert each.dims == ("chain", "draw")
+    assert float(chains.cdf("x0", float(each[1, 3]), per_draw=True)[1, 3]) == pytest.approx(0.6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda u: u.cdf("y", 1.0), "column must name one of the columns"),
+        (lambda u: u.cdf("x0", np.nan), "x must be a number or a sequence of numbers without NaN"),
+        (lambda u: u.quantile(1.2, "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
+        (lambda u: u.cdf("x0", 1.0, given={"x0": 0.5}), "column 'x0' is given at a value"),
+        (lambda u: u.mean(given={"x1": 0, "x0": (2, 3), "x2": 9}), "nothing of it can occur within the union"),
+        (lambda u: u.predict_proba({"x0": [0.5]}, "x2"), "must be binary or categorical, 'x2' is count"),
+        (lambda u: u.predict({"x0": [0.5, 0.1], "x2": [1, 9]}, "x1"), "row 1: the union that the posterior"),
+        (lambda u: u.mpe(max_draws=0), "max_draws must be an integer of at least 1"),
+    ],
+)
+def test_questions_that_are_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(posterior_of("missing").condition(UNION))
+
+
+# ---- predictions
+ROWS = pd.DataFrame({"x0": [0.5, 0.9, 2.0, np.nan], "x1": [0, 1, 1, 1], "x2": [7.0, 3.0, 9.0, 2.0]})
+
+
+def test_levels_given_rows():
+    """Bayes' rule: the density of the row with each level, of each draw and of their mixture."""
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    found, each = union.predict_proba(ROWS, "x1"), union.predict_proba(ROWS, "x1", per_draw=True)
+    logs = np.stack([union.log_density(ROWS.assign(x1=k), per_draw=True) for k in (0, 1)], axis=-1)
+    mixed = np.stack([union.log_density(ROWS.assign(x1=k)) for k in (0, 1)], axis=-1)
+    np.testing.assert_allclose(found, softmax(mixed, axis=-1), atol=1e-10)
+    np.testing.assert_allclose(each, softmax(logs, axis=-1), atol=1e-10)
+    assert found.dims == ("row", "level") and found.attrs["exactness"] == "exact"
+    assert found.values[2, 0] == 0.0  # there the union knows the level
+    assert found.attrs["ess_draws"].shape == (4,) and "mcse_chain" in found.attrs
+    best = union.predict(ROWS, "x1")
+    np.testing.assert_array_equal(best, found.values.argmax(axis=1))
+    np.testing.assert_allclose(best.attrs["probability"], found.values.max(axis=1))
+    alone = post.condition([{"x0": (0.2, 1.1)}])  # a union of one event is that event
+    single = post.condition({"x0": (0.2, 1.1)}).predict_proba(ROWS[:2], "x1")
+    np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1"), single, rtol=1e-12)
+    np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1").attrs["ess_draws"], single.attrs["ess_draws"])
+
+
+def test_numbers_given_rows():
+    """Means as sums over counts, and by quadrature within the intervals of a number."""
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    k, means = np.arange(60), union.predict(ROWS, "x2")
+    for m, row in enumerate(ROWS[["x0", "x1"]].to_dict("records")):
+        rows = pd.DataFrame({**{n: np.full(k.size, v) for n, v in row.items()}, "x2": k})
+        p = softmax(union.log_density(rows).values)
+        assert float(means[m]) == pytest.approx(float(p @ k), rel=1e-8)
+    bounded = post.condition([{"x0": (0.2, 0.8)}, {"x0": (0.6, 1.5), "x1": 1}])
+    rows = pd.DataFrame({"x1": [0, 1], "x2": [1.0, 3.0]})
+    found = bounded.predict(rows, "x0")
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    for m, high in enumerate((0.8, 1.5)):
+        x = 0.2 + 0.5 * (high - 0.2) * (nodes + 1.0)
+        p = np.exp(bounded.log_density(rows.iloc[[m] * x.size].assign(x0=x).reset_index(drop=True)).values) * weights
+        assert float(found[m]) == pytest.approx(p @ x / p.sum(), rel=1e-8)
+    assert found.attrs["exactness"] == "numerical"
+    heavy = posterior_of("skewed").condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
+    assert heavy.predict({"x1": [3.0]}, "x0").attrs["infinite_mean"] == ["x0"]
+    assert bounded.predict(rows[:0], "x0").shape == (0,)
+
+
+# ---- the most probable row
+def best_on_grid(union, counts):
+    """Largest log density of rows on a grid within the union."""
+    x = np.round(np.linspace(0.3, 5.0, 95), 2)
+    grid = pd.DataFrame({"x0": np.tile(np.repeat(x, counts), 2), "x1": np.repeat([0, 1], x.size * counts)})
+    grid["x2"] = np.tile(np.arange(counts), 2 * x.size)
+    return float(union.log_density(grid).max())
+
+
+def test_most_probable_rows():
+    post = posterior_of("missing")
+    union = post.condition([{"x0": (1.6, 2.5)}, {"x0": (0.3, 0.8), "x1": 1}, {"x0": (3.0, 5.0), "x2": (1, 3)}])
+    found = union.mpe()
+    assert found.certified and found.log_density.attrs["exactness"] == "numerical"
+    assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
+    grid = best_on_grid(union, 8)
+    assert grid - 1e-9 <= float(found.log_density) <= grid + 1e-2  # a step of the grid is 0.05
+    assert float(found.upper_bound) >= float(found.log_density) and found.n_boxes > 0
+    assert list(found.value.columns) == ["x0", "x1", "x2"] and "ess_draws" in found.value.attrs
+    known = union.mpe(given={"x1": 0})
+    apart = post.condition([{"x0": (1.6, 2.5), "x1": 0}, {"x0": (3.0, 5.0), "x2": (1, 3), "x1": 0}]).mpe()
+    assert known.certified and list(known.value.columns) == ["x0", "x2"]
+    assert float(known.log_density) == pytest.approx(float(apart.log_density), abs=2e-6)
+    few = union.mpe(max_boxes=1, tolerance=1e-12)
+    assert float(few.upper_bound) >= float(found.log_density) - 1e-6
+    assert few.log_density.attrs["exactness"] == ("numerical" if few.certified else "bound")
+
+
+def test_most_probable_rows_of_overlapping_parts():
+    """In a marginal the parts overlap: the bound is that of the sum of their densities."""
+    post = posterior_of("missing")
+    grid = pd.DataFrame({"x1": np.repeat([0, 1], 12), "x2": np.tile(np.arange(12), 2)})
+    for given, is_tight in (
+        ([{"x0": (0.0, 0.3)}, {"x0": (1.0, 1.4), "x2": (0, 3)}], True),  # one row is the best in both
+        ([{"x0": (0.0, 0.3), "x2": (4, None)}, {"x0": (1.0, 1.4)}, {"x0": (1.6, 3.0), "x1": 0}], False),
+    ):
+        union = post.condition(given).marginal(["x1", "x2"])
+        found, best = union.mpe(), float(union.log_density(grid).max())
+        assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
+        assert float(found.log_density) <= best + 1e-9 and float(found.upper_bound) >= best - 1e-9
+        assert found.certified == is_tight == (float(found.upper_bound) - best < 2e-6)
+        assert found.log_density.attrs["exactness"] == ("numerical" if is_tight else "bound")
+    some = ps.SPNPosterior.from_idata(sampled_tree("missing")).condition(SMALL).mpe(max_draws=3)
+    assert float(some.upper_bound) >= float(some.log_density) > -np.inf
+
+
+def test_conditions_of_a_union():
+    """Points, intervals and unions, against the posterior given both."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    point = union.condition({"x0": 0.5})
+    assert [c.name for c in point.columns] == ["x1", "x2"]
+    p = float(post.probability({"x0": 0.5, "x1": 1}, SMALL)) / float(post.probability({"x0": 0.5}, SMALL))
+    assert float(point.probability({"x1": 1})) == pytest.approx(p, rel=1e-10)
+    assert float(union.mean(given={"x0": 0.5}).sel(column="x1")) == pytest.approx(p, rel=1e-10)
+    assert float(union.probability({"x1": 1}, given={"x0": 0.5})) == pytest.approx(p, rel=1e-10)
+    other = [{"x1": {1}}, {"x2": {2}}]
+    both = [{"x0": (0.2, 1.1), "x1": 1}, {"x0": (0.2, 1.1), "x2": 2}, {"x2": (4, 6), "x1": 1}]
+    assert float(union.probability({"x2": (0, 4)}, given=other)) == pytest.approx(
+        float(post.probability({"x2": (0, 4)}, both)), rel=1e-10
+    )
+    np.testing.assert_allclose(union.cov(given=other), post.condition(both).cov(), rtol=1e-9)
+    drawn = union.sample(50, given={"x0": 0.5}, random_seed=1)
+    assert (drawn.x1.isin([0, 1])).all() and "x0" not in drawn

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
 from pymc_spn.circuits.queries import share_kernels
 from pymc_spn.circuits.queries.column_laws import (
     QUANTILE_TOLERANCE,
     ColumnLaw,
+    JoinedLaw,
     law_of_column,
     raw_moments,
-    regions_of,
 )
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
-from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
+from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
 from pymc_spn.circuits.queries.events import Events, points_of, spread_of
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments, leaves_of_column
+from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
     import xarray as xr
 
-BLOCK_VALUES = 20_000_000  # values of leaves of all draws held at a time (160 MB)
 LARGEST_ORDER = 8
 
 
@@ -50,14 +49,8 @@ class ColumnAnswers(ConditionedDraws):
         DataArray
             Over ``x``, with (chain, draw) in front where `per_draw`; exact.
         """
-        d = self._column_number("column", column, numeric=True)
-        points = np.asarray(x, dtype=np.float64)
-        if points.ndim > 1 or np.isnan(points).any():
-            raise ValueError(f"x must be a number or a sequence of numbers without NaN, got {x!r}")
-        law, known = self._law(d, given)
-        values = law.cdf(np.atleast_1d(points))
-        coords = {"x": np.atleast_1d(points)}
-        return self._averaged("cdf", values, coords, known, per_draw, scalar=points.ndim == 0, column=column)
+        points = checked_points(x)
+        return self._cdf(*self._law(column, given), column, points, per_draw)
 
     def quantile(
         self, q: Any, column: str, given: Mapping[str, Any] | None = None, per_draw: bool = False
@@ -77,35 +70,8 @@ class ColumnAnswers(ConditionedDraws):
         DataArray
             Over ``quantile``; found by halving: numerical for densities, exact for counts.
         """
-        d = self._column_number("column", column, numeric=True)
-        level = np.asarray(q, dtype=np.float64)
-        if level.ndim > 1 or not np.all((level >= 0.0) & (level <= 1.0)):
-            raise ValueError(f"q must be a number or a sequence of numbers within 0 and 1, got {q!r}")
-        levels = np.atleast_1d(level)
-        law, known = self._law(d, given)
-        is_count = law.is_discrete
-        exactness = {} if is_count else {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
-        attrs: dict[str, Any] = {"column": column, **exactness}
-        coords = {"quantile": levels if level.ndim else level}
-        if per_draw:
-            each = [law.of_draws(np.array([s])).quantile(levels) for s in range(self._states.n_draws)]
-            return self._shaped("quantile", np.array(each), coords, True, level.ndim == 0, **attrs)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        mixed = law.mixed(weight)
-        answer = mixed.quantile(levels)
-        inside = np.isfinite(answer)
-        attrs |= self._draw_weights(known)
-        if not is_count and inside.all():  # delta method: the error of the cdf over the density
-            influence = weight[:, None] * (law.cdf(answer) - levels)
-            error = chain_error(influence, self._n_chains)
-            if "mcse_chain" in error:
-                error["mcse_chain"] = error["mcse_chain"] / mixed.density(answer)[0]
-                if level.ndim == 0:
-                    error["mcse_chain"] = float(error["mcse_chain"][0])
-            attrs |= error
-        else:
-            attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"
-        return self._shaped("quantile", answer, coords, False, level.ndim == 0, **attrs)
+        levels = checked_levels(q)
+        return self._quantile(*self._law(column, given), column, levels, per_draw)
 
     def moment(
         self,
@@ -182,20 +148,7 @@ class ColumnAnswers(ConditionedDraws):
         DataArray
             (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical.
         """
-        d = self._column_number("target", target)
-        column = self._schema.columns[d]
-        if column.levels is None:
-            raise ValueError(f"target must be binary or categorical, {target!r} is {column.kind}; use predict")
-
-        def level_probabilities(leaves: Any) -> np.ndarray:
-            p = Categorical.predictive_probabilities(DirichletLevels(leaves.parameters))
-            event = self._evidence.get(d)
-            if isinstance(event, frozenset):
-                p = p * np.isin(np.arange(p.shape[1]), list(event))
-                p = p / p.sum(axis=1, keepdims=True)
-            return p
-
-        return self._predicted("predict_proba", df, d, level_probabilities, {"level": list(column.levels)}, per_draw)
+        return level_probabilities([self], df, target, per_draw)
 
     def predict(self, df: Any, target: str) -> "xr.DataArray":
         """The most probable level, or the mean of a numeric column, given the other columns of each row.
@@ -214,29 +167,7 @@ class ColumnAnswers(ConditionedDraws):
             ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
             its error.
         """
-        d = self._column_number("target", target)
-        column = self._schema.columns[d]
-        if column.levels is not None:
-            proba = self.predict_proba(df, target)
-            best = proba.values.argmax(axis=1)
-            each = np.arange(best.size), best
-            marks = dict(proba.attrs)
-            marks |= {k: v[each] for k, v in marks.items() if k == "mcse_chain"} | {"probability": proba.values[each]}
-            return self._labelled(
-                "predict", np.array(column.levels)[best], {"row": proba["row"].values}, False, **marks
-            )
-
-        event = self._evidence.get(d)
-        attrs: dict[str, Any] = (
-            {"exactness": "numerical", "tolerance": TOLERANCE} if isinstance(event, Interval) else {}
-        )
-        tails = self._heavy_tails([d], self._evidence)
-        if tails:
-            attrs["principal_value"] = tails
-        found = self._predicted("predict", df, d, lambda leaves: leaf_moments(leaves, event)[0], {}, False, **attrs)
-        if np.isinf(found.values).any():
-            found.attrs["infinite_mean"] = [target]
-        return found
+        return predictions([self], df, target)
 
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
@@ -296,25 +227,72 @@ class ColumnAnswers(ConditionedDraws):
             )
         return numbers
 
-    def _law(self, d: int, given: Mapping[str, Any] | None) -> tuple[ColumnLaw, Events]:
+    def _law(self, column: Any, given: Mapping[str, Any] | None) -> tuple[ColumnLaw, np.ndarray, dict[str, Any]]:
+        """Law of a column; log probability (S,) of what is known under each draw, and the mark of such weights."""
+        d = self._column_number("column", column, numeric=True)
         known = self._given(given)
+        logs = self._log_of(known)
+        return self._law_of(d, known), logs, self._weight_mark(logs, bool(known))
+
+    def _law_of(self, d: int, known: Events) -> ColumnLaw:
         if d in points_of(known):
             name = self._schema.columns[d].name
             raise ValueError(f"column {name!r} is given at a value: it has no distribution left")
-        self._log_of(known)
-        return law_of_column(self._states, d, self._row(known), spread_of(known)), known
+        return law_of_column(self._states, d, self._row(known), spread_of(known))
 
-    def _averaged(
-        self, name: str, values: Any, coords: Any, known: Events, per_draw: bool, scalar: bool, **attrs: Any
+    def _cdf(
+        self,
+        law: ColumnLaw | JoinedLaw,
+        logs: np.ndarray,
+        mark: dict[str, Any],
+        column: str,
+        points: np.ndarray,
+        per_draw: bool,
     ) -> "xr.DataArray":
-        """Per-draw values (S, n) or their weighted average with its error."""
+        """The answer of `cdf` from what `_law` returns."""
+        scalar = points.ndim == 0
+        values, coords = law.cdf(np.atleast_1d(points)), {"x": np.atleast_1d(points)}
         if per_draw:
-            return self._shaped(name, values, coords, True, scalar, **attrs)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+            return self._shaped("cdf", values, coords, True, scalar, column=column)
+        weight = relative_weights(logs + self._log_weights)
         answer = np.average(values, axis=0, weights=weight)
         influence = weight[:, None] * (values - answer)
         error = chain_error(influence[:, 0] if scalar else influence, self._n_chains)
-        return self._shaped(name, answer, coords, False, scalar, **attrs, **self._draw_weights(known), **error)
+        return self._shaped("cdf", answer, coords, False, scalar, column=column, **mark, **error)
+
+    def _quantile(
+        self,
+        law: ColumnLaw | JoinedLaw,
+        logs: np.ndarray,
+        mark: dict[str, Any],
+        column: str,
+        level: np.ndarray,
+        per_draw: bool,
+    ) -> "xr.DataArray":
+        """The answer of `quantile` from what `_law` returns."""
+        levels, scalar = np.atleast_1d(level), level.ndim == 0
+        is_count = law.is_discrete
+        exactness = {} if is_count else {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
+        attrs: dict[str, Any] = {"column": column, **exactness}
+        coords = {"quantile": level}
+        if per_draw:
+            each = [law.of_draws(np.array([s])).quantile(levels) for s in range(self._states.n_draws)]
+            return self._shaped("quantile", np.array(each), coords, True, scalar, **attrs)
+        weight = relative_weights(logs + self._log_weights)
+        mixed = law.mixed(weight)
+        answer = mixed.quantile(levels)
+        attrs |= mark
+        if not is_count and np.isfinite(answer).all():  # delta method: the error of the cdf over the density
+            influence = weight[:, None] * (law.cdf(answer) - levels)
+            error = chain_error(influence, self._n_chains)
+            if "mcse_chain" in error:
+                error["mcse_chain"] = error["mcse_chain"] / mixed.density(answer)[0]
+                if scalar:
+                    error["mcse_chain"] = float(error["mcse_chain"][0])
+            attrs |= error
+        else:
+            attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"
+        return self._shaped("quantile", answer, coords, False, scalar, **attrs)
 
     def _shaped(
         self, name: str, values: Any, coords: Any, per_draw: bool, scalar: bool, **attrs: Any
@@ -324,57 +302,6 @@ class ColumnAnswers(ConditionedDraws):
             return self._labelled(name, values, coords, per_draw, **attrs)
         answer = self._labelled(name, np.asarray(values)[..., 0], {}, per_draw, **attrs)
         return answer.assign_coords({k: np.ravel(v)[0] for k, v in coords.items()})
-
-    def _predicted(
-        self, name: str, df: Any, d: int, of_leaves: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any
-    ) -> "xr.DataArray":
-        """Average over leaves and draws of a number (or of several) that each leaf of a column has."""
-        values, index = self._rows_without(df, d)
-        states = self._states
-        path = regions_of(states.structure, d)
-        per = None
-        answer, ess, errors = [], [], []
-        laws = []
-        for s in range(states.n_draws):
-            leaves = leaves_of_column(states.network(s), states.compiled, d)
-            laws.append(of_leaves(leaves))
-        width = laws[0].shape[1] if laws[0].ndim > 1 else 1
-        step = max(1, BLOCK_VALUES // (states.n_draws * width))
-        for start in range(0, len(values), step):
-            block = values[start : start + step]
-            shares = self._shares(block, path)
-            logs = np.empty((states.n_draws, len(block)))
-            part = np.empty((states.n_draws, len(block), *laws[0].shape[1:]))
-            for s in range(states.n_draws):
-                net = states.network(s)
-                share = np.zeros((len(block), laws[s].shape[0]))
-                shares(net, logs[s], share)
-                part[s] = share @ laws[s]
-            logs = logs + self._log_weights[:, None]  # change of units: the same for all draws
-            impossible = ~np.isfinite(logs.max(axis=0))
-            if impossible.any():
-                m = int(np.argmax(impossible))
-                self._refuse_row(f"row {index[start + m : start + m + 1].tolist()[0]!r}", block[m])
-            if per_draw:
-                per = part if per is None else np.concatenate([per, part], axis=1)
-                continue
-            weight = relative_weights(logs)
-            shaped = weight.reshape(weight.shape + (1,) * (part.ndim - 2))
-            mean = (shaped * part).mean(axis=0)
-            answer.append(mean)
-            ess.append(effective_draws(logs))
-            with np.errstate(invalid="ignore"):
-                errors.append(chain_error(shaped * (part - mean), self._n_chains))
-        coords = {"row": index, **coords}
-        attrs = self._cell_mark() | attrs
-        if per_draw:
-            return self._labelled(name, per, coords, True, **attrs)
-        if all("mcse_chain" in e for e in errors):
-            attrs["mcse_chain"] = np.concatenate([e["mcse_chain"] for e in errors] or [np.zeros(0)])
-        else:
-            attrs |= next(e for e in errors if "mcse_chain" not in e)
-        attrs["ess_draws"] = np.concatenate(ess or [np.zeros(0)])
-        return self._labelled(name, np.concatenate(answer or [np.zeros((0, width))]), coords, False, **attrs)
 
     def _shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
         """A function that writes log density and `column_shares` of a user's rows under a network."""
@@ -390,8 +317,8 @@ class ColumnAnswers(ConditionedDraws):
 
         return ask
 
-    def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, Any]:
-        """Rows (M, D) in which one column is not known, and their labels; its cells are not looked at."""
+    def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Rows (M, D) in which one column is not known, whether each is possible, and labels; its cells count not."""
         name = self._schema.columns[d].name
         if isinstance(df, Table):
             df = decode(df.values, df.columns, df.index)
@@ -407,11 +334,23 @@ class ColumnAnswers(ConditionedDraws):
         table = Table.from_frame(df, schema=tuple(others))
         values = np.tile(self._row(self._evidence), (len(table.values), 1))
         values[:, [k for k in self._kept if k != d]] = table.values
-        possible = self._possible(values)
-        if not possible.all():
-            m = int(np.argmin(possible))
-            self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
-        return values, table.index
+        return values, self._possible(values), table.index
+
+
+def checked_points(x: Any) -> np.ndarray:
+    """Points of a distribution function, () or (n,)."""
+    points = np.asarray(x, dtype=np.float64)
+    if points.ndim > 1 or np.isnan(points).any():
+        raise ValueError(f"x must be a number or a sequence of numbers without NaN, got {x!r}")
+    return points
+
+
+def checked_levels(q: Any) -> np.ndarray:
+    """Levels of quantiles, () or (n,)."""
+    levels = np.asarray(q, dtype=np.float64)
+    if levels.ndim > 1 or not np.all((levels >= 0.0) & (levels <= 1.0)):
+        raise ValueError(f"q must be a number or a sequence of numbers within 0 and 1, got {q!r}")
+    return levels
 
 
 def _about_mean(raw: np.ndarray, order: int) -> float:

@@ -134,37 +134,10 @@ class ColumnLaw(NamedTuple):
         return bool(np.isin(self.leaves.family, (*COUNTS, DISCRETE)).all())
 
     def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
-        """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
-
-        By halving, in the data's units for counts, else in a coordinate that is linear near the leaves and
-        logarithmic far away.
-        """
+        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
         if self.begin.size != 1:
             raise AssertionError("quantiles are of one mixture")
-        centre, width = self.bracket()
-        if self.is_discrete:
-            low, high = np.full(q.size, -1.0), np.full(q.size, max(1.0, centre + width))
-            while np.any(short := (self.cdf(high)[0] < q) & (high < 1e15)):
-                low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
-            high = np.ceil(high)
-            while np.any(high - low > 1.0):
-                middle = np.floor(0.5 * (low + high))
-                below = self.cdf(middle)[0] < q
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            first, last = self.support()
-            return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
-        low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
-        ends = (-np.inf, np.inf) if self.event is None else tuple(self.event)
-        # close to the leaves the coordinate must not be coarser than the narrowest of them
-        for _ in range(halvings):
-            middle = 0.5 * (low + high)
-            if np.all((middle == low) | (middle == high)):
-                break
-            x = np.clip(centre + width * np.sinh(middle), *ends)
-            below = self.cdf(x)[0] < q
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        x = np.clip(centre + width * np.sinh(high), *ends)
-        return np.where(q <= 0.0, self.support()[0], np.where(q >= 1.0, self.support()[1], x))
+        return halved_quantiles(self, q, halvings)
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
@@ -175,6 +148,105 @@ class ColumnLaw(NamedTuple):
         if isinstance(self.event, Interval):
             return max(low, self.event.low), min(high, self.event.high)
         return low, high
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the interval that the column is known to be in."""
+        return tuple(x for x in self.event if np.isfinite(x)) if isinstance(self.event, Interval) else ()
+
+
+class JoinedLaw(NamedTuple):
+    """Laws of one column that are mixed by weights which differ from draw to draw.
+
+    Parameters
+    ----------
+    laws : tuple of ColumnLaw
+        Given events of which no two hold at once.
+    weights : (J, S) float64
+        Probability of each law under each draw; they add up to 1 over laws.
+    """
+
+    laws: tuple[ColumnLaw, ...]
+    weights: np.ndarray
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.cdf(x) for law in self.laws])
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.density(x) for law in self.laws])
+
+    def of_draws(self, kept: np.ndarray) -> "JoinedLaw":
+        """The law under some draws (k,)."""
+        return JoinedLaw(tuple(law.of_draws(kept) for law in self.laws), self.weights[:, kept])
+
+    def mixed(self, weights: np.ndarray) -> "JoinedLaw":
+        """One draw that mixes all with these weights (S,), scaled to add up to 1."""
+        each = self.weights * (weights / weights.sum())
+        total = each.sum(axis=1)
+        laws = tuple(law.mixed(w) for law, w in zip(self.laws, each, strict=True) if w.any())
+        return JoinedLaw(laws, total[total > 0.0, None])
+
+    def bracket(self) -> tuple[float, float]:
+        """Centre of the leaves and a width that holds most of them."""
+        centre, width = np.transpose([law.bracket() for law in self.laws])
+        return float(np.average(centre, weights=self.weights.sum(axis=1))), float(np.max(width) + np.ptp(centre))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses only."""
+        return all(law.is_discrete for law in self.laws)
+
+    def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
+        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
+        return halved_quantiles(self, q, halvings)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest value that some law allows."""
+        low, high = zip(*(law.support() for law in self.laws), strict=True)
+        return min(low), max(high)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the intervals of the laws."""
+        return tuple(x for law in self.laws for x in law.ends)
+
+
+def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray, halvings: int) -> np.ndarray:
+    """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
+
+    By halving, in the data's units for counts, else in a coordinate that is linear near the leaves and logarithmic far
+    away. Between intervals the distribution function is flat: the end of the one before is then the smallest x.
+    """
+    centre, width = law.bracket()
+    if law.is_discrete:
+        low, high = np.full(q.size, -1.0), np.full(q.size, max(1.0, centre + width))
+        while np.any(short := (law.cdf(high)[0] < q) & (high < 1e15)):
+            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+        high = np.ceil(high)
+        while np.any(high - low > 1.0):
+            middle = np.floor(0.5 * (low + high))
+            below = law.cdf(middle)[0] < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        first, last = law.support()
+        return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
+    low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
+    first, last = law.support()
+    # close to the leaves the coordinate must not be coarser than the narrowest of them
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        if np.all((middle == low) | (middle == high)):
+            break
+        x = np.clip(centre + width * np.sinh(middle), first, last)
+        below = law.cdf(x)[0] < q
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    x = np.clip(centre + width * np.sinh(high), first, last)
+    ends = np.array(law.ends)
+    if ends.size:
+        reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)
+        x = np.minimum(x, reached.min(axis=1))
+    return np.where(q <= 0.0, first, np.where(q >= 1.0, last, x))
 
 
 def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:

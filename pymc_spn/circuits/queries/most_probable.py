@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import logsumexp
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_falling_gammas
@@ -113,12 +114,7 @@ class ModeAnswers(ConditionedDraws):
         if not asked:
             raise ValueError("given: every column is given at a value, there is nothing to complete")
         unasked = {d: known.get(d) for d in range(len(columns)) if d not in points and d not in self._kept}
-        weights = self._log_weights.copy()
-        if max_draws is not None:
-            if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
-                raise ValueError(f"max_draws must be an integer of at least 1, got {max_draws!r}")
-            used = np.unique(np.linspace(0, weights.size - 1, min(max_draws, weights.size)).round().astype(np.int64))
-            weights = np.where(np.isin(np.arange(weights.size), used), weights, -np.inf)
+        weights = self._some_draws(max_draws)
         # before the evidence: the constants of the tape weight the draws by it
         tape = tape_of_draws(self._states, points, unasked, weights)
         discrete = np.array([not d for d in self._states.compiled.is_density])
@@ -139,6 +135,16 @@ class ModeAnswers(ConditionedDraws):
         kept = list(self._kept)
         attrs = self._attrs(mcse_chain_note="no mcse_chain: a maximum is no average", **self._draw_weights(known))
         return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, attrs)
+
+    def _some_draws(self, max_draws: int | None) -> np.ndarray:
+        """Log weights (S,) of evenly spaced draws, ``-inf`` of the others."""
+        if max_draws is None:
+            return self._log_weights
+        if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
+            raise ValueError(f"max_draws must be an integer of at least 1, got {max_draws!r}")
+        n = self._log_weights.size
+        used = np.unique(np.linspace(0, n - 1, min(max_draws, n)).round().astype(np.int64))
+        return np.where(np.isin(np.arange(n), used), self._log_weights, -np.inf)
 
 
 def most_probable(
@@ -339,18 +345,24 @@ def _allowed(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, li
 def _answer(
     found: BoxResult, log_known: float, row: np.ndarray, columns: Any, tolerance: float, attrs: dict[str, Any]
 ) -> MostProbable:
+    value, gap = decode(row[None], columns), found.upper_bound - found.log_density
+    return marked_row(value, found.log_density - log_known, gap, found.n_boxes, tolerance, attrs)
+
+
+def marked_row(
+    value: pd.DataFrame, log_density: float, gap: float, n_boxes: int, tolerance: float, attrs: dict[str, Any]
+) -> MostProbable:
+    """A row, its log density in nats and how far that may be from the largest one, labelled and marked."""
     import xarray as xr
 
-    gap = found.upper_bound - found.log_density
     certified = bool(gap <= tolerance)
     mark = {"exactness": "numerical", "tolerance": tolerance} if certified else {"exactness": "bound", "gap": gap}
     mark = attrs | mark
-    value = decode(row[None], columns)
     value.attrs = dict(mark)
     return MostProbable(
         value,
-        xr.DataArray(found.log_density - log_known, name="log_density", attrs=mark),
-        xr.DataArray(found.upper_bound - log_known, name="upper_bound", attrs=mark | {"exactness": "bound"}),
+        xr.DataArray(log_density, name="log_density", attrs=mark),
+        xr.DataArray(log_density + gap, name="upper_bound", attrs=mark | {"exactness": "bound"}),
         certified,
-        found.n_boxes,
+        n_boxes,
     )

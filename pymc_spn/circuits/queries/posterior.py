@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -225,32 +225,35 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         given : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
             Of a sequence one holds, of a list of intervals, too: the answer is then a `UnionPosterior`.
         """
-        if not isinstance(given, Mapping) or any(isinstance(what, list) for what in given.values()):
-            return self._condition_on_union(given)
-        known = self._given(given)
-        self._log_of(known)
-        kept = [d for d in self._kept if d not in points_of(known)]
-        return SPNPosterior(self._states, kept, known, self._log_weights)
-
-    def _condition_on_union(self, given: Any) -> "UnionPosterior":
-        from pymc_spn.circuits.queries.disjoint_events import disjoint_events
+        if _is_single(given):
+            known = self._given(given)
+            self._log_of(known)
+            return self._part(known)
         from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
-        several = alternatives("given", given)
+        parts = self._exclusive_events(given)
+        known_parts = [both for part in parts if (both := both_or_none(self._evidence, part)) is not None]
+        if not known_parts:
+            raise ValueError(f"given: nothing of it can occur where {self._in_words(self._evidence)}")
+        return UnionPosterior([self._part(e) for e in known_parts])
+
+    def _exclusive_events(self, given: Any) -> list[Events]:
+        """What is given as events of which no two hold at once; points of densities only where it is a single one."""
+        from pymc_spn.circuits.queries.disjoint_events import disjoint_events
+
+        if _is_single(given):
+            return [self._read("given", given)]
         events: list[Events] = [
             {d: frozenset({e}) if isinstance(e, float) else e for d, e in part.items()}
-            for place, one in several.items()
+            for place, one in alternatives("given", given).items()
             for part in self._disjoint_parts(place, one, soft=False)
         ]
-        apart = disjoint_events("given", events, self._schema.columns)
-        known = [both for part in apart if (both := both_or_none(self._evidence, part)) is not None]
-        if not known:
-            raise ValueError(f"given: nothing of it can occur where {self._in_words(self._evidence)}")
-        return UnionPosterior([self._part(e) for e in known])
+        return disjoint_events("given", events, self._schema.columns)
 
     def _part(self, known: Events) -> "SPNPosterior":
-        """The posterior given intervals and sets, with all columns that it has."""
-        return SPNPosterior(self._states, self._kept, known, self._log_weights)
+        """The posterior given events, its own evidence among them; columns at a point leave it."""
+        kept = [d for d in self._kept if d not in points_of(known)]
+        return SPNPosterior(self._states, kept, known, self._log_weights)
 
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
         """The posterior predictive of some columns, the others summed out."""
@@ -398,3 +401,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         for frame in frames:
             frame.attrs = dict(attrs)
         return frames
+
+
+def _is_single(given: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether what is given is one event that needs no union: a mapping without lists of intervals."""
+    return isinstance(given, Mapping) and not any(isinstance(what, list) for what in given.values())

@@ -5,9 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
+from scipy.special import logsumexp
 
+from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
+from pymc_spn.circuits.queries.column_laws import JoinedLaw
 from pymc_spn.circuits.queries.completion import SIMULATION, checked_count
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.queries.events import both_or_none
+from pymc_spn.circuits.queries.most_probable import TOLERANCE, MostProbable, marked_row
+from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -21,8 +28,9 @@ NO_MARKS: dict[str, Any] = {}
 class UnionPosterior:
     """Answers given a union of events: those of disjoint parts, weighed by their probabilities under each draw.
 
-    Made by `SPNPosterior.condition` of a list. Exactness and attributes are those of `SPNPosterior`. Queries that it
-    has not can be asked of `parts`, with `part_weights`.
+    Made by `SPNPosterior.condition` of a list. Methods, their arguments, exactness and attributes are those of
+    `SPNPosterior`; ``given=`` may be a union as well. Queries that it has not can be asked of `parts`, with
+    `part_weights`.
 
     Parameters
     ----------
@@ -65,10 +73,7 @@ class UnionPosterior:
             (row,) or (chain, draw, row), in nats; ``-inf`` outside of the union.
         """
         table = Table.from_frame(df, schema=self.columns)
-        joint = np.full((self._logs.shape[1], len(table.values)), -np.inf)
-        for part in self.parts:
-            values, possible = part._embed(table)
-            joint = np.logaddexp(joint, np.where(possible, part._log_rows(values), -np.inf))
+        joint = self._log_joint(table)
         rows, base = {"row": table.index}, self._log_union()
         mark = self._first._cell_mark()
         if per_draw:
@@ -80,15 +85,93 @@ class UnionPosterior:
         return self._first._labelled("log_density", answer, rows, False, **mark, **self._mark(), **error)
 
     def probability(
-        self, event: Mapping[str, Any] | Sequence[Mapping[str, Any]], per_draw: bool = False
+        self,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event given the union; see `SPNPosterior.probability`."""
+        if given is not None:
+            return self.condition(given).probability(event, per_draw=per_draw)
         with np.errstate(invalid="ignore"):  # draws under which a part has no probability do not count for it
             values = np.stack([part.probability(event, per_draw=True).values.ravel() for part in self.parts])
         return self._averaged("probability", values, {}, per_draw)
 
-    def mean(self, per_draw: bool = False) -> "xr.DataArray":
+    def cdf(
+        self,
+        column: str,
+        x: Any,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        per_draw: bool = False,
+    ) -> "xr.DataArray":
+        """P(column <= x given the union) at one or several values; see `SPNPosterior.cdf`."""
+        points = checked_points(x)
+        return self._first._cdf(*self._law(column, given), column, points, per_draw)
+
+    def quantile(
+        self,
+        q: Any,
+        column: str,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        per_draw: bool = False,
+    ) -> "xr.DataArray":
+        """Quantiles of a column: the smallest x with P(column <= x) >= q; see `SPNPosterior.quantile`.
+
+        Between parts the distribution function is flat; the smallest x is then the end of a part.
+        """
+        levels = checked_levels(q)
+        return self._first._quantile(*self._law(column, given), column, levels, per_draw)
+
+    def predict_proba(self, df: Any, target: str, per_draw: bool = False) -> "xr.DataArray":
+        """Probability of each level of a column given the union and the other columns of each row.
+
+        See `SPNPosterior.predict_proba`. Parts count by the density of the row in them.
+        """
+        return level_probabilities(self.parts, df, target, per_draw)
+
+    def predict(self, df: Any, target: str) -> "xr.DataArray":
+        """The most probable level, or the mean, given the union and the other columns; see `SPNPosterior.predict`."""
+        return predictions(self.parts, df, target)
+
+    def mpe(
+        self,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        tolerance: float = TOLERANCE,
+        max_boxes: int | None = None,
+        max_draws: int | None = None,
+    ) -> MostProbable:
+        """The most probable row within the union, certified where the searches finish; see `SPNPosterior.mpe`.
+
+        One search in each part, and the largest density and bound of them. In a marginal the parts may overlap: the
+        density of a row is then the sum over parts, and the bound the sum of the bounds of parts that overlap, which is
+        seldom tight enough for a certificate. ``max_boxes`` is for each part, and so is what is left out near 0 of
+        columns with log-normal leaves.
+        """
+        if given is not None:
+            return self.condition(given).mpe(None, tolerance, max_boxes, max_draws)
+        found = [part.mpe(None, tolerance, max_boxes, max_draws) for part in self.parts]
+        draw_weights = self._first._some_draws(max_draws)
+        parts = log_average(draw_weights, self._logs.T) - log_average(draw_weights, self._log_union())
+        table = Table.from_frame(pd.concat([one.value for one in found], ignore_index=True), schema=self.columns)
+        rows = log_average(draw_weights, self._log_joint(table, cells=False))
+        own = np.array([float(one.log_density) for one in found]) + parts
+        # rows in the dtypes of the data may be rounded out of their part
+        reached = np.maximum(rows - log_average(draw_weights, self._log_union()), own)
+        bounds = np.array([float(one.upper_bound) for one in found]) + parts
+        overlapping = self._overlapping()
+        upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
+        best = int(np.argmax(reached))
+        gap = max(upper - float(reached[best]), 0.0)
+        attrs = self._first._attrs(mcse_chain_note=found[best].log_density.attrs["mcse_chain_note"], **self._mark())
+        n_boxes = sum(one.n_boxes for one in found)
+        return marked_row(found[best].value, float(reached[best]), gap, n_boxes, tolerance, attrs)
+
+    def mean(
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, per_draw: bool = False
+    ) -> "xr.DataArray":
         """Mean of the numeric columns; see `SPNPosterior.mean`."""
+        if given is not None:
+            return self.condition(given).mean(per_draw=per_draw)
         found = [part.mean(per_draw=True) for part in self.parts]
         columns = found[0]["column"].values
         answer = self._averaged("mean", _flat(found), {"column": columns}, per_draw, found[0].attrs)
@@ -96,8 +179,12 @@ class UnionPosterior:
             answer.attrs["infinite_mean"] = columns[np.isinf(answer.values)].tolist()
         return answer
 
-    def cov(self, per_draw: bool = False) -> "xr.DataArray":
+    def cov(
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, per_draw: bool = False
+    ) -> "xr.DataArray":
         """Covariance of the numeric columns: law of total covariance over parts and draws; see `SPNPosterior.cov`."""
+        if given is not None:
+            return self.condition(given).cov(per_draw=per_draw)
         found = [part.cov(per_draw=True) for part in self.parts]
         means = _flat([part.mean(per_draw=True) for part in self.parts])
         centre = self._over_parts(means) if per_draw else self._average(means)
@@ -111,8 +198,15 @@ class UnionPosterior:
             answer.attrs["infinite_variance"] = coords["column"][~finite].tolist()
         return answer
 
-    def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def sample(
+        self,
+        n: int,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> pd.DataFrame:
         """Rows drawn from the predictive given the union: a part by its probability, then a row of it."""
+        if given is not None:
+            return self.condition(given).sample(n, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
         sizes = rng.multinomial(checked_count("n", n), self.part_weights)
         found = zip(self.parts, sizes, strict=True)
@@ -122,9 +216,49 @@ class UnionPosterior:
         shuffled.attrs = {**frames[0].attrs, "exactness": SIMULATION, **self._mark()}
         return shuffled
 
+    def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "UnionPosterior":
+        """The predictive given some of a row as well, or one of several events; see `SPNPosterior.condition`."""
+        events = self._first._exclusive_events(given)
+        known = [
+            part._part(both)
+            for part in self.parts
+            for event in events
+            if (both := both_or_none(part._evidence, event)) is not None
+        ]
+        if not known:
+            raise ValueError("given: nothing of it can occur within the union that the posterior is conditioned on")
+        return UnionPosterior(known)
+
     def marginal(self, columns: Sequence[str]) -> "UnionPosterior":
         """The predictive of some columns given the union, the others summed out."""
         return UnionPosterior([part.marginal(columns) for part in self.parts])
+
+    def _law(self, column: Any, given: Any) -> tuple[JoinedLaw, np.ndarray, dict[str, Any]]:
+        """Law of a column, log probability (S,) of the union under each draw, and the mark of such weights."""
+        d = self._first._column_number("column", column, numeric=True)
+        known = self if given is None else self.condition(given)
+        laws = tuple(part._law_of(d, part._evidence) for part in known.parts)
+        return JoinedLaw(laws, known._shares()), known._log_union(), known._mark()
+
+    def _overlapping(self) -> np.ndarray:
+        """Number (J,) of the group of parts that each belongs to: rows of different groups differ."""
+        kept = set(self._first._kept)
+        boxes = [{d: e for d, e in part._evidence.items() if d in kept} for part in self.parts]
+        meet = [[both_or_none(a, b) is not None for b in boxes] for a in boxes]
+        return connected_components(np.array(meet), directed=False)[1]
+
+    def _log_joint(self, table: Table, cells: bool = True) -> np.ndarray:
+        """Log density (S, M) of rows together with the union."""
+        joint = np.full((self._logs.shape[1], len(table.values)), -np.inf)
+        for part in self.parts:
+            values, possible = part._embed(table, cells)
+            joint = np.logaddexp(joint, np.where(possible, part._log_rows(values, cells), -np.inf))
+        return joint
+
+    def _shares(self) -> np.ndarray:
+        """Probability (J, S) of each part given the union under each draw; 0 where the union has none."""
+        union = self._log_union()
+        return np.exp(self._logs - np.where(np.isfinite(union), union, 0.0))
 
     def _log_union(self) -> np.ndarray:
         """Log probability (S,) of the union under each draw."""
@@ -160,7 +294,7 @@ class UnionPosterior:
 
     def _over_parts(self, values: np.ndarray) -> np.ndarray:
         """Average (S, ...) over the parts alone."""
-        share = np.exp(self._logs - self._log_union()).reshape(self._logs.shape + (1,) * (values.ndim - 2))
+        share = self._shares().reshape(self._logs.shape + (1,) * (values.ndim - 2))
         with np.errstate(invalid="ignore"):
             return np.where(share > 0.0, share * values, 0.0).sum(axis=0)
 

@@ -147,7 +147,7 @@ class VariationalPosterior(SPNPosterior):
         )
 
     def _part(self, known: Events) -> "VariationalPosterior":
-        return VariationalPosterior(self._states, self._kept, known)
+        return self._own(super()._part(known))
 
     def _own(self, other: SPNPosterior) -> "VariationalPosterior":
         return VariationalPosterior(self._states, other._kept, other._evidence)
