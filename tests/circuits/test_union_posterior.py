@@ -21,6 +21,7 @@ COLUMNS = (
     Column("count", "count", None, "int64"),
     Column("level", "categorical", ("a", "b", "c"), "object"),
 )
+IS_DENSITY = (True, False, False)
 UNION = [{"x0": (0.2, 1.1)}, {"x0": (0.8, None), "x1": 1}, {"x2": [(0, 1), (4, 6)]}, {"x2": {2, 3}, "x1": {0}}]
 
 SMALL = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
@@ -47,19 +48,30 @@ def test_parts_exclude_each_other_and_make_the_union(seed):
         return {d: event[d] for d in rng.permutation(3)[: rng.integers(1, 4)].tolist()}
 
     events = [one() for _ in range(rng.integers(1, 5))]
-    parts = disjoint_events("given", events, COLUMNS)
+    parts = disjoint_events("given", events, COLUMNS, IS_DENSITY)
     rows = np.column_stack([rng.integers(0, 24, 400) / 2, rng.integers(0, 12, 400), rng.integers(0, 3, 400)])
     held = sum(within(rows, part).astype(int) for part in parts)
     np.testing.assert_array_equal(held, np.any([within(rows, e) for e in events], axis=0).astype(int))
 
 
 def test_complements():
-    below, above = complement(Interval(1.0, 2.0), COLUMNS[0])
+    below, above = complement(Interval(1.0, 2.0), COLUMNS[0], True)
     assert below.high == np.nextafter(1.0, 0.0) and above.low == np.nextafter(2.0, 3.0)
-    assert complement(Interval(0.5, 3.7), COLUMNS[1]) == [Interval(-np.inf, 0.0), Interval(4.0, np.inf)]
-    assert complement(frozenset({0.0, 3.0}), COLUMNS[1]) == [Interval(1.0, 2.0), Interval(4.0, np.inf)]
-    assert complement(frozenset({1.0}), COLUMNS[2]) == [frozenset({0.0, 2.0})]
-    assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2]) == []
+    assert complement(Interval(0.5, 3.7), COLUMNS[1], False) == [Interval(-np.inf, 0.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({0.0, 3.0}), COLUMNS[1], False) == [Interval(1.0, 2.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({1.0}), COLUMNS[2], False) == [frozenset({0.0, 2.0})]
+    assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2], False) == []
+
+
+def test_counts_with_densities_lose_nothing_between_integers():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=40), "n": rng.poisson(20, 40)})
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    leaves = {"n": [ps.Gaussian()]}
+    fit = ps.fit_variational(tree, frame, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    given = [{"n": (0, 20)}, {"a": (0, None)}]
+    expected = float(fit.probability({"n": (15, 25)}, given))
+    assert float(fit.condition(given).probability({"n": (15, 25)})) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("name", ["missing", "infinite_missing"])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from pymc_spn.tables import Column
 MOST_PARTS = 1_000
 
 
-def disjoint_events(argument: str, events: Sequence[Events], columns: Sequence[Column]) -> list[Events]:
+def disjoint_events(
+    argument: str, events: Sequence[Events], columns: Sequence[Column], is_density: Any
+) -> list[Events]:
     """Events that exclude each other and together say what these say: each without those before it.
 
     Parameters
@@ -23,7 +26,9 @@ def disjoint_events(argument: str, events: Sequence[Events], columns: Sequence[C
     events : sequence of Events
         Intervals and sets, by column number; no points and no likelihoods.
     columns : sequence of Column
-        Values of one that is continuous are cut at neighbouring floating-point numbers, counts between two of them.
+    is_density : (D,) bool
+        Columns in which single values have probability zero: they are cut between neighbouring floating-point numbers,
+        other counts between neighbouring integers.
 
     Raises
     ------
@@ -34,18 +39,18 @@ def disjoint_events(argument: str, events: Sequence[Events], columns: Sequence[C
     for k, event in enumerate(events):
         rest = [event]
         for before in events[:k]:
-            rest = [part for one in rest for part in _without(one, before, columns)]
+            rest = [part for one in rest for part in _without(one, before, columns, is_density)]
             if len(found) + len(rest) > MOST_PARTS:
                 raise ValueError(f"{argument}: the events make more than {MOST_PARTS} parts; give fewer at once")
         found += rest
     return found
 
 
-def _without(event: Events, other: Events, columns: Sequence[Column]) -> list[Events]:
+def _without(event: Events, other: Events, columns: Sequence[Column], is_density: Any) -> list[Events]:
     """Disjoint parts of an event in which another does not hold: one column after the other is outside of it."""
     parts, rest = [], event
     for d, what in other.items():
-        for outside in complement(what, columns[d]):
+        for outside in complement(what, columns[d], is_density[d]):
             part = both_or_none(rest, {d: outside})
             if part is not None:
                 parts.append(part)
@@ -56,12 +61,12 @@ def _without(event: Events, other: Events, columns: Sequence[Column]) -> list[Ev
     return parts
 
 
-def complement(event: Event, column: Column) -> list[Event]:
+def complement(event: Event, column: Column, is_density: bool) -> list[Event]:
     """Disjoint events that hold where this one does not."""
     if isinstance(event, frozenset) and column.levels is not None:
         others = frozenset(range(len(column.levels))) - event
         return [frozenset(float(x) for x in others)] if others else []
-    counts = column.kind == "count"
+    counts = column.kind == "count" and not is_density
     if isinstance(event, frozenset):
         ends = [-1.0, *sorted(event), math.inf]
         gaps = [(a + 1.0, b - 1.0) for a, b in pairwise(ends)]

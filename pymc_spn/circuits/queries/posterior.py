@@ -248,7 +248,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
             for place, one in alternatives("given", given).items()
             for part in self._disjoint_parts(place, one, soft=False)
         ]
-        return disjoint_events("given", events, self._schema.columns)
+        return disjoint_events("given", events, self._schema.columns, self._states.compiled.is_density)
 
     def _part(self, known: Events) -> "SPNPosterior":
         """The posterior given events, its own evidence among them; columns at a point leave it."""
