@@ -176,10 +176,10 @@ class CircuitQueries:
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
     ) -> "float | np.ndarray":
         """Probability of an event, or its density in the columns that are at a point.
 
@@ -188,16 +188,17 @@ class CircuitQueries:
 
         Parameters
         ----------
-        event : mapping of column name to what it must satisfy, or sequence of such mappings
+        event : mapping of column name to what it must satisfy, sequence of such mappings, or str
             Of a sequence one must hold: their union, by inclusion and exclusion. Within a mapping all must hold, each a
             value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, a list of
             intervals of which one must hold, or, in a single mapping, a dict from levels or counts to likelihoods
             (soft evidence: the answer is the expected likelihood). Columns that are not named may be anything. An array
             of values, or an interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are
-            names only hold numbers, levels as their codes.
+            names only hold numbers, levels as their codes. Text such as ``"x**2 < 4 or job == 'nurse'"`` is read as by
+            `SPNPosterior.probability`.
         log_weights, leaf_parameters
             As for `log_density`.
-        given : mapping or sequence of mappings, optional
+        given : mapping, sequence of mappings or str, optional
             What is known, in the same form; of a sequence one is, without it being known which.
 
         Returns
@@ -222,10 +223,10 @@ class CircuitQueries:
 
     def log_probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
     ) -> "float | np.ndarray":
         """Log of `probability`, in nats; it does not underflow.
 

@@ -10,14 +10,13 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
-from pymc_spn.circuits.queries.events import Event, Interval, read_events
+from pymc_spn.circuits.queries.events import Event, Interval, read_events, refuse_point
 from pymc_spn.circuits.queries.leaf_predictives import Likelihood
 from pymc_spn.circuits.queries.unions import (
     alternatives,
     both_unions,
     log_union,
     read_intervals,
-    refuse_point,
     signed_intersections,
 )
 from pymc_spn.tables import Column
@@ -83,8 +82,8 @@ def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.
     base = log_union(((sign, log_mass(given, e, n)) for sign, e in evidence), (n,))
     if np.any(np.isneginf(base)):
         at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
-        shown = dict(known) if isinstance(known, Mapping) else list(known)
-        raise ValueError(f"given: {shown} has density zero under the circuit{at}")
+        shown = dict(known) if isinstance(known, Mapping) else known if isinstance(known, str) else list(known)
+        raise ValueError(f"given: {shown!r} has density zero under the circuit{at}")
     return float(joint[0] - base[0]) if n_rows is None else joint - base
 
 
@@ -197,7 +196,7 @@ def as_column_event(event: Event) -> ColumnEvent:
 
 def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
-    several = alternatives(argument, event)
+    several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit))
     read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
     for place, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():

@@ -31,7 +31,7 @@ class ColumnAnswers(ConditionedDraws):
     """Queries about one column given what is known of a row."""
 
     def cdf(
-        self, column: str, x: Any, given: Mapping[str, Any] | None = None, per_draw: bool = False
+        self, column: str, x: Any, given: Mapping[str, Any] | str | None = None, per_draw: bool = False
     ) -> "xr.DataArray":
         """P(column <= x given what is known) at one or several values.
 
@@ -40,7 +40,7 @@ class ColumnAnswers(ConditionedDraws):
         column : str
             A numeric column; binary ones count as 0 and 1.
         x : float or sequence of float
-        given : mapping, optional
+        given : mapping or str, optional
         per_draw : bool
             Whether each draw's own conditional is wanted, unweighted.
 
@@ -53,7 +53,7 @@ class ColumnAnswers(ConditionedDraws):
         return self._cdf(*self._law(column, given), column, points, per_draw)
 
     def quantile(
-        self, q: Any, column: str, given: Mapping[str, Any] | None = None, per_draw: bool = False
+        self, q: Any, column: str, given: Mapping[str, Any] | str | None = None, per_draw: bool = False
     ) -> "xr.DataArray":
         """Quantiles of a column given what is known: the smallest x with P(column <= x) >= q.
 
@@ -76,7 +76,7 @@ class ColumnAnswers(ConditionedDraws):
     def moment(
         self,
         order: int,
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         central: bool = False,
         per_draw: bool = False,
     ) -> "xr.DataArray":
@@ -227,7 +227,7 @@ class ColumnAnswers(ConditionedDraws):
             )
         return numbers
 
-    def _law(self, column: Any, given: Mapping[str, Any] | None) -> tuple[ColumnLaw, np.ndarray, dict[str, Any]]:
+    def _law(self, column: Any, given: Mapping[str, Any] | str | None) -> tuple[ColumnLaw, np.ndarray, dict[str, Any]]:
         """Law of a column; log probability (S,) of what is known under each draw, and the mark of such weights."""
         d = self._column_number("column", column, numeric=True)
         known = self._given(given)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws
+from pymc_spn.circuits.queries.event_text import as_event
 from pymc_spn.circuits.queries.events import (
     Event,
     Events,
@@ -20,6 +21,7 @@ from pymc_spn.circuits.queries.events import (
     intersect,
     points_of,
     read_events,
+    refuse_point,
     spread_of,
 )
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
@@ -29,7 +31,6 @@ from pymc_spn.circuits.queries.unions import (
     LARGEST_UNION,
     alternatives,
     read_intervals,
-    refuse_point,
     signed_intersections,
 )
 from pymc_spn.circuits.schema import HYPERPARAMETERS
@@ -80,10 +81,16 @@ class ConditionedDraws:
     def _n_chains(self) -> int:
         return len(self._states.record.chains)
 
-    def _read(self, argument: str, given: Mapping[str, Any] | None, soft: bool = False) -> Events:
-        return read_events(argument, given, self._schema.columns, self._kept, self._states.compiled.is_density, soft)
+    @property
+    def _readable(self) -> tuple[tuple[Column, ...], list[bool]]:
+        """Columns that text may name, and whether single values of each have probability zero."""
+        return self.columns, [bool(self._states.compiled.is_density[d]) for d in self._kept]
 
-    def _given(self, given: Mapping[str, Any] | None) -> Events:
+    def _read(self, argument: str, given: Mapping[str, Any] | str | None, soft: bool = False) -> Events:
+        event = as_event(argument, given, *self._readable)
+        return read_events(argument, event, self._schema.columns, self._kept, self._states.compiled.is_density, soft)
+
+    def _given(self, given: Mapping[str, Any] | str | None) -> Events:
         """The object's own evidence and what is given now."""
         now = self._read("given", given)
         known, clash = intersect(self._evidence, now)
@@ -105,7 +112,7 @@ class ConditionedDraws:
 
     def _signed_events(self, argument: str, event: Any) -> list[tuple[float, Events]]:
         """Events whose probabilities with signs add up to that of the union that is asked, or given."""
-        several = alternatives(argument, event)
+        several = alternatives(argument, event, *self._readable)
         soft = len(several) == 1
         asked = [part for place, one in several.items() for part in self._disjoint_parts(place, one, soft)]
         return [(1.0, part) for part in asked] if soft else signed_intersections(argument, asked, both_or_none)

@@ -32,7 +32,7 @@ class DependenceAnswers(ColumnAnswers):
         self,
         first: str | Sequence[str],
         second: str | Sequence[str],
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         per_draw: bool = False,
         method: str = "auto",
         n: int = SIMULATED,
@@ -44,7 +44,7 @@ class DependenceAnswers(ColumnAnswers):
         ----------
         first, second : str or list of str
             Without a common column.
-        given : mapping, optional
+        given : mapping or str, optional
         per_draw : bool
             Whether each draw's own is wanted; of single columns only.
         method : {"auto", "enumeration", "quadrature", "monte-carlo"}
@@ -91,7 +91,7 @@ class DependenceAnswers(ColumnAnswers):
 
     def dependence(
         self,
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         prob: float = 0.94,
         threshold: float = 0.01,
         per_draw: bool = False,
@@ -101,7 +101,7 @@ class DependenceAnswers(ColumnAnswers):
 
         Parameters
         ----------
-        given : mapping, optional
+        given : mapping or str, optional
         prob : float
             Mass of the highest density interval.
         threshold : float

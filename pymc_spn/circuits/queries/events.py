@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -69,7 +69,7 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
             )
         if not what:
             raise ValueError(f"{argument}: the set of column {column.name!r} is empty")
-        codes = frozenset(_code(argument, column, value) for value in what)
+        codes = frozenset(code_of(argument, column, value) for value in what)
         everything = column.kind in LEVEL_KINDS and len(codes) == len(column.levels or ())
         return None if everything else codes
     if isinstance(what, tuple):
@@ -90,8 +90,14 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
     return float(encode(pd.Series([what]), column)[0])
 
 
-def _code(argument: str, column: Column, value: Any) -> float:
-    """Code of one value of a set or of a likelihood."""
+def code_of(argument: str, column: Column, value: Any) -> float:
+    """Code of one value of a column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the column cannot have it, or it is missing.
+    """
     try:
         code = float(encode(pd.Series([value]), column)[0])
     except (TypeError, ValueError) as error:
@@ -102,6 +108,14 @@ def _code(argument: str, column: Column, value: Any) -> float:
     return code
 
 
+def refuse_point(argument: str, column: str, point: float) -> NoReturn:
+    """Refuse a point with a density in one of several events."""
+    raise ValueError(
+        f"{argument}: in a union of events, column {column!r} cannot be at a point, {point:g}, where it has a density; "
+        "give an interval"
+    )
+
+
 def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_density: bool) -> Likelihood:
     place = f"{argument}: column {column.name!r}"
     if is_density:
@@ -109,7 +123,7 @@ def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_
     for value, weight in what.items():
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 <= float(weight) < math.inf:
             raise ValueError(f"{place} must have likelihoods that are finite and at least 0, {value!r} has {weight!r}")
-    found = sorted((_code(argument, column, x), math.log(w)) for x, w in what.items() if w > 0.0)
+    found = sorted((code_of(argument, column, x), math.log(w)) for x, w in what.items() if w > 0.0)
     if not found:
         raise ValueError(f"{place} has no value with a positive likelihood")
     return Likelihood(*zip(*found, strict=True))

@@ -27,7 +27,7 @@ class InformationAnswers(DependenceAnswers):
     def entropy(
         self,
         columns: str | Sequence[str] | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         method: str = "auto",
         n: int = SIMULATED,
         random_seed: int | np.random.Generator | None = None,
@@ -38,7 +38,7 @@ class InformationAnswers(DependenceAnswers):
         ----------
         columns : str or list of str, optional
             By default all that are not given at a value.
-        given : mapping, optional
+        given : mapping or str, optional
         method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
             Enumeration where all columns have levels, quadrature for one column, else bounds; Monte Carlo on
             request, with `n` simulated rows.

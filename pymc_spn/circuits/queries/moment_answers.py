@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class MomentAnswers(ConditionedDraws):
     """First and second moments of the numeric columns."""
 
-    def mean(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+    def mean(self, given: Mapping[str, Any] | str | None = None, per_draw: bool = False) -> "xr.DataArray":
         """Mean of the numeric columns, binary ones as 0 and 1.
 
         Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
@@ -40,7 +40,7 @@ class MomentAnswers(ConditionedDraws):
         error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
         return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
-    def cov(self, given: Mapping[str, Any] | None = None, per_draw: bool = False) -> "xr.DataArray":
+    def cov(self, given: Mapping[str, Any] | str | None = None, per_draw: bool = False) -> "xr.DataArray":
         """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
 
         A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
@@ -67,7 +67,7 @@ class MomentAnswers(ConditionedDraws):
             error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
         return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
-    def _moment_query(self, given: Mapping[str, Any] | None) -> tuple[Events, list[int], dict[str, Any]]:
+    def _moment_query(self, given: Mapping[str, Any] | str | None) -> tuple[Events, list[int], dict[str, Any]]:
         known = self._given(given)
         numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
         left_out = [c.name for c in self.columns if c.kind == "categorical"]

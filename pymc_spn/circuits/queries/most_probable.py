@@ -24,6 +24,7 @@ from pymc_spn.circuits.queries.circuit_events import (
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.draw_averages import relative_weights
+from pymc_spn.circuits.queries.event_text import as_event
 from pymc_spn.circuits.queries.events import Events, Interval, points_of, read_events, spread_of
 from pymc_spn.circuits.queries.tapes import tape_of_circuit, tape_of_draws
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -31,6 +32,7 @@ from pymc_spn.tables import decode
 
 TOLERANCE = 1e-6  # nats
 BULK = 1e-3  # quantile of a column with log-normal leaves below which its density is not searched
+LEAST_POSITIVE = float(np.finfo(np.float64).tiny)  # an interval that begins below it begins at 0
 LEAST_LOG, MOST_LOG = -700.0, 700.0  # logs between which a positive column's quantile is sought
 QUANTILE_GRID, QUANTILE_PASSES = 65, 8  # 1400 / 64^8 is below rounding
 FEWEST_BOXES, MOST_BOXES = 500, 100_000
@@ -70,7 +72,7 @@ class ModeAnswers(ConditionedDraws):
 
     def mpe(
         self,
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         tolerance: float = TOLERANCE,
         max_boxes: int | None = None,
         max_draws: int | None = None,
@@ -86,7 +88,7 @@ class ModeAnswers(ConditionedDraws):
 
         Parameters
         ----------
-        given : mapping, optional
+        given : mapping or str, optional
         tolerance : float
             Gap in nats at which the search is done.
         max_boxes : int, optional
@@ -122,7 +124,7 @@ class ModeAnswers(ConditionedDraws):
         for d in asked:
             if any(isinstance(e, LogNormal) for e in self._schema.palette[d]):
                 event: Any = inside.get(d, Interval(0.0, np.inf))
-                if event.low <= 0.0:
+                if event.low < LEAST_POSITIVE:
                     law = law_of_column(self._states, d, self._row(known), spread_of(known))
                     least = law.mixed(relative_weights(weights + self._log_of(known))).quantile(np.array([BULK]))[0]
                     inside[d] = Interval(float(least), event.high)
@@ -151,7 +153,7 @@ def most_probable(
     circuit: Circuit,
     log_weights: np.ndarray,
     leaf_parameters: Mapping[str, np.ndarray],
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | str | None = None,
     tolerance: float = TOLERANCE,
     max_boxes: int | None = None,
 ) -> MostProbable:
@@ -168,8 +170,9 @@ def most_probable(
     log_weights : (n_sum_edges,) float64
         As for `Circuit.log_density`.
     leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
-    given : mapping of column name to value, (low, high) or set, optional
-        Where the circuit's columns are names only, values are numbers, levels their codes.
+    given : mapping of column name to value, (low, high) or set, or str, optional
+        Text as for `SPNPosterior.probability`. Where the circuit's columns are names only, values are numbers, levels
+        their codes.
     tolerance : float
         Gap in nats at which the search is done.
     max_boxes : int, optional
@@ -196,7 +199,8 @@ def most_probable(
     columns = columns_of(circuit)
     parameterised = Parameterised(circuit, log_weights, leaf_parameters)
     discrete = masses_of(circuit)
-    known = read_events("given", given, columns, range(len(columns)), ~discrete)
+    event = as_event("given", given, columns, ~discrete)
+    known = read_events("given", event, columns, range(len(columns)), ~discrete)
     points = points_of(known)
     if len(points) == len(columns):
         raise ValueError("given: every column is given at a value, there is nothing to complete")
@@ -205,7 +209,7 @@ def most_probable(
     inside = _above_spikes(parameterised, known)
     found = _search_row(parameterised, row, inside, tolerance, max_boxes)
     if found.log_density <= 0.5 * NOTHING:
-        raise ValueError(f"given: {dict(given or {})} has density zero under the circuit")
+        raise ValueError(f"given: {dict(event or {})} has density zero under the circuit")
     log_known = float(circuit.log_density(row[None], log_weights, leaf_parameters)[0]) if points else 0.0
     value = np.where(np.isnan(row), found.x, row)
     return _answer(found, log_known, value, columns, tolerance, {})
@@ -285,7 +289,7 @@ def _above_spikes(given: Parameterised, known: Events) -> Events:
     inside = spread_of(known)
     for d in np.flatnonzero(spiked_columns(given.circuit)).tolist():
         event: Any = inside.get(d, Interval(0.0, np.inf))
-        if isinstance(known.get(d), float) or not isinstance(event, Interval) or event.low > 0.0:
+        if isinstance(known.get(d), float) or not isinstance(event, Interval) or event.low >= LEAST_POSITIVE:
             continue
         events = {c: as_column_event(e) for c, e in known.items()}
         inside[d] = Interval(_quantile(given, events, d, BULK), event.high)
@@ -324,7 +328,7 @@ def _allowed(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, li
 
     Values that a column's kind excludes are no completions, though a Gaussian leaf may give them mass.
     """
-    least = {"positive": float(np.finfo(np.float64).tiny), "count": 0.0}
+    least = {"positive": LEAST_POSITIVE, "count": 0.0}
     out = {d: [(least[c.kind], np.inf)] for d, c in enumerate(columns) if c.kind in least}
     for d, event in inside.items():
         if isinstance(event, Interval):

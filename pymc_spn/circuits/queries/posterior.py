@@ -11,6 +11,7 @@ import pandas as pd
 
 from pymc_spn.circuits.queries.completion import SIMULATION, checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
+from pymc_spn.circuits.queries.event_text import as_events
 from pymc_spn.circuits.queries.events import (
     Events,
     both_or_none,
@@ -49,7 +50,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
-    None is unbounded) or a set of values; `probability` also takes lists of intervals and unions of events.
+    None is unbounded) or a set of values, or are text such as ``"20 <= age < 30 and job == 'nurse'"``; `probability`
+    and `condition` also take lists of intervals and unions of events.
     """
 
     @classmethod
@@ -142,19 +144,19 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event, or its density in the columns that are at a point.
 
         Parameters
         ----------
-        event : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
+        event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
             Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
             hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a
             dict from values to likelihoods, 0 for the others (soft evidence); the answer is then the expected
-            likelihood.
+            likelihood. Text is described below.
         given : the same, optional
             What is known; of a sequence one is, without it being known which.
         per_draw : bool
@@ -170,7 +172,17 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         TypeError, ValueError
             If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
             a continuous column (a density) or holds likelihoods, these are for a continuous column, negative, infinite
-            or all 0, or events overlap in more than 10,000 ways.
+            or all 0, events overlap in more than 10,000 ways, or text cannot be read or solved.
+
+        Notes
+        -----
+        Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``, with
+        ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
+        parentheses), names that are no identifiers in backticks. One side of a comparison is an expression in one
+        column of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2, the other a constant; the column stands
+        in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of NumPy:
+        where an expression is undefined a comparison is false and its negation true. For a continuous column
+        ``x != 3`` always holds and ``x == 3`` is a point, with a density.
         """
         if event is None:
             raise TypeError("event must map column names to a value, (low, high) or a set, got None")
@@ -215,16 +227,20 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
     # ---- derived objects
 
-    def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "SPNPosterior | UnionPosterior":
+    def condition(
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str
+    ) -> "SPNPosterior | UnionPosterior":
         """The posterior predictive given some of a row; draws are weighted by the condition's probability.
 
         Columns fixed at a value leave the object, those in an interval or a set stay.
 
         Parameters
         ----------
-        given : mapping of column name to value, (low, high), list of intervals or set, or sequence of such mappings
-            Of a sequence one holds, of a list of intervals, too: the answer is then a `UnionPosterior`.
+        given : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
+            Of a sequence one holds, of a list of intervals, too: the answer is then a `UnionPosterior`. Text as for
+            `probability`.
         """
+        given = as_events("given", given, *self._readable)
         if _is_single(given):
             known = self._given(given)
             self._log_of(known)
@@ -241,11 +257,12 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         """What is given as events of which no two hold at once; points of densities only where it is a single one."""
         from pymc_spn.circuits.queries.disjoint_events import disjoint_events
 
+        given = as_events("given", given, *self._readable)
         if _is_single(given):
             return [self._read("given", given)]
         events: list[Events] = [
             {d: frozenset({e}) if isinstance(e, float) else e for d, e in part.items()}
-            for place, one in alternatives("given", given).items()
+            for place, one in alternatives("given", given, *self._readable).items()
             for part in self._disjoint_parts(place, one, soft=False)
         ]
         return disjoint_events("given", events, self._schema.columns, self._states.compiled.is_density)
@@ -352,7 +369,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     def sample(
         self,
         n: int,
-        given: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
         """Rows drawn from the posterior predictive; columns given at a value hold it.

@@ -86,8 +86,8 @@ class UnionPosterior:
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event given the union; see `SPNPosterior.probability`."""
@@ -101,7 +101,7 @@ class UnionPosterior:
         self,
         column: str,
         x: Any,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """P(column <= x given the union) at one or several values; see `SPNPosterior.cdf`."""
@@ -112,7 +112,7 @@ class UnionPosterior:
         self,
         q: Any,
         column: str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Quantiles of a column: the smallest x with P(column <= x) >= q; see `SPNPosterior.quantile`.
@@ -135,7 +135,7 @@ class UnionPosterior:
 
     def mpe(
         self,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         tolerance: float = TOLERANCE,
         max_boxes: int | None = None,
         max_draws: int | None = None,
@@ -167,7 +167,7 @@ class UnionPosterior:
         return marked_row(found[best].value, float(reached[best]), gap, n_boxes, tolerance, attrs)
 
     def mean(
-        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, per_draw: bool = False
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None, per_draw: bool = False
     ) -> "xr.DataArray":
         """Mean of the numeric columns; see `SPNPosterior.mean`."""
         if given is not None:
@@ -180,7 +180,7 @@ class UnionPosterior:
         return answer
 
     def cov(
-        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, per_draw: bool = False
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None, per_draw: bool = False
     ) -> "xr.DataArray":
         """Covariance of the numeric columns: law of total covariance over parts and draws; see `SPNPosterior.cov`."""
         if given is not None:
@@ -201,7 +201,7 @@ class UnionPosterior:
     def sample(
         self,
         n: int,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
         """Rows drawn from the predictive given the union: a part by its probability, then a row of it."""
@@ -216,7 +216,7 @@ class UnionPosterior:
         shuffled.attrs = {**frames[0].attrs, "exactness": SIMULATION, **self._mark()}
         return shuffled
 
-    def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "UnionPosterior":
+    def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str) -> "UnionPosterior":
         """The predictive given some of a row as well, or one of several events; see `SPNPosterior.condition`."""
         events = self._first._exclusive_events(given)
         known = [

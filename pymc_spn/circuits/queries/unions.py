@@ -6,20 +6,41 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.queries.event_text import events_of_text
+from pymc_spn.tables import Column
+
 LARGEST_UNION = 10_000  # intersections that are evaluated
 
 
-def alternatives(argument: str, event: Any) -> dict[str, Any]:
-    """The events of which one must hold, by the name that messages give them: those of a list, or the only one.
+def alternatives(argument: str, event: Any, columns: Sequence[Column], is_density: Any) -> dict[str, Any]:
+    """The events of which one must hold, by the name that messages give them: those of a list or text, or the only one.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for messages.
+    event : mapping, sequence of mappings, or str
+    columns : sequence of Column
+        Columns that text may name.
+    is_density : sequence of bool
+        For each whether single values have probability zero.
+
+    Returns
+    -------
+    dict
+        Empty for text that holds for no values.
 
     Raises
     ------
     TypeError
         If something in the list is no mapping.
     ValueError
-        If the list is empty.
+        If the list is empty, or text cannot be read.
     """
-    if not isinstance(event, Sequence) or isinstance(event, str):
+    if isinstance(event, str):
+        found = events_of_text(argument, event, columns, is_density)
+        return {argument: found[0]} if len(found) == 1 else {f"{argument}[{k}]": one for k, one in enumerate(found)}
+    if not isinstance(event, Sequence):
         return {argument: event}
     for k, one in enumerate(event):
         if not isinstance(one, Mapping):
@@ -27,14 +48,6 @@ def alternatives(argument: str, event: Any) -> dict[str, Any]:
     if not event:
         raise ValueError(f"{argument}: the list of events is empty")
     return {f"{argument}[{k}]": one for k, one in enumerate(event)}
-
-
-def refuse_point(argument: str, column: str, point: float) -> None:
-    """Refuse a point with a density in one of several events."""
-    raise ValueError(
-        f"{argument}: in a union of events, column {column!r} cannot be at a point, {point:g}, where it has a density; "
-        "give an interval"
-    )
 
 
 def read_intervals(

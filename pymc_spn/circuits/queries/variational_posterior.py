@@ -106,7 +106,7 @@ class VariationalPosterior(SPNPosterior):
         return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
 
     def condition(
-        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str
     ) -> "VariationalPosterior | UnionPosterior":
         """The predictive given some of a row. Columns fixed at a value leave the object, those in an interval stay."""
         found = super().condition(given)
