@@ -32,10 +32,11 @@ COLUMNS = (
 PALETTE = (
     (Gaussian(mean=0.5, variance=2.0), Gaussian(mean=-1.0, variance=2.0, relative_scale=0.1)),
     (Exponential(mean=1.5),),
-    # at a scale of 1 geometric counts would reach 1e18
-    (Poisson(mean=2.0), Geometric(mean=2.0, relative_scale=0.1), Binomial(4, mean=1.5)),
+    (Poisson(mean=2.0), Geometric(mean=2.0, relative_scale=0.1)),  # at a scale of 1 counts would reach 1e18
     (Categorical(),),
 )
+# for chains that begin at a draw from the joint: others may begin with counts in leaves that cannot hold them
+WITH_TRIALS = (*PALETTE[:2], (*PALETTE[2], Binomial(4, mean=1.5)), PALETTE[3])
 GAUSSIAN = np.array([0])
 OWNED = np.zeros((4, 4), bool)
 OWNED[0, :2], OWNED[1], OWNED[2, GAUSSIAN], OWNED[3, GAUSSIAN] = True, True, True, True
@@ -43,12 +44,12 @@ PRIOR_TABLE = np.array([PRIORS[g] for g in HYPERPARAMETERS])
 CENTRE, SCALE = (0.3, 0.9, 0.0, 0.0), (1.7, 2.0, 1.0, 1.0)
 
 
-def fixed_schema(width):
+def fixed_schema(width, palette=PALETTE):
     return NetworkSchema(
         name="x",
         structure=complete_tree([c.name for c in COLUMNS], n_children=width),
         columns=COLUMNS,
-        palette=PALETTE,
+        palette=palette,
         resolution=(0.0,) * 4,
         centre=CENTRE,
         scale=SCALE,

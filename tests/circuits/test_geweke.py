@@ -16,6 +16,7 @@ from tests.circuits.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,
     PRIOR_TABLE,
+    WITH_TRIALS,
     DeafChain,
     draw_joint,
     draw_table,
@@ -69,13 +70,13 @@ def quantities(schema, h, X, digits):
 
 @cache
 def independent(width, draws):
-    schema, rng = fixed_schema(width), np.random.default_rng(1)
+    schema, rng = fixed_schema(width, WITH_TRIALS), np.random.default_rng(1)
     found = [draw_joint(schema, OBSERVED, rng) for _ in range(draws)]
     return quantities(schema, [logs(h) for h, _, _ in found], *zip(*[f[1:] for f in found], strict=True))
 
 
 def successive(width, draws, seed=2, kind=Chain):
-    schema, rng = fixed_schema(width), np.random.default_rng(seed)
+    schema, rng = fixed_schema(width, WITH_TRIALS), np.random.default_rng(seed)
     chain = make_chain(schema, OBSERVED, kind)
     h, table, digits = draw_joint(schema, OBSERVED, rng)
     found = []
@@ -91,7 +92,7 @@ def successive(width, draws, seed=2, kind=Chain):
 
 def successive_in_turns(draws, seed=4):
     """As `successive` at width two, by the kernel that makes bottom-up and exact sweeps in turns."""
-    schema, rng = fixed_schema(2), np.random.default_rng(seed)
+    schema, rng = fixed_schema(2, WITH_TRIALS), np.random.default_rng(seed)
     chain = make_chain(schema, OBSERVED, kernel="alternating")
     h, table, digits = draw_joint(schema, OBSERVED, rng)
     found = []

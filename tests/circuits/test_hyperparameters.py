@@ -23,6 +23,7 @@ from tests.circuits.hyperparameter_chains import (
     OWNED,
     PALETTE,
     PRIOR_TABLE,
+    WITH_TRIALS,
     draw_hyperparameters,
     draw_joint,
     fixed_schema,
@@ -116,7 +117,7 @@ def slice_draws(schema, state_of, draws, seed=3):
 
 
 def slice_scores(width, draws):
-    schema = fixed_schema(width)
+    schema = fixed_schema(width, WITH_TRIALS)
     state_of = draw_joint(schema, OBSERVED, np.random.default_rng(4))
     exact = exact_quartiles(schema, state_from_digits(state_of[2]), state_of[1])
     drawn = slice_draws(schema, state_of, draws)
