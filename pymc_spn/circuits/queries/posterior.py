@@ -297,8 +297,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         For chains that stay in modes of their own, so that R-hat of the log joint is well above 1: equal weights are
         then an accident of the starts. Stacking takes the weights under which the mean log of the mixture's
         leave-one-out density is largest, by Pareto-smoothed importance sampling within each chain. Answers are those
-        of the weighted mixture, which is not the posterior but predicts better; ``mcse_chain`` takes the weights as
-        given. Where chains agree the weights hardly matter.
+        of the weighted mixture, which is not the posterior; it predicts better where some chains are better than
+        others. ``mcse_chain`` takes the weights as given. Where chains agree the weights hardly matter.
 
         Raises
         ------
