@@ -415,7 +415,7 @@ def test_other_arguments_are_refused():
     for event in (3, None):
         with pytest.raises(TypeError, match="event must map column names"):
             post.probability(event)
-    with pytest.raises(ValueError, match="event: a condition is a comparison, .*'x0' at position 0 of 'x0'"):
+    with pytest.raises(ValueError, match=r"event: a condition is a comparison, .*'x0' at position 0 of 'x0'"):
         post.probability("x0")
     with pytest.raises(TypeError, match=r"given: a list holds intervals \(low, high\) of numbers, column 'x0' has 1"):
         post.probability({"x0": 1}, {"x0": [1, 2]})
