@@ -17,13 +17,14 @@ import numpy as np
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.queries.circuit_products import product_circuit
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CircuitProduct:
+class CircuitProduct(ParameterisedCircuit):
     """The normalised product of two circuits, from `multiply`.
 
     Parameters
@@ -35,15 +36,7 @@ class CircuitProduct:
         Log of the integral of the product before it was normalised, in nats: the log inner product of the two.
     """
 
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     log_normaliser: float
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **result.parameters)``."""
-        return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
 
     def __repr__(self) -> str:
         return f"CircuitProduct({self.circuit!r}, log normaliser {self.log_normaliser:.6g} nats)"
@@ -232,9 +225,10 @@ def _log_inner(first: Any, second: Any) -> tuple[float, float]:
 
 def _operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
     """Circuit, log weights and leaf parameters."""
-    circuit = given if isinstance(given, Circuit) else getattr(given, "circuit", None)
-    if circuit is not None and hasattr(given, "log_weights") and hasattr(given, "leaf_parameters"):
-        given = (circuit, given.log_weights, given.leaf_parameters)
+    if isinstance(given, ParameterisedCircuit):
+        return given.circuit, given.log_weights, given.leaf_parameters
+    if isinstance(given, Circuit) and hasattr(given, "log_weights") and hasattr(given, "leaf_parameters"):
+        return given, given.log_weights, given.leaf_parameters
     if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[0], Circuit):
         raise TypeError(
             f"{argument} must have a circuit, log_weights and leaf_parameters, or be a tuple of these; "

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.fit_json import fields_from_json, fit_to_json
-from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CircuitFit:
+class CircuitFit(ParameterisedCircuit):
     """A circuit with the parameters that `fit_em` found: one estimate, without a posterior.
 
     Parameters
@@ -32,19 +32,11 @@ class CircuitFit:
         Passes over the rows in batches, after the first step; 0 without them.
     """
 
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     log_likelihood: float
     objective: np.ndarray
     converged: bool
     of_restarts: np.ndarray
     epochs: int = 0
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **fit.parameters)``."""
-        return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
 
     def to_json(self) -> dict[str, Any]:
         """Structure, parameters and how they were found, as values that ``json.dumps`` takes; nothing is rounded."""

@@ -150,3 +150,11 @@ def test_later_factors_do_not_reach_a_compiled_tree():
 
 def test_public_names():
     assert ps.FactorGraph is FactorGraph and issubclass(ps.FieldCircuit, Circuit)
+
+
+def test_inner_product_of_a_compiled_graph_with_itself():
+    fg = ps.FactorGraph.hmm(3, np.log([0.6, 0.4]), np.log([[0.7, 0.3], [0.2, 0.8]]))
+    circuit = fg.compile().to_circuit()
+    rows = np.array(list(np.ndindex(2, 2, 2)), float)
+    logs = circuit.log_density(rows, circuit.log_weights, circuit.leaf_parameters)
+    assert float(ps.renyi_entropy(circuit)) == pytest.approx(-np.log(np.exp(2.0 * logs).sum()), abs=1e-12)

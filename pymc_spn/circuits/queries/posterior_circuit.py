@@ -21,6 +21,7 @@ from pymc_spn.circuits.queries.draw_laws import shares_of
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ PREDICTIVE = {
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledCircuit:
+class LabelledCircuit(ParameterisedCircuit):
     """A circuit with its parameters, asked in the units and labels of the data.
 
     Parameters
@@ -50,9 +51,6 @@ class LabelledCircuit:
         Marks of its answers, ``exactness`` and ``learner``.
     """
 
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     def log_density(self, df: Any) -> "xr.DataArray":

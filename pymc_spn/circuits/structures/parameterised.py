@@ -1,0 +1,29 @@
+"""A circuit with its parameters: what fits, products and posteriors as circuits have in common."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.circuit import Circuit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParameterisedCircuit:
+    """A circuit, the log weights of its edges and the parameters of its leaves.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    """
+
+    circuit: Circuit
+    log_weights: np.ndarray
+    leaf_parameters: dict[str, np.ndarray]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **this.parameters)``."""
+        return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
