@@ -113,6 +113,7 @@ def CircuitDensity(
     leaf_parameters: Mapping[str, Any],
     observed: Any = None,
     *,
+    total_size: int | None = None,
     dims: Any = None,
     shape: Any = None,
 ) -> TensorVariable:
@@ -120,7 +121,8 @@ def CircuitDensity(
 
     With ``observed`` each row is an independent draw and missing cells are summed out; without, the variable is one
     row (or ``shape`` of them) and the circuit is its prior. The log density is differentiable in log weights, leaf
-    parameters and, without ``observed``, in the row itself, so NUTS samples all of them.
+    parameters and, without ``observed``, in the row itself, so NUTS samples all of them. With rows drawn by
+    ``pm.Minibatch`` and their number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
 
     Parameters
     ----------
@@ -131,10 +133,15 @@ def CircuitDensity(
     leaf_parameters : dict of str to (n_leaves_of_family, p) array or tensor
         See `CircuitQueries` for the parameters of each family. Numbers are checked at once; where a tensor takes
         values outside its bounds, or weights do not add up to 1, the log density is ``-inf``.
-    observed : DataFrame, Table or (N, D) array, optional
-        NaN is missing.
+    observed : DataFrame, Table, (N, D) array or tensor, optional
+        NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
+        `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero.
+    total_size : int, optional
+        Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
+        counts for that many rows.
     dims : tuple of str, optional
-        Of the variable; by default ``(name_row, name_column)`` where it is observed, ``(name_column,)`` where not.
+        Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
+        is observed, ``(name_column,)`` where not.
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
 
@@ -148,7 +155,8 @@ def CircuitDensity(
     ------
     ValueError, TypeError
         Parameters of wrong shape or value; rows that do not fit the columns; a variable that is not observed and has
-        a column without a density; `shape` beside `observed`, or one that does not end in D.
+        a column without a density; `shape` beside `observed`, or one that does not end in D; `total_size` without
+        `observed`, or not a whole number of at least 1.
 
     References
     ----------
@@ -162,28 +170,56 @@ def CircuitDensity(
     if observed is not None:
         if shape is not None:
             raise ValueError("shape must not be given where observed is: the data have it")
-        values, index = coded_rows(circuit, observed)
-        size: Any = (len(values),)
+        values, index = _observed_rows(circuit, observed)
+        size: Any = (values.shape[0],)
     else:
         _refuse_masses(circuit)
         shape = (n_columns,) if shape is None else tuple(np.atleast_1d(shape).tolist())
         if shape[-1] != n_columns:
             raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
         size = shape[:-1] or None
+    _check_total_size(total_size, observed)
     rng = pt.random.shared_rng(seed=None)
     _, rv = op(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
-    full = model.name_for(name)
-    if dims is None and (observed is not None or len(shape) == 1):
-        dims = (f"{full}_row", f"{full}_column") if observed is not None else (f"{full}_column",)
-        model.add_coord(f"{full}_column", list(circuit.names))
-        if observed is not None:
-            model.add_coord(f"{full}_row", list(index))
     if observed is not None:
-        data = pytensor.shared(values, name=f"{full}_table", shape=values.shape)  # NaN stays as it is
-        return model.register_rv(rv, name, observed=data, dims=dims)
+        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, circuit, values, index)
+        return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
+    if dims is None and len(shape) == 1:
+        dims = _own_dims(model, name, circuit)
     columns = _positive_columns(circuit)
     transform: Any = {"default_transform": PositiveColumns(columns)} if columns.size else {}
     return model.register_rv(rv, name, dims=dims, **transform)
+
+
+def _observed_rows(circuit: Circuit, observed: Any) -> tuple[Any, Any]:
+    """Rows as a tensor (N, D), and their labels; None where they may change."""
+    observed = _value(observed)
+    if not isinstance(observed, Variable):
+        values, index = coded_rows(circuit, observed)
+        return pytensor.shared(values, shape=values.shape), index  # a constant would lose its NaN to imputation
+    shape = observed.type.shape
+    if len(shape) != 2 or shape[1] not in (None, len(circuit.columns)):
+        raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {shape}")
+    return observed, None
+
+
+def _own_dims(model: pm.Model, name: str, circuit: Circuit, values: Any = None, index: Any = None) -> tuple[str, ...]:
+    """Names of the dimensions, registered with their labels."""
+    full = model.name_for(name)
+    model.add_coord(f"{full}_column", list(circuit.names))
+    if values is None:
+        return (f"{full}_column",)
+    model.add_coord(f"{full}_row", None if index is None else list(index), length=values.shape[0])
+    return f"{full}_row", f"{full}_column"
+
+
+def _check_total_size(total_size: Any, observed: Any) -> None:
+    if total_size is None:
+        return
+    if observed is None:
+        raise ValueError("total_size must be given only where observed is: it is the number of rows of the whole table")
+    if not isinstance(total_size, int | np.integer) or isinstance(total_size, bool) or total_size < 1:
+        raise ValueError(f"total_size must be a whole number of at least 1, got {total_size!r}")
 
 
 def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable:
