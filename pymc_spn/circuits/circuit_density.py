@@ -29,6 +29,7 @@ WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
     "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
     "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
+    "triangular": 3,
 }  # fmt: skip
 
 
@@ -326,7 +327,7 @@ def _typical_row(circuit: Circuit, theta: Any) -> Any:
             location = own[:, 1] / location
         elif name == "gamma":
             location = location / own[:, 1]
-        elif name == "uniform":
+        elif name in ("uniform", "triangular"):
             location = own.mean(axis=1)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
         first += n * width

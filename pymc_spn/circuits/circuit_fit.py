@@ -45,8 +45,9 @@ def fit_em(
     ----------
     circuit : Circuit
         With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, Bernoulli,
-        categorical, uniform and hypergeometric, and without declared supports. Of binomial leaves the number of trials
-        stays as `start` gives it, of the last two all. Laplace leaves take a number for each leaf and row.
+        categorical, uniform, triangular and hypergeometric, and without declared supports. Of binomial leaves the
+        number of trials stays as `start` gives it, of the last three all. Laplace leaves take a number for each leaf
+        and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float

@@ -34,6 +34,7 @@ class CircuitQueries:
     laplace               location, scale
     gamma                 shape, rate
     uniform               low, high; both ends belong to it
+    triangular            lower, mode, upper; the mode may be at an end, which then belongs to it
     binomial              number of trials, probability of success
     hypergeometric        population, successes in it, draws without replacement
     beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability

@@ -80,6 +80,9 @@ PARAMETERS = {
     "laplace": lambda rng, n, k: np.column_stack([rng.normal(size=n), rng.gamma(3.0, 0.4, n)]),
     "gamma": lambda rng, n, k: np.column_stack([1.2 + rng.gamma(3.0, size=n), rng.gamma(3.0, size=n)]),
     "uniform": lambda rng, n, k: np.column_stack([-rng.gamma(3.0, size=n), 8.0 + rng.gamma(3.0, size=n)]),
+    "triangular": lambda rng, n, k: np.column_stack(
+        [-rng.gamma(3.0, size=n), rng.uniform(0.0, 4.0, n), 8.0 + rng.gamma(3.0, size=n)]
+    ),
     "binomial": lambda rng, n, k: np.column_stack([rng.integers(4, 9, n), rng.uniform(0.1, 0.9, n)]),
     "hypergeometric": lambda rng, n, k: np.column_stack(
         [rng.integers(20, 30, n), rng.integers(4, 9, n), rng.integers(5, 11, n)]
@@ -101,12 +104,14 @@ SCIPY = {
     "laplace": lambda p: stats.laplace(p[0], p[1]),
     "gamma": lambda p: stats.gamma(p[0], scale=1 / p[1]),
     "uniform": lambda p: stats.uniform(p[0], p[1] - p[0]),
+    "triangular": lambda p: stats.triang((p[1] - p[0]) / (p[2] - p[0]), p[0], p[2] - p[0]),
     "binomial": lambda p: stats.binom(p[0], p[1]),
     "hypergeometric": lambda p: stats.hypergeom(*p.astype(int)),
     "beta_binomial": lambda p: stats.betabinom(p[0], p[1], p[2]),
 }
 DENSITIES = (
     "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",
+    "triangular",
 )  # fmt: skip
 
 

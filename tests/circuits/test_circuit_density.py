@@ -137,7 +137,7 @@ def test_parameters_out_of_bounds_have_no_density(family):
     assert np.isfinite(rows_of(packed, values, log_weights, flat.theta)).all()
     assert np.isneginf(rows_of(packed, values, log_weights + 1e-3, flat.theta)).all()
     bad = {"gaussian": (1, -0.1), "log_normal": (1, 0.0), "student_t": (2, 0.0), "log_student_t": (1, -1.0),
-           "laplace": (1, 0.0), "uniform": (1, -100.0)}  # fmt: skip
+           "laplace": (1, 0.0), "uniform": (1, -100.0), "triangular": (1, -100.0)}  # fmt: skip
     at, value = bad.get(family, (0, -0.5))
     for x in (value, np.nan, np.inf):
         theta = flat.theta.copy()

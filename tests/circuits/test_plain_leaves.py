@@ -1,4 +1,4 @@
-"""Laplace, gamma, uniform, (beta-)binomial and hypergeometric leaves in the search for the most probable value.
+"""Leaves of `plain_leaves` and beta-binomial ones in the search for the most probable value.
 
 With kinks, jumps and poles.
 """
@@ -19,12 +19,13 @@ from pymc_spn.circuits.queries.tapes import tape_of_circuit
 from tests.circuits.shared_circuits import build
 
 TOLERANCE = 1e-6
-CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform")
+CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular")
 DRAW = {
     "gaussian": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "laplace": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
     "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
+    "triangular": lambda rng: np.sort(rng.normal(0, 2, 3))[[0, rng.integers(0, 3), 2]].tolist(),  # two in three lean
     "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
     "hypergeometric": lambda rng: [14, *rng.integers(2, 13, 2).tolist()],
     "beta_binomial": lambda rng: [int(rng.integers(3, 12)), *np.exp(rng.normal(0.0, 1.0, 2))],
@@ -53,6 +54,8 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
         special.append(parameters["laplace"][:, 0])
     if "uniform" in parameters:
         special.append(parameters["uniform"].ravel())
+    if "triangular" in parameters:
+        special.append(parameters["triangular"].ravel())
     if "gamma" in parameters:
         special.append((parameters["gamma"][:, 0] - 1.0) / parameters["gamma"][:, 1])
     return np.unique(np.concatenate(special))
@@ -60,7 +63,7 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_mixtures_are_certified(seed):
-    """Leaves of all four families share the columns; against a grid that holds their corners."""
+    """Leaves of all five families share the columns; against a grid that holds their corners."""
     rng = np.random.default_rng(seed)
     circuit, *parameters = mixture(rng, [CONTINUOUS] * (1 + seed % 2))
     found = ps.most_probable(circuit, *parameters)
@@ -158,8 +161,8 @@ def test_bounds_hold_over_boxes(seed, n):
         assert log <= top + 1e-9
         if log > -600:
             assert np.exp(log - shift.sum()) == pytest.approx(here[0, 0], rel=1e-9, abs=1e-290)
-        corners = np.concatenate([parameters.get("laplace", np.zeros((0, 2)))[:, 0],
-                                  parameters.get("uniform", np.zeros((0, 2))).ravel()])  # fmt: skip
+        ends = [parameters[f].ravel() for f in ("uniform", "triangular") if f in parameters]
+        corners = np.concatenate([parameters.get("laplace", np.zeros((0, 2)))[:, 0], *ends])
         for d in range(n):
             if np.abs(corners - x[d]).min(initial=1.0) < 2e-5 or abs(x[d]) < 1e-3:
                 continue
@@ -191,6 +194,11 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
         ("gamma", [0.0, 1.0], "shape and rate must be positive and finite"),
         ("uniform", [2.0, 2.0], "low and high must be finite, low below high"),
         ("uniform", [-np.inf, 2.0], "low and high must be finite"),
+        ("triangular", [0.0, 1.0], r"rows must be \(lower, mode, upper\)"),
+        ("triangular", [1.0, 1.0, 1.0], "lower, mode and upper must be finite, lower below upper"),
+        ("triangular", [0.0, 3.0, 2.0], "mode neither below lower nor above upper"),
+        ("triangular", [0.5, 0.0, 2.0], "mode neither below lower nor above upper"),
+        ("triangular", [0.0, 1.0, np.inf], "lower, mode and upper must be finite"),
         ("binomial", [2.5, 0.3], "number of trials must be a whole number of at least 1"),
         ("binomial", [4.0, 1.0], "probability above 0 and below 1"),
         ("hypergeometric", [10.0, 3.5, 2.0], "population must be a whole number from 1 to 999999999, successes and"),

@@ -35,6 +35,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     POISSON,
     REAL,
     STUDENT_T,
+    TRIANGULAR,
     UNIFORM,
 )
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
@@ -89,6 +90,8 @@ def are_within_bounds(code: int, theta: Any) -> Any:
     first, second = theta[:, 0], theta[:, -1]
     if code == UNIFORM:
         is_inside = first < second
+    elif code == TRIANGULAR:
+        is_inside = (first <= theta[:, 1]) & (theta[:, 1] <= second) & (first < second)
     elif code == BINOMIAL:
         is_inside = (first >= 1.0) & (first == jnp.floor(first)) & (second > 0.0) & (second < 1.0)
     elif code == HYPERGEOMETRIC:
@@ -183,6 +186,15 @@ def uniform(theta: Any, u: Any, zero: float) -> Any:
     return jnp.where((low <= u) & (u <= high), -jnp.log(high - low), zero)
 
 
+def triangular(theta: Any, u: Any, zero: float) -> Any:
+    lower, mode, upper = columns(theta)
+    rises, falls = (lower < u) & (u < mode), (mode < u) & (u < upper)
+    away = jnp.where(rises, u - lower, jnp.where(falls, upper - u, 1.0))
+    span = jnp.where(rises, mode - lower, jnp.where(falls, upper - mode, 1.0))
+    logs = jnp.log(away / span) + jnp.log(2.0 / (upper - lower))
+    return jnp.where(rises | falls | (u == mode), logs, zero)
+
+
 def gamma(theta: Any, u: Any, zero: float) -> Any:
     shape, rate = columns(theta)
     lead = shape * jnp.log(rate) - gammaln(shape)
@@ -234,6 +246,7 @@ FORMS = {
     BETA_GEOMETRIC: beta_geometric,
     LAPLACE: laplace,
     UNIFORM: uniform,
+    TRIANGULAR: triangular,
     GAMMA: gamma,
     BINOMIAL: binomial,
     HYPERGEOMETRIC: hypergeometric,

@@ -16,31 +16,31 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
 QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-MATCHING, URN = 12, 13
-N_FORMS = 14
+MATCHING, URN, TENT = 12, 13, 14
+N_FORMS = 15
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
 
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
-    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial",
+    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL,
-) = range(18)  # fmt: skip
+    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
+) = range(19)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL,
     ]
 )  # fmt: skip
 
@@ -166,6 +166,11 @@ def leaf_coefficients(family, theta, width, out):
         out[1] = theta[1]
         out[2] = theta[2] + theta[0]
         out[3] = theta[0]
+    elif family == TRIANGULAR:
+        out[0] = math.log(2.0 / (theta[2] - theta[0]))
+        out[1] = theta[0]
+        out[2] = theta[1]
+        out[3] = theta[2]
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -211,6 +216,11 @@ def form_at(form, lead, a, b, c, table, u):
         return lead - math.lgamma(a - u + 1.0) - math.lgamma(b - u + 1.0) - math.lgamma(c + u + 1.0)
     if form == URN:
         return lead + math.lgamma(a + u) + math.lgamma(b - u) - math.lgamma(c - u + 1.0) if u <= c else IMPOSSIBLE
+    if form == TENT:
+        share = 1.0 if u == b else (u - a) / (b - a) if u < b else (c - u) / (c - b)
+        if share <= 0.0:
+            return IMPOSSIBLE
+        return lead + (fast_log(share) if share > 1e-300 else math.log(share))
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
@@ -280,6 +290,17 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
             out[0] += flow * (digamma(n + 1.0) - digamma(n - u + 1.0) + after - digamma(alpha + beta + n))
             out[1] += flow * (total + digamma(alpha + u) - digamma(alpha))
             out[2] += flow * (total + after - digamma(beta))
+    elif family == TRIANGULAR:
+        lower, mode, upper = theta[0], theta[1], theta[2]
+        inside = flow if lower <= u and u <= upper else 0.0
+        out[0] += inside / (upper - lower)
+        out[2] -= inside / (upper - lower)
+        if inside != 0.0 and lower < u < mode:  # at the mode the derivative in it jumps, from one sign to the other
+            out[0] -= flow * (mode - u) / ((u - lower) * (mode - lower))
+            out[1] -= flow / (mode - lower)
+        elif inside != 0.0 and mode < u < upper:
+            out[1] += flow / (upper - mode)
+            out[2] += flow * (u - mode) / ((upper - u) * (upper - mode))
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
@@ -306,4 +327,8 @@ def value_derivative(family, theta, u, x):
         return np.sign(theta[0] - u) / theta[1]
     if family == GAMMA:
         return (theta[0] - 1.0) / x - theta[1]
+    if family == TRIANGULAR:
+        if theta[0] < u < theta[1]:
+            return 1.0 / (u - theta[0])
+        return -1.0 / (theta[2] - u) if theta[1] < u < theta[2] else 0.0
     return 0.0

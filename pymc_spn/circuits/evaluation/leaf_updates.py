@@ -4,7 +4,7 @@ The prior of a leaf is conjugate: ``rows`` observations more, with the average s
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. Numbers of
-trials, uniform and hypergeometric leaves are given and stay.
+trials, uniform, triangular and hypergeometric leaves are given and stay.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ FITTED = (
     "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "binomial", "bernoulli",
     "categorical",
 )  # fmt: skip
-KEPT = ("uniform", "hypergeometric")  # as they are given
+KEPT = ("uniform", "triangular", "hypergeometric")  # as they are given
 GIVEN = ("binomial", *KEPT)  # with parameters that rows do not tell
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")

@@ -23,6 +23,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     NEGATIVE_BINOMIAL,
     POISSON,
     STUDENT_T,
+    TRIANGULAR,
     UNIFORM,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
@@ -75,6 +76,11 @@ def is_valid(layout, begin, width, log_weights, theta):
         is_located = is_located or code == LAPLACE
         if code == UNIFORM:
             if not -math.inf < theta[first] < theta[first + 1] < math.inf:
+                return False
+            continue
+        if code == TRIANGULAR:
+            lower, mode, upper = theta[first], theta[first + 1], theta[first + 2]
+            if not (-math.inf < lower <= mode <= upper < math.inf and lower < upper):
                 return False
             continue
         if code == BINOMIAL:
@@ -215,6 +221,11 @@ def draw_leaf(rng, code, theta):
         return theta[0] + theta[1] * (away if rng.random() < 0.5 else -away)
     if code == UNIFORM:
         return theta[0] + (theta[1] - theta[0]) * rng.random()
+    if code == TRIANGULAR:
+        width, below = theta[2] - theta[0], rng.random()
+        rise, fall = (theta[1] - theta[0]) / width, (theta[2] - theta[1]) / width
+        left, right = theta[0] + width * math.sqrt(below * rise), theta[2] - width * math.sqrt((1.0 - below) * fall)
+        return min(max(left if below < rise else right, theta[0]), theta[2])
     if code == GAMMA:
         return rng.standard_gamma(theta[0]) / theta[1]
     if code == BINOMIAL:

@@ -174,6 +174,21 @@ def _uniform(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return inside - np.log(p[..., 1] - p[..., 0])
 
 
+def _triangular(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """On each side of the mode the length of what is inside times the sum of the heights at its ends."""
+    lower, mode, upper = p[..., 0], p[..., 1], p[..., 2]
+
+    def side(start: np.ndarray, stop: np.ndarray, heights: np.ndarray, span: np.ndarray) -> np.ndarray:
+        some = (stop > start) & (heights > 0.0)
+        length, heights = np.where(some, stop - start, 1.0), np.where(some, heights, 1.0)
+        return np.where(some, np.log(length / (upper - lower)) + np.log(heights / np.where(some, span, 1.0)), -np.inf)
+
+    first, last = np.maximum(low, lower), np.minimum(high, mode)
+    left = side(first, last, (first - lower) + (last - lower), mode - lower)
+    first, last = np.maximum(low, mode), np.minimum(high, upper)
+    return np.logaddexp(left, side(first, last, (upper - first) + (upper - last), upper - mode))
+
+
 def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     shape, start, stop = np.broadcast_arrays(
         p[..., 0], np.maximum(low, 0.0) * p[..., 1], np.maximum(high, 0.0) * p[..., 1]
@@ -252,6 +267,7 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "beta_binomial": lambda p, low, high: Binomial.predictive_log_interval(beta_trials(p), low, high),
     "laplace": _laplace,
     "uniform": _uniform,
+    "triangular": _triangular,
     "gamma": _gamma,
     "binomial": _binomial,
     "hypergeometric": _hypergeometric,

@@ -17,8 +17,8 @@ Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
     """Log of the integral (sum over values) of the product of two leaves, for all pairs.
 
-    In closed form for two Gaussian, log-normal, gamma or exponential, Laplace or uniform leaves, Gaussian with
-    exponential ones, uniform ones with any density, two geometric or Poisson leaves, geometric ones with Poisson,
+    In closed form for two Gaussian, log-normal, gamma or exponential, Laplace, uniform or triangular leaves, Gaussian
+    with exponential ones, uniform ones with any density, two geometric or Poisson leaves, geometric ones with Poisson,
     binomial and negative binomial ones, and leaves with finitely many values; others by quadrature, or by sums until
     the rest is below the rounding.
 
@@ -125,6 +125,37 @@ def _uniform(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return common - np.log(p[..., 1] - p[..., 0]) - np.log(q[..., 1] - q[..., 0])
 
 
+def _triangular(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Piece by piece between all ends and modes: the integral of a product of two linear functions from their ends.
+
+    With values f, g at the start and F, G at the stop of a length l it is l (2 f g + f G + F g + 2 F G) / 6. Nothing
+    is subtracted but parameters from parameters.
+    """
+    shape = (*np.broadcast_shapes(p.shape[:-1], q.shape[:-1]), 3)
+    p, q = np.broadcast_to(p, shape), np.broadcast_to(q, shape)
+    first, last = np.maximum(p[..., :1], q[..., :1]), np.minimum(p[..., 2:], q[..., 2:])
+    cuts = np.sort(np.clip(np.concatenate([p, q], axis=-1), first, np.maximum(first, last)), axis=-1)
+    start, stop = cuts[..., :-1], cuts[..., 1:]
+    (f, big_f), (g, big_g) = (_log_heights(r, start, stop) for r in (p, q))
+    terms = [np.log(2.0) + f + g, f + big_g, big_f + g, np.log(2.0) + big_f + big_g]
+    with np.errstate(divide="ignore"):
+        logs = np.log((stop - start) / 6.0) + np.logaddexp.reduce(terms, axis=0)
+    return np.logaddexp.reduce(logs, axis=-1)
+
+
+def _log_heights(p: np.ndarray, start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log density at the start and the stop of pieces (..., n) within the support, each on one side of the mode."""
+    lower, mode, upper = (p[..., i, None] for i in range(3))
+    rises = (stop <= mode) & (lower < mode)
+    span = np.where(rises, mode - lower, np.where(upper > mode, upper - mode, 1.0))
+    top = np.log(2.0 / (upper - lower))
+    with np.errstate(divide="ignore"):  # pieces of no length may lie outside
+        at_start, at_stop = (
+            np.log(np.maximum(np.where(rises, x - lower, upper - x), 0.0) / span) for x in (start, stop)
+        )
+    return top + at_start, top + at_stop
+
+
 def _geometric(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     a, b = p[..., 0], q[..., 0]
     return np.log(a) + np.log(b) - np.log(a + b - a * b)
@@ -145,6 +176,7 @@ _CLOSED: dict[tuple[str, str], Pairwise] = {
     ("gaussian", "exponential"): _gaussian_exponential,
     ("laplace", "laplace"): _laplace,
     ("uniform", "uniform"): _uniform,
+    ("triangular", "triangular"): _triangular,
     ("geometric", "geometric"): _geometric,
     ("geometric", "poisson"): lambda p, q: np.log(p[..., 0]) - p[..., 0] * q[..., 0],
     ("geometric", "binomial"): lambda p, q: np.log(p[..., 0]) + q[..., 0] * np.log1p(-q[..., 1] * p[..., 0]),

@@ -13,9 +13,11 @@ from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 
 RELATIVE = 1e-13  # estimated error at which the quadrature of a piece stops
+LEAST_LEVEL = 5  # halvings of the step before that; after three, estimates of 1e-13 stood beside errors of 1e-7
 LEAST_ERROR = 1e-11  # that is claimed: estimates may be too small, compared values differ by less than a tenth of this
 BLOCK = 1024  # pairs at a time
 DOUBLINGS = 2.0 ** np.arange(-1, 25)  # distances from a leaf's centre, in its widths, where the largest value is sought
+HALVINGS = 2.0 ** -np.arange(54)  # the same from where a triangular leaf has kinks, in its own
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 SHRINKS = 40  # golden sections: by a factor of 4e-9, the root of the rounding at a smooth maximum
 COUNTS = 256  # at a time
@@ -35,8 +37,9 @@ def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tupl
     """Log of the integral of the product of two densities, pair by pair.
 
     The variable is x, or log x where one of the two has positive values only. Pieces end at the leaves' centres, at
-    the largest value of the product and at infinity; each is integrated by the double exponential rule, the product
-    divided by its largest value, so that leaves far apart lose nothing.
+    the largest value of the product and at infinity, or where a triangular leaf ends; each is integrated by the double
+    exponential rule, the product divided by its largest value, so that leaves far apart lose nothing. Beside a narrow
+    triangular leaf the variable is the distance from its mode.
 
     Parameters
     ----------
@@ -48,40 +51,69 @@ def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tupl
     Returns
     -------
     (n,) float64 and float
-        In nats, and the largest relative error: what the rule estimates, at least 1e-11.
+        In nats, ``-inf`` where supports do not meet, and the largest relative error: what the rule estimates, at least
+        1e-11.
 
     References
     ----------
     Takahasi and Mori (1974), Double exponential formulas for numerical integration, Publ. RIMS 9.
     """
-    out, worst = np.empty(len(p)), LEAST_ERROR
-    for start in range(0, len(p), BLOCK):
-        part = slice(start, start + BLOCK)
-        out[part], error = _integrate(family, p[part], other, q[part])
-        worst = max(worst, error)
+    carrier = next((f for f in OF_LOG if f in (family, other)), None)
+    if carrier == other or family == "triangular":
+        family, p, other, q = other, q, family, p
+    in_logs, meets = np.full(len(p), carrier is not None), np.ones(len(p), np.bool_)
+    ends = np.tile([-np.inf, np.inf], (len(p), 1))
+    if other == "triangular":
+        ends = q[:, [0, 2]]
+        meets = ~in_logs | (ends[:, 1] > 0.0)
+        in_logs &= ends[:, 0] < 0.5 * ends[:, 1]  # else logs would take digits from it
+    out, worst = np.full(len(p), -np.inf), LEAST_ERROR
+    for logs in (False, True):
+        which = np.flatnonzero(meets & (in_logs == logs))
+        for start in range(0, which.size, BLOCK):
+            part = which[start : start + BLOCK]
+            out[part], error = _integrate(family, p[part], other, q[part], ends[part], logs)
+            worst = max(worst, error)
     return out, worst
 
 
-def _integrate(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
-    carrier = next((f for f in OF_LOG if f in (family, other)), None)
-    if carrier == other:
-        family, p, other, q = other, q, family, p
-    in_logs = carrier is not None
+def _integrate(
+    family: str, p: np.ndarray, other: str, q: np.ndarray, ends: np.ndarray, in_logs: bool
+) -> tuple[np.ndarray, float]:
+    """`log_integrals` from end to end (n, 2) of the values, over these or over their logs."""
+    if in_logs:
+        with np.errstate(divide="ignore"):
+            ends = np.log(np.maximum(ends, 0.0))
+    origin = np.zeros(len(p))
     features = [_features(f, v, in_logs) for f, v in ((family, p), (other, q))]
-    centre = np.concatenate([f.centre for f in features], axis=1)
+    if other == "triangular" and not in_logs:
+        origin = q[:, 1]
+        features = [_of_values(features[0], ends) if family in OF_LOG else features[0], features[1]]
+        features = [Feature(f.centre - origin[:, None], f.width) for f in features]
+        ends, q = ends - origin[:, None], q - origin[:, None]
+    centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
+    grid = _grid(centre, width)
+    if other == "triangular":  # the product may be large next to an end alone
+        kinks = np.column_stack([np.where(np.isinf(ends[:, :1]), ends[:, 1:], ends), features[1].centre])
+        steps = np.concatenate([-HALVINGS, HALVINGS]) * features[1].width[:, :, None]
+        grid = np.column_stack([grid, (kinks[:, :, None] + steps).reshape(len(p), -1)])
+    grid = np.sort(np.clip(grid, ends[:, :1], ends[:, 1:]), axis=1)
 
     def log_product(x: np.ndarray, pair: np.ndarray) -> np.ndarray:
         a, b = p[pair], q[pair]
         with np.errstate(over="ignore", divide="ignore"):
             if not in_logs:
-                return EXPLICIT[family].log_density(a, x) + EXPLICIT[other].log_density(b, x)
+                return EXPLICIT[family].log_density(a, origin[pair] + x) + EXPLICIT[other].log_density(b, x)
             return OF_LOG[family](a, x) + _at_log(other, b, x)
 
-    peak, top = _largest(log_product, centre, width)
+    peak, top = _largest(log_product, grid)
+    out = top.copy()
+    top[np.isneginf(top)] = 0.0  # nothing is left in logs
     unit = width.min(axis=1)  # in which tails have lengths near 1
     inner = (np.sort(np.column_stack([centre, peak]), axis=1) - peak[:, None]) / unit[:, None]
-    ends = np.column_stack([np.full(len(p), -np.inf), inner, np.full(len(p), np.inf)])
+    outer = (ends - peak[:, None]) / unit[:, None]
+    cuts = np.column_stack([outer[:, 0], inner, outer[:, 1]])
     every = np.arange(len(p))[:, None]
 
     def scaled(u: np.ndarray, pair: np.ndarray) -> np.ndarray:
@@ -89,17 +121,25 @@ def _integrate(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[n
         return np.exp(log_product(peak[pair] + unit[pair] * u, pair) - top[pair])
 
     with np.errstate(invalid="ignore", over="ignore"):  # at the ends, which have no weight
-        found = tanhsinh(scaled, ends[:, :-1], ends[:, 1:], args=(every,), rtol=RELATIVE, maxlevel=12)
+        found = tanhsinh(
+            scaled, cuts[:, :-1], cuts[:, 1:], args=(every,), rtol=RELATIVE, minlevel=LEAST_LEVEL, maxlevel=12
+        )
     total = found.integral.sum(axis=1)
     error = np.where(np.isfinite(found.error), found.error, 0.0).sum(axis=1)
-    return top + np.log(unit) + np.log(total), float((error / total).max())
+    some = total > 0.0
+    out[some] = top[some] + np.log(unit[some]) + np.log(total[some])
+    return out, float((error[some] / total[some]).max(initial=0.0))
 
 
-def _largest(log_product: Any, centre: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where (n,) the product is largest, and its log there: best of a grid round the centres, then golden sections."""
-    every = np.arange(len(centre))
+def _grid(centre: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Places (n, k) round the centres."""
     steps = np.concatenate([-DOUBLINGS, [0.0], DOUBLINGS])
-    x = np.sort((centre[:, :, None] + width[:, :, None] * steps).reshape(len(centre), -1), axis=1)
+    return (centre[:, :, None] + width[:, :, None] * steps).reshape(len(centre), -1)
+
+
+def _largest(log_product: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where (n,) the product is largest, and its log there: best of a sorted grid (n, k), then golden sections."""
+    every = np.arange(len(x))
     logs = log_product(x, every[:, None])
     best = np.argmax(logs, axis=1)
     low, high = x[every, np.maximum(best - 1, 0)], x[every, np.minimum(best + 1, x.shape[1] - 1)]
@@ -116,6 +156,11 @@ def _largest(log_product: Any, centre: np.ndarray, width: np.ndarray) -> tuple[n
 
 def _features(family: str, p: np.ndarray, in_logs: bool) -> Feature:
     first, second = p[:, :1], p[:, min(1, p.shape[1] - 1) :][:, :1]
+    if family == "triangular":
+        upper = p[:, 2:]
+        if not in_logs:
+            return Feature(second, upper - first)
+        return Feature(np.log(np.where(second > 0.0, second, upper)), np.ones_like(upper))
     if family in ("log_normal", "log_student_t"):
         return Feature(first, second)
     if family == "exponential":
@@ -132,6 +177,12 @@ def _features(family: str, p: np.ndarray, in_logs: bool) -> Feature:
         np.log(np.column_stack([place, second])),
         np.column_stack([np.where(above, np.minimum(second / place, 1.0), 1.0), np.ones_like(second)]),
     )
+
+
+def _of_values(of_logs: Feature, ends: np.ndarray) -> Feature:
+    """A feature of the values from that of their logs, within positive ends (n, 2)."""
+    centre = np.exp(np.clip(of_logs.centre, *np.log(ends.T)[:, :, None]))
+    return Feature(centre, centre * np.minimum(of_logs.width, 1.0))
 
 
 def _at_log(family: str, p: np.ndarray, y: np.ndarray) -> np.ndarray:

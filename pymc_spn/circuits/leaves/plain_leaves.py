@@ -1,8 +1,8 @@
 """What a kind of leaf with explicit parameters is, and the kinds that have no module of their own.
 
-Laplace, gamma, uniform, binomial and hypergeometric leaves: for circuits that are given, built or fitted, and for
-parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A mixture of
-uniform leaves is a histogram.
+Laplace, gamma, uniform, triangular, binomial and hypergeometric leaves: for circuits that are given, built or fitted,
+and for parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A mixture
+of uniform leaves is a histogram, one of triangular leaves a piecewise linear density (`structures.piecewise_linear`).
 """
 
 from collections.abc import Callable
@@ -94,6 +94,40 @@ def _uniform(p: np.ndarray, x: Any) -> np.ndarray:
     return np.where(np.isnan(x), np.nan, np.where(inside, -np.log(p[..., 1] - p[..., 0]), -np.inf))
 
 
+def _triangular(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log of 2 / (upper - lower) times the share of the way from the nearer end to the mode.
+
+    Continuous in the value and in the parameters, but for a mode at an end: that end belongs to the leaf, and the
+    density jumps there. The derivatives jump at both ends and at the mode; outside the log density is ``-inf``.
+    """
+    lower, mode, upper = p[..., 0], p[..., 1], p[..., 2]
+    x = np.asarray(x, dtype=np.float64)
+    rises, falls = (lower <= x) & (x < mode), (mode < x) & (x <= upper)
+    away = np.where(rises, x - lower, np.where(falls, upper - x, 1.0))
+    span = np.where(rises, mode - lower, np.where(falls, upper - mode, 1.0))
+    with np.errstate(divide="ignore"):
+        inside = np.log(away / span) + np.log(2.0 / (upper - lower))
+    return np.where(np.isnan(x), np.nan, np.where(rises | falls | (x == mode), inside, -np.inf))
+
+
+def _triangular_rows(p: np.ndarray) -> np.ndarray:
+    return (p[:, 0] <= p[:, 1]) & (p[:, 1] <= p[:, 2]) & (p[:, 0] < p[:, 2])
+
+
+def _triangular_variance(p: np.ndarray) -> np.ndarray:
+    rise, fall = p[..., 1] - p[..., 0], p[..., 2] - p[..., 1]
+    return (np.square(rise) + rise * fall + np.square(fall)) / 18.0
+
+
+def _draw_triangular(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """By the inverse of the distribution function, which is a root on either side of the mode."""
+    lower, mode, upper = p[..., 0], p[..., 1], p[..., 2]
+    width, below = upper - lower, rng.random(p.shape[:-1])
+    rise, fall = (mode - lower) / width, (upper - mode) / width
+    left, right = lower + width * np.sqrt(below * rise), upper - width * np.sqrt((1.0 - below) * fall)
+    return np.clip(np.where(below < rise, left, right), lower, upper)  # rounding may lead past an end
+
+
 def _binomial(p: np.ndarray, x: Any) -> np.ndarray:
     n, success = p[..., 0], p[..., 1]
 
@@ -170,6 +204,19 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: np.square(p[..., 1] - p[..., 0]) / 12.0,
         lambda p: 0.5 * (p[..., 0] + p[..., 1]),
         lambda p, rng: p[..., 0] + (p[..., 1] - p[..., 0]) * rng.random(p.shape[:-1]),
+    ),
+    "triangular": ExplicitLeaf(
+        True,
+        _triangular,
+        checked_rows(
+            "lower, mode, upper",
+            "lower, mode and upper must be finite, lower below upper, mode neither below lower nor above upper",
+            _triangular_rows,
+        ),
+        lambda p: p[..., 0] + ((p[..., 1] - p[..., 0]) + (p[..., 2] - p[..., 0])) / 3.0,
+        _triangular_variance,
+        lambda p: p[..., 1],
+        _draw_triangular,
     ),
     "binomial": ExplicitLeaf(
         False,

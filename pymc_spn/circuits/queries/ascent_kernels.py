@@ -23,6 +23,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     PRODUCT,
     STUDENT,
     SUM,
+    TRIANGULAR,
     leaf_log,
     leaf_log_range,
     leaf_mode,
@@ -197,6 +198,10 @@ def pull(tape, i, share, x, force, stiffness):
         stiff = share / (p[1] * max(abs(x[d] - p[0]), 1e-9 * p[1]))
         force[d] += stiff * (p[0] - x[d])
         stiffness[d] += stiff
+    elif kind == TRIANGULAR and p[0] < x[d] < p[2]:  # touches from below up to the mode
+        away = x[d] - p[0] if x[d] <= p[1] else p[2] - x[d]
+        force[d] += share * np.sign(p[1] - x[d]) / away
+        stiffness[d] += share / (away * away)
     elif kind == GAMMA and x[d] > 0.0:
         force[d] += share * (p[0] / x[d] - p[1])
         stiffness[d] += share * p[0] / (x[d] * x[d])

@@ -13,10 +13,9 @@ from pymc_spn.circuits.queries.box_leaves import (
     NOTHING,
     PRODUCT,
     SUM,
-    derivative_ranges,
     leaf_log_range,
-    times,
 )
+from pymc_spn.circuits.queries.box_slopes import derivative_ranges, times
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 

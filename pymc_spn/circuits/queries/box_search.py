@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.queries import ascent_kernels, box_kernels
-from pymc_spn.circuits.queries.box_leaves import LAPLACE, Tape
-from pymc_spn.circuits.queries.box_starts import first_boxes, jumps_of, modes_of, with_column
+from pymc_spn.circuits.queries.box_leaves import Tape
+from pymc_spn.circuits.queries.box_starts import first_boxes, jumps_of, kinks_of, modes_of, with_column
 
 STARTS = 32
 BATCH = 64
@@ -126,10 +126,9 @@ class _Search:
 
     def corners_of(self, d: int) -> np.ndarray:
         """Places at which the density of a column may have a largest value although it rises to one side."""
-        kinks = self.tape.parameter[(self.tape.kind == LAPLACE) & (self.tape.column == d), 0]
         rises, falls = self.rises[d], self.falls[d]
         jumps = (rises, np.nextafter(rises, -np.inf), falls, np.nextafter(falls, np.inf))
-        return np.unique(np.concatenate([self.ends[d], kinks, *jumps]))
+        return np.unique(np.concatenate([self.ends[d], kinks_of(self.tape, d), *jumps]))
 
     def used(self) -> np.ndarray:
         return np.unique(self.tape.column[self.tape.column >= 0])
@@ -298,9 +297,13 @@ class _Search:
         return out
 
     def tangent_bound(self, low: np.ndarray, high: np.ndarray, shift: np.ndarray, centre: np.ndarray) -> float:
-        """Upper bound by tangent planes of a concave density: at the best point clipped, then along Newton steps."""
+        """Upper bound by tangent planes of a concave density: at the best point clipped, then along Newton steps.
+
+        Points stay inside: at a face leaves may have kinks, and their slopes within the box are those that count.
+        """
         moving = self.moving
-        x = np.clip(self.x, low, high)
+        least_x, most_x = np.nextafter(low, high), np.nextafter(high, low)
+        x = np.clip(self.x, least_x, most_x)
         least = np.inf
         for step in range(6):
             value, gradient, hessian = self.point_derivatives(x[None], shift[None])
@@ -308,7 +311,8 @@ class _Search:
             least = min(least, float(value[0] + np.maximum(reach, 0.0).sum()))
             if reach.max(initial=0.0) <= 1e-9 * value[0]:
                 break
-            held = (x[moving] <= low[moving]) & (gradient[0] < 0.0) | (x[moving] >= high[moving]) & (gradient[0] > 0.0)
+            falls, rises = gradient[0] < 0.0, gradient[0] > 0.0
+            held = (x[moving] <= least_x[moving]) & falls | (x[moving] >= most_x[moving]) & rises
             free = np.flatnonzero(~held)
             if not free.size or step == 5:
                 break
@@ -318,7 +322,7 @@ class _Search:
                 break
             x = x.copy()
             x[moving[free]] += move
-            x = np.clip(x, low, high)
+            x = np.clip(x, least_x, most_x)
         return least
 
     def split(self, heap: list[Any], batch: list[Any]) -> None:

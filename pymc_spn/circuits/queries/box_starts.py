@@ -20,6 +20,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     NORMAL,
     POISSON,
     STUDENT,
+    TRIANGULAR,
     UNIFORM,
     Tape,
     beta_binomial_mode,
@@ -38,6 +39,7 @@ def modes_of(tape: Tape) -> np.ndarray:
     for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, BINOMIAL):
         out[kind == at_fourth] = p[kind == at_fourth, 3]
     out[kind == POISSON] = p[kind == POISSON, 2]
+    out[kind == TRIANGULAR] = p[kind == TRIANGULAR, 1]
     urn = kind == HYPERGEOMETRIC
     out[urn] = np.floor((p[urn, 0] + 1.0) * (p[urn, 1] + 1.0) / (p[urn, :3].sum(axis=1) + 2.0))
     flat, skew = kind == UNIFORM, kind == LOGNORMAL
@@ -51,9 +53,18 @@ def modes_of(tape: Tape) -> np.ndarray:
 
 
 def jumps_of(tape: Tape, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where leaves of a column jump up and where they fall: the ends of its uniform leaves, which belong to them."""
+    """Where leaves of a column jump up and where down: ends that belong to uniform and one-sided triangular ones."""
     ends = tape.parameter[(tape.kind == UNIFORM) & (tape.column == d)]
-    return np.unique(ends[:, 0]), np.unique(ends[:, 1])
+    tents = tape.parameter[(tape.kind == TRIANGULAR) & (tape.column == d)]
+    rises, falls = tents[tents[:, 0] == tents[:, 1], 0], tents[tents[:, 1] == tents[:, 2], 2]
+    return np.unique(np.append(ends[:, 0], rises)), np.unique(np.append(ends[:, 1], falls))
+
+
+def kinks_of(tape: Tape, d: int) -> np.ndarray:
+    """Where leaves of a column have kinks at which their slope falls: only there may the sum have a largest value."""
+    here = tape.column == d
+    centres = tape.parameter[here & (tape.kind == LAPLACE), 0]
+    return np.append(centres, tape.parameter[here & (tape.kind == TRIANGULAR), 1])
 
 
 def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_discrete: np.ndarray) -> list[Any]:

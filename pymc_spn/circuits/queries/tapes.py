@@ -32,6 +32,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     PRODUCT,
     STUDENT,
     SUM,
+    TRIANGULAR,
     UNIFORM,
     Tape,
 )
@@ -169,6 +170,8 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
         return builder.add(LAPLACE, (), (), d, (p[0], p[1], 0.0, -np.log(2.0 * p[1])))
     if name == "uniform":
         return builder.add(UNIFORM, (), (), d, (p[0], p[1], 0.0, -np.log(p[1] - p[0])))
+    if name == "triangular":
+        return builder.add(TRIANGULAR, (), (), d, (p[0], p[1], p[2], np.log(2.0 / (p[2] - p[0]))))
     if name == "gamma":
         constant = p[0] * np.log(p[1]) - gammaln(p[0])
         return builder.add(GAMMA, (), (), d, (p[0] - 1.0, p[1], constant, (p[0] - 1.0) / p[1]))
