@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
     from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
+    from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
     from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
@@ -221,6 +222,7 @@ _PUBLIC = {
     "most_probable": "circuits.queries.most_probable",
     "multiply": "circuits.circuit_algebra",
     "node_count_pmf": "indian_chefs.node_law",
+    "piecewise_linear": "circuits.structures.piecewise_linear",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
     "renyi_entropy": "circuits.circuit_algebra",

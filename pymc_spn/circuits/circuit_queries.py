@@ -40,7 +40,9 @@ class CircuitQueries:
     beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
     ===================== ===========================================================
 
-    Values are coded (levels as 0..K-1); NaN marks a missing cell.
+    Values are coded (levels as 0..K-1); NaN marks a missing cell. Derivatives of a Laplace leaf's log density, in its
+    value and its parameters, jump at the location, those of a triangular one at the mode and at both ends; the density
+    itself jumps at the ends of uniform leaves, and of triangular ones whose mode is there.
     """
 
     columns: tuple[Any, ...]

@@ -101,11 +101,22 @@ def test_a_random_tree_agrees():
     assert_agree(in_jax(packed)(*arguments), rows_and_gradient_of(packed, *arguments))
 
 
-def test_one_leaf_is_a_circuit():
-    circuit = build([("leaf", 0, "laplace")], ["a"], ("laplace",))
-    flat = flatten(circuit, {"laplace": np.array([[0.5, 2.0]])})
+@pytest.mark.parametrize(
+    ("family", "row"),
+    [
+        ("laplace", [0.5, 2.0]),
+        ("triangular", [0.5, 1.0, 3.0]),
+        ("triangular", [0.5, 0.5, 1.0]),
+        ("triangular", [0, 1, 1]),
+    ],
+)
+def test_one_leaf_is_a_circuit(family, row):
+    """At and between its corners, too, and beyond."""
+    circuit = build([("leaf", 0, family)], ["a"], (family,))
+    flat = flatten(circuit, {family: np.array([row], float)})
     packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
-    arguments = np.array([[1.0], [np.nan], [0.5]]), np.empty(0), flat.theta, np.ones(3)
+    values = np.array([[1.0], [np.nan], [0.5], [0.7], [2.0], [3.0], [-1.0]])
+    arguments = values, np.empty(0), flat.theta, np.ones(len(values))
     assert_agree(in_jax(packed)(*arguments), rows_and_gradient_of(packed, *arguments))
 
 

@@ -23,6 +23,9 @@ class ParameterisedCircuit:
     log_weights: np.ndarray
     leaf_parameters: dict[str, np.ndarray]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.circuit!r})"
+
     @property
     def parameters(self) -> dict[str, Any]:
         """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **this.parameters)``."""
