@@ -419,6 +419,24 @@ def test_pairs_without_a_product_are_left_out():
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "exact"),  # reference values with 40 digits
+    [
+        (("gaussian", [49.998856511189146, 0.004999885651118915]), ("gamma", [408638157.84746045, 8172176.099247261]),
+         3.9096376338984715),
+        (("log_normal", [-3.6249558968465143, 1e-4]), ("gamma", [26902505.53966079, 1009465000.7527529]),
+         11.140755844618088),
+        (("gaussian", [0.06296500842151069, 6.296500842151068e-08]),
+         ("log_normal", [-2.765176586501189, 1.2463204635986518e-06]), 15.152024467019704),
+    ],
+)  # fmt: skip
+def test_errors_of_narrow_leaves_far_from_0_are_within_the_claim(first, second, exact):
+    """Terms that nearly cancel lose digits, of which no quadrature knows."""
+    leaf = LEAF | {"log_normal": build([("leaf", 0, "log_normal")], ["a"], ("log_normal",))}
+    found = ps.log_inner_product(*((leaf[f], np.zeros(0), {f: [row]}) for f, row in (first, second)))
+    assert 1e-12 < abs(float(found) - exact) < found.attrs["tolerance"] < 1e-5
+
+
+@pytest.mark.parametrize(
     ("first", "second", "message"),
     [
         (("gaussian", [[0, 1]]), ("gamma", [[2, 1]]), "product of gaussian and gamma leaves in column 'a' is no leaf"),
