@@ -177,7 +177,22 @@ RATIO = (NEXT - 1e4) / 1e-3  # of the width of a leaf that only rises and the sc
 def test_inner_products_with_others(family, own, row, exact):
     """Where closed forms are short: at the tip of a leaf, far below one, narrow far from 0; where they do not meet."""
     found, error = log_inner_products(family, np.array([own]), "triangular", np.array([row]))
-    assert found[0, 0] == pytest.approx(exact, rel=0, abs=1e-10) and error < 1e-10
+    assert found[0, 0] == pytest.approx(exact, rel=0, abs=1e-10) and error < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("own", "row", "exact", "most"),  # closed forms in 80 digits
+    [
+        ([1e3, 0.1], [1e3 + 7, 1e3 + 8, 1e3 + 9], -2461.719125918462735, 1e-9),
+        ([0.0, 1.0], [1e4, 1e4 + 1e-3, 1e4 + 2e-3], -50000005.52419955146, 1e-7),
+        ([1e6, 1e-2], [1e6 + 1, 1e6 + 2, 1e6 + 3], -5014.734748986237675, 1e-5),
+        ([1e5, 1e-3], [1e5 + 0.5, 1e5 + 0.5 + 2.0**-20, 1e5 + 1], -125005.9762229667101, 1e-4),
+    ],
+)
+def test_errors_in_tails_are_within_the_claim(own, row, exact, most):
+    """A rounded position costs the more, the steeper the other leaf is there."""
+    found, error = log_inner_products("gaussian", np.array([own]), "triangular", np.array([row]))
+    assert abs(found[0, 0] - exact) < error < most
 
 
 def test_products_with_triangular_leaves_are_no_leaves():

@@ -131,7 +131,12 @@ def _integrate(
     out[some] = top[some] + np.log(unit[some]) + np.log(total[some])
     error[some] /= total[some]
     error += _rounding(p, peak, in_logs, family) + _rounding(q, peak, in_logs, other)
-    error += EPSILON * (np.abs(peak) + np.abs(origin) + in_logs) / unit
+    error += EPSILON * ((np.abs(peak) + in_logs) / unit + np.abs(top) + np.abs(origin) / features[0].width.min(axis=1))
+    if not in_logs:  # in the tail of a leaf by more than in its centre
+        x = origin + peak
+        with np.errstate(invalid="ignore", divide="ignore"):
+            at, beside = (EXPLICIT[family].log_density(p, y) for y in (x, x + np.spacing(np.abs(x))))
+            error += 2.0 * np.nan_to_num(np.abs(beside - at), posinf=0.0)  # infinite at an end of its support alone
     return out, float(error[some].max(initial=0.0))
 
 
