@@ -7,7 +7,6 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
-from pymc_spn.circuits.evaluation.node_values import draw_leaves, moments_of_rows
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
     check_support,
@@ -16,6 +15,8 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
+from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
+from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 
 ROWS = 32  # at a time; the values of all nodes are held
@@ -94,12 +95,16 @@ class Parameterised:
                     out[at] = np.inf  # grows without bound towards 0
         return out
 
-    def leaves(self, values: np.ndarray, peaks: np.ndarray, is_maximum: bool, rng: Any) -> Any:
-        """Leaf of every column for each row, and the logs at the root."""
+    def draw_leaves(self, values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Leaf of every column (n, D) for each row, drawn, and log densities (n,) of what is observed."""
         leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
-        draw_leaves(
-            rng, self.layout, self.log_weights, *self.flat, values, peaks, is_maximum, ROWS, leaf, out
-        )  # fmt: skip
+        draw_leaves(rng, self.layout, self.log_weights, *self.flat, values, ROWS, leaf, out)
+        return leaf, out
+
+    def best_leaves(self, values: np.ndarray, peaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of the best tree, where missing cells count ``peaks`` (L,), and its log value."""
+        leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
+        best_leaves(self.layout, self.log_weights, *self.flat, values, peaks, ROWS, leaf, out)
         return leaf, out
 
 
@@ -122,8 +127,7 @@ def refuse_falling_gammas(given: Parameterised, asked: np.ndarray) -> None:
 
 def complete(given: Parameterised, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Rows with their missing cells drawn from the circuit given the observed ones."""
-    peaks = np.zeros(given.layout.leaf_row.size)
-    leaf, logs = given.leaves(values, peaks, False, rng)
+    leaf, logs = given.draw_leaves(values, rng)
     refuse_impossible(logs)
     out = values.copy()
     missing = np.isnan(values)
@@ -145,24 +149,30 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
         numeric[given.layout.leaf_column[k]] &= EXPLICIT[given.circuit.families[f]].numeric
     bits = given.circuit.scope_bits
     scope = np.stack([(bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) for d in range(n_columns)], axis=1) > 0
+    nodes, scope_column = np.nonzero(scope & numeric)
+    scope_ptr = np.searchsorted(nodes, np.arange(len(scope) + 1))
+    alike = np.lexsort(np.isnan(values).T)  # rows with the same gaps share the work
     means, out = np.empty((n, n_columns)), np.empty(n)
     covs = np.empty((n, n_columns, n_columns) if covariance else (0, 0, 0))
     moments_of_rows(
         given.layout,
         given.log_weights,
         *given.flat,
-        values,
-        scope,
+        values[alike],
+        scope_ptr,
+        scope_column,
         given.of_leaves("mean"),
         given.of_leaves("variance"),
         numeric,
         covariance,
+        ROWS,
         means,
         covs,
         out,
     )
-    refuse_impossible(out)
-    return RowMoments(means, covs)
+    back = np.argsort(alike)
+    refuse_impossible(out[back])
+    return RowMoments(means[back], covs[back] if covariance else covs)
 
 
 def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERTIFIED) -> BestFound:
@@ -177,7 +187,7 @@ def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERT
     peaks = given.peaks(modes)
     evaluator = Evaluator(given.circuit, given.log_weights, given.flat)
     rng = np.random.default_rng(0)  # starts are random, the same for everyone
-    leaf, logs = given.leaves(values, np.where(np.isinf(peaks), 0.0, peaks), True, rng)
+    leaf, logs = given.best_leaves(values, np.where(np.isinf(peaks), 0.0, peaks))
     refuse_impossible(logs)
     missing = np.isnan(values)
     best = np.where(missing, modes[leaf], values)
@@ -195,7 +205,7 @@ def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERT
             k = int(np.argmax(logs))
             best[n], found[n], bound[n] = rows[k], logs[k], logs[k]
         elif bound[n] - found[n] > tolerance:
-            trees, _ = given.leaves(np.tile(values[n], (STARTS, 1)), np.zeros(modes.size), False, rng)
+            trees, _ = given.draw_leaves(np.tile(values[n], (STARTS, 1)), rng)
             rows = np.where(missing[n], modes[trees], values[n])
             logs = evaluator.log_density(rows)
             for k in (-1, *np.argsort(-logs)[:3]):
@@ -219,17 +229,9 @@ def _levels(given: Parameterised) -> np.ndarray:
 def _upper_bound(given: Parameterised, values: np.ndarray, peaks: np.ndarray) -> np.ndarray:
     """Log of the circuit with each leaf of a missing cell at its largest value; sums stay sums."""
     open_ended = given.layout.leaf_column[np.isinf(peaks)]
-    out = np.empty(len(values))
-    for n, row in enumerate(values):
-        if np.isnan(row[open_ended]).any():
-            out[n] = np.inf
-            continue
-        leaf = np.empty((1, row.size), np.int64)
-        finite = np.where(np.isinf(peaks), 0.0, peaks)
-        draw_leaves(
-            np.random.default_rng(0), given.layout, given.log_weights, *given.flat, row[None], finite, False, 1, leaf,
-            out[n : n + 1],
-        )  # fmt: skip
+    out, finite = np.empty(len(values)), np.where(np.isinf(peaks), 0.0, peaks)
+    logs_with_peaks(given.layout, given.log_weights, *given.flat, values, finite, ROWS, out)
+    out[np.isnan(values[:, open_ended]).any(axis=1)] = np.inf
     return out
 
 

@@ -44,7 +44,7 @@ def expected_statistics(
     at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
     flow, ones = np.empty((layout.kind.size, block)), np.ones(values.shape[0])
     for first in range(0, values.shape[0], block):
-        n = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
+        n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
         for k in range(layout.node_of_leaf.size):
             of_leaf = flow[layout.node_of_leaf[k]]
             if layout.leaf_form[k] == ABSOLUTE:

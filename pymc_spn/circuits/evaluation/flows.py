@@ -103,7 +103,7 @@ def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, e
     """Values up and flows down for the rows from ``first`` on; log densities go into ``out`` (N,), see `send_flows`.
 
     The flow at the root is the row's cotangent; 0 for a row of density zero, which so adds nothing. Returns the number
-    of rows.
+    of rows, and whether the values are in linear space.
     """
     n = min(flow.shape[1], table_rows.shape[0] - first)
     is_linear = values_of_block(layout, log_weights, block, table_rows, first)
@@ -113,7 +113,7 @@ def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, e
         out[first + i] = block.roots[i] if is_possible else -math.inf
         flow[0, i] = cotangent[first + i] if is_possible else 0.0
     send_flows(layout, log_weights, block, is_linear, flow, edge_flow)
-    return n
+    return n, is_linear
 
 
 @inner_kernel

@@ -58,7 +58,7 @@ def log_densities_and_gradient(
     at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
     flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
-        n = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
+        n, _ = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
         for k in range(layout.node_of_leaf.size):
             add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
