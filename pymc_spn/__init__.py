@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.circuit_fit import fit_em as fit_em
+    from pymc_spn.circuits.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.learners import fit_variational as fit_variational
@@ -205,6 +206,7 @@ _PUBLIC = {
     "chow_liu_tree": "circuits.chow_liu",
     "complete_tree": "circuits.structures.builders",
     "completed_columns": "circuits.missing_cells",
+    "cutset_network": "circuits.cutset_networks",
     "dag_log_evidence": "dags.log_evidence",
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",

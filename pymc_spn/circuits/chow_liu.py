@@ -1,6 +1,6 @@
 """`chow_liu_tree`: the tree of levels that is closest to a table, with its probabilities, as a circuit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.density import log_density
 from pymc_spn.circuits.fitted_circuit import CircuitFit
-from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
+from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import LEVEL_KINDS
@@ -46,8 +46,27 @@ def chow_liu_tree(data: Any, *, prior_rows: float = 1.0, kinds: Mapping[str, str
     ----------
     Chow and Liu (1968), doi:10.1109/TIT.1968.1054142.
     """
-    if isinstance(prior_rows, bool) or not isinstance(prior_rows, Real) or not 0.0 < float(prior_rows) < np.inf:
-        raise ValueError(f"prior_rows must be a positive finite number, got {prior_rows!r}")
+    rows = positive("prior_rows", prior_rows)
+    table, n_levels = table_of_levels(data, kinds)
+    parent = tree_of_dependence(table, "mutual_information", np.random.default_rng(0))  # which draws nothing
+    grown = GrowingLevels(table.columns)
+    sums = grow_states(grown, parent, n_levels)
+    shares: dict[int, np.ndarray] = {}
+    for d, above in parent.items():
+        counts, pairs = _counts(table.values, n_levels, d, above)
+        shares |= dict(zip(sums[d], shares_given_parent(counts, pairs, rows), strict=True))
+    return grown.fit(shares, table.values)
+
+
+def positive(name: str, value: Any) -> float:
+    """The value, refused unless it is a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return float(value)
+
+
+def table_of_levels(data: Any, kinds: Mapping[str, str] | None) -> tuple[Table, list[int]]:
+    """The data coded, and how many levels each column has; columns of numbers are refused."""
     table = Table.from_frame(data, kinds)
     for column in table.columns:
         if column.kind not in LEVEL_KINDS:
@@ -55,61 +74,78 @@ def chow_liu_tree(data: Any, *, prior_rows: float = 1.0, kinds: Mapping[str, str
                 f"data must have columns of levels only, {column.name!r} is {column.kind}; "
                 "hidden_chow_liu_tree takes numbers, too"
             )
-    parent = tree_of_dependence(table, "mutual_information", np.random.default_rng(0))  # which draws nothing
-    n_levels = [_n_levels(c) for c in table.columns]
-    families = ["bernoulli" if c.kind == "binary" else "categorical" for c in table.columns]
-    grown = Growing(table.columns, [[f] for f in families])
-    sums = grow_states(grown, parent, n_levels)
-    shares = {}  # by node, in the order of its children
-    for d, above in parent.items():
-        given = _conditional(table.values, n_levels, d, above, float(prior_rows))
-        shares |= dict(zip(sums[d], given, strict=True))
-    circuit = grown.circuit()
-    # the circuit counts nodes and children from the other end
-    order = range(len(grown.kind) - 1, -1, -1)
-    weights = np.concatenate([shares[v][::-1] for v in order if grown.kind[v] == SUM])
-    parameters = _leaves(grown, [v for v in order if grown.kind[v] == LEAF], n_levels)
-    return _as_fit(circuit, np.log(weights), parameters, table.values)
+    return table, [2 if c.kind == "binary" else len(c.levels or ()) for c in table.columns]
 
 
-def _n_levels(column: Column) -> int:
-    return 2 if column.kind == "binary" else len(column.levels or ())
+def shares_given_parent(counts: np.ndarray, pairs: np.ndarray | None, rows: float) -> np.ndarray:
+    """Shares of levels (levels of the parent, levels), one row without a parent, with prior rows as `chow_liu_tree`.
 
-
-def _conditional(values: np.ndarray, n_levels: list[int], d: int, above: int | None, rows: float) -> np.ndarray:
-    """Shares (levels of the parent, levels of d); one row for the root."""
-    x = values[:, d]
-    counts = np.bincount(x[~np.isnan(x)].astype(np.int64), minlength=n_levels[d])
-    whole = (counts + rows / n_levels[d]) / (counts.sum() + rows)
-    if above is None:
+    Parameters
+    ----------
+    counts : (K,) float64
+        Of the column.
+    pairs : (levels of the parent, K) float64 or None
+        Of the column with its parent.
+    rows : float
+        Prior rows.
+    """
+    whole = (counts + rows / counts.size) / (counts.sum() + rows)
+    if pairs is None:
         return whole[None]
-    both = ~np.isnan(x) & ~np.isnan(values[:, above])
-    pairs = np.zeros((n_levels[above], n_levels[d]))
-    np.add.at(pairs, (values[both, above].astype(np.int64), x[both].astype(np.int64)), 1.0)
     return (pairs + rows * whole) / (pairs.sum(axis=1, keepdims=True) + rows)
 
 
-def _leaves(grown: Growing, leaves: list[int], n_levels: list[int]) -> dict[str, np.ndarray]:
-    """Parameters of leaves that stand at one level each: the k-th leaf made for a column at level k."""
-    made: dict[int, int] = {}
-    level = {}
-    for v in sorted(leaves):
-        level[v] = made.get(grown.column[v], 0)
-        made[grown.column[v]] = level[v] + 1
-    parameters = {}
-    for f, family in enumerate(grown.families):
-        own = [v for v in leaves if grown.family[v] == f]
-        if family == "bernoulli":
-            parameters[family] = np.array([[float(level[v])] for v in own])
-        else:
-            wide = max(n_levels[grown.column[v]] for v in own)
-            parameters[family] = np.eye(wide)[[level[v] for v in own]]
-    return parameters
+def _counts(values: np.ndarray, n_levels: list[int], d: int, above: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    x = values[:, d]
+    counts = np.bincount(x[~np.isnan(x)].astype(np.int64), minlength=n_levels[d]).astype(np.float64)
+    if above is None:
+        return counts, None
+    both = ~np.isnan(x) & ~np.isnan(values[:, above])
+    pairs = np.zeros((n_levels[above], n_levels[d]))
+    np.add.at(pairs, (values[both, above].astype(np.int64), x[both].astype(np.int64)), 1.0)
+    return counts, pairs
 
 
-def _as_fit(
-    circuit: Circuit, log_weights: np.ndarray, parameters: dict[str, np.ndarray], rows: np.ndarray
-) -> CircuitFit:
-    found = float(log_density(circuit, rows, log_weights, parameters).sum())
-    objective = np.array([found])
-    return CircuitFit(circuit, log_weights, parameters, found, objective, True, objective)
+class GrowingLevels(Growing):
+    """Nodes over columns of levels whose leaves stand at one level each: leaf k of a column at level k, made once."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__(columns, [["bernoulli" if c.kind == "binary" else "categorical"] for c in columns])
+        self.made: dict[tuple[int, int], int] = {}
+
+    def leaf(self, column: int, i: int) -> int:
+        """The leaf of a column at level i."""
+        if (column, i) not in self.made:
+            self.made[column, i] = super().leaf(column, i)
+        return self.made[column, i]
+
+    def fit(
+        self, shares: Mapping[int, np.ndarray], rows: np.ndarray, objective: np.ndarray | None = None
+    ) -> CircuitFit:
+        """The circuit with its weights and leaves, as a fit.
+
+        Parameters
+        ----------
+        shares : mapping of int to (n_children,) float64
+            Weights of each sum, in the order of its children.
+        rows : (N, D) float64
+            Whose log likelihood the fit has.
+        objective : (steps + 1,) float64, optional
+            By default that log likelihood.
+        """
+        circuit = self.circuit()
+        # the circuit counts nodes and children from the other end
+        order = range(len(self.kind) - 1, -1, -1)
+        log_weights = np.log(np.concatenate([shares[v][::-1] for v in order if self.kind[v] == SUM]))
+        level = {v: k for (_, k), v in self.made.items()}
+        parameters = {}
+        for f, family in enumerate(self.families):
+            own = [v for v in order if self.family[v] == f]
+            if family == "bernoulli":
+                parameters[family] = np.array([[float(level[v])] for v in own])
+            else:
+                wide = max(len(self.columns[self.column[v]].levels) for v in own)
+                parameters[family] = np.eye(wide)[[level[v] for v in own]]
+        found = float(log_density(circuit, rows, log_weights, parameters).sum())
+        path = np.array([found]) if objective is None else objective
+        return CircuitFit(circuit, log_weights, parameters, found, path, True, path[-1:])

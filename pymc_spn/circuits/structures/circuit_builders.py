@@ -217,7 +217,9 @@ class Growing:
         """Number of a new node."""
         self.n_edges += len(below)
         if self.n_edges > MAX_EDGES:
-            raise ValueError(f"the circuit has more than {MAX_EDGES:,} edges; take fewer nodes in a region")
+            raise ValueError(
+                f"the circuit has more than {MAX_EDGES:,} edges; take fewer nodes in a region or fewer divisions"
+            )
         self.kind.append(kind)
         self.below.append(below)
         self.column.append(column)
