@@ -1,8 +1,9 @@
 """Log density of the same circuit with the same parameters: ours against SPFlow, deeprob-kit and cirkit.
 
-    python -m tests.benchmarks.circuits_engine_peers --peer-python PEER/bin/python --deeprob-python OTHER/bin/python
+    python -m tests.benchmarks.circuits_engine_peers FOLDER --interpreter python3.11
 
-The peers live in environments of their own (deeprob-kit is archived; give it one of its own); the script
+The peers live in environments of their own, which the first run makes in the folder and fills by pip (deeprob-kit is
+archived and gets one for itself; `--interpreter` is the Python that they support). The script
 starts itself there, one library at a time, between two rounds of ours. Circuits are exported node by node, with what a
 peer has for speed: sums over the leaves of one column become channels of one leaf module, nodes with all pairs of two
 regions below them become an outer product and one dense sum. Sixteen Gaussian columns, a tenth of the cells missing,
@@ -25,6 +26,7 @@ import numpy as np
 
 SUM, PRODUCT, LEAF = 0, 1, 2
 PEERS = {"spflow": "spflow", "cirkit": "libcirkit", "deeprob": "deeprob-kit"}  # and their distributions
+ENVIRONMENTS = {"layers": ("spflow", "cirkit"), "nodes": ("deeprob",)}
 
 
 class Exported:
@@ -105,11 +107,14 @@ def timed(run, rounds):
         begin = time.process_time()
         out = run()
         seconds.append(time.process_time() - begin)
-    return float(np.median(seconds)), np.asarray(out, np.float64).ravel()
+    return float(np.median(seconds)), np.asarray(out, np.float64)
 
 
-def ours(problem, rounds):
-    """`Circuit.log_density` as a user calls it, checks included."""
+# Each engine: log densities of rows, and rows with their missing cells drawn given the others, as callables.
+
+
+def ours(problem):
+    """`Circuit.log_density` and `Circuit.complete` as a user calls them, checks included."""
     import pymc_spn as ps
 
     names = [f"x{d}" for d in range(problem.values.shape[1])]
@@ -120,10 +125,13 @@ def ours(problem, rounds):
     )  # fmt: skip
     logs = np.log(np.concatenate(list(problem.weight.values())))
     parameters = {"gaussian": np.array(list(problem.leaf.values()))}
-    return timed(lambda: circuit.log_density(problem.values, logs, parameters), rounds)
+    return (
+        lambda values: circuit.log_density(values, logs, parameters),
+        lambda values: circuit.complete(values, logs, parameters, random_seed=0),
+    )
 
 
-def spflow(problem, rounds):
+def spflow(problem):
     """Modules of torch; missing cells are NaN."""
     import torch
     from spflow.modules.leaves import Normal
@@ -142,12 +150,14 @@ def spflow(problem, rounds):
         lambda a, b: OuterProduct([a, b]),
         Product,
     )
-    values = torch.tensor(problem.values)
-    with torch.no_grad():
-        return timed(lambda: root.log_likelihood(values), rounds)
+    without_gradient = torch.no_grad()
+    return (
+        without_gradient(lambda values: root.log_likelihood(torch.tensor(values)).ravel()),
+        without_gradient(lambda values: root.sample(data=torch.tensor(values))),
+    )
 
 
-def cirkit(problem, rounds):
+def cirkit(problem):
     """A symbolic circuit of layers, folded and optimised by the compiler; missing cells by its integration query."""
     import torch
     from cirkit.backend.torch.queries import IntegrateQuery
@@ -183,15 +193,19 @@ def cirkit(problem, rounds):
     )
     context = PipelineContext(backend="torch", semiring="lse-sum", fold=True, optimize=True)
     query = IntegrateQuery(context.compile(Circuit(layers, inputs_of, [root])))
-    missing = torch.tensor(np.isnan(problem.values))
-    values = torch.tensor(np.nan_to_num(problem.values))
-    with torch.no_grad():
-        return timed(lambda: query(values, integrate_vars=missing), rounds)
+
+    @torch.no_grad()
+    def log_density(values):
+        missing = torch.tensor(np.isnan(values))
+        return query(torch.tensor(np.nan_to_num(values)), integrate_vars=missing).ravel()
+
+    return log_density, None  # no conditional draws
 
 
-def deeprob(problem, rounds):
+def deeprob(problem):
     """Node objects over NumPy arrays; missing cells are NaN."""
     from deeprob.spn.algorithms.inference import log_likelihood
+    from deeprob.spn.algorithms.sampling import sample
     from deeprob.spn.structure.leaf import Gaussian
     from deeprob.spn.structure.node import Product, Sum, assign_ids
 
@@ -205,7 +219,7 @@ def deeprob(problem, rounds):
         else:
             nodes[v] = Product(children=below)
     root = assign_ids(nodes[0])
-    return timed(lambda: log_likelihood(root, problem.values), rounds)
+    return lambda values: log_likelihood(root, values).ravel(), lambda values: sample(root, values.copy())
 
 
 def start_torch(torch):
@@ -253,7 +267,7 @@ MODES = {"ours": ours_mode, "spflow": spflow_mode, "cirkit": cirkit_mode, "deepr
 
 
 def answer(engine, path, rounds):
-    """What a started process prints: seconds, log densities and versions, or the mode, or the error."""
+    """What a started process prints: seconds, log densities, means of draws and versions, or the mode, or the error."""
     try:
         packages = [PEERS[engine], "torch", "numpy"] if engine in PEERS else ["numpy", "numba"]
         out = {"versions": ", ".join(f"{p} {version(p)}" for p in packages), "python": sys.version.split()[0]}
@@ -261,10 +275,27 @@ def answer(engine, path, rounds):
             return out | {"mode": float(MODES[engine]())}
         with np.load(path) as arrays:
             problem = Exported(dict(arrays))
-        seconds, logs = ENGINES[engine](problem, rounds)
-        return out | {"seconds": seconds, "logs": logs.tolist()}
+        log_density, draw = ENGINES[engine](problem)
+        out["seconds"], logs = timed(lambda: log_density(problem.values), rounds)
+        out["one"], _ = timed(lambda: log_density(problem.values[:1]), rounds)
+        out["logs"] = logs.ravel().tolist()
+        if draw is not None:
+            out["draws"], rows = timed(lambda: draw(problem.values), rounds)
+            out["means"] = np.where(np.isnan(problem.values), rows, 0.0).sum(axis=0).tolist()
+        return out
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
+
+
+def environment(folder, interpreter, engines):
+    """Interpreter of a virtual environment with these peers; made if it is not there."""
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
+        wanted = ["torch", *(PEERS[e] for e in engines)]
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
+        (folder / "complete").touch()
+    return str(python)
 
 
 def started(engine, python, path, given):
@@ -282,6 +313,17 @@ def started(engine, python, path, given):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def drawn(result, found, arrays):
+    """Time of a row's draws, its ratio to ours, and how far sums over the rows are from exact conditional means."""
+    if "draws" not in result:
+        return [None, None, None]
+    mine = np.mean([found[e]["draws"] for e in ("ours", "ours again")])
+    is_missing = np.isnan(arrays["values"])
+    variance = np.where(is_missing, np.diagonal(arrays["covariance"], axis1=1, axis2=2), 0.0).sum(axis=0)
+    off = np.array(result["means"]) - np.where(is_missing, arrays["mean"], 0.0).sum(axis=0)
+    return [1e6 * result["draws"] / len(is_missing), result["draws"] / mine, float(np.abs(off / variance**0.5).max())]
+
+
 def problems(few, chosen):
     """(name, nodes, arrays) of the chosen circuits of `circuits_engine`, with at most so many rows."""
     from tests.benchmarks.circuits_engine import circuits
@@ -294,17 +336,18 @@ def problems(few, chosen):
         log_weights, parameters = random_parameters(circuit, rng)
         values = rng.normal(size=(min(n_rows, few), 16))
         values[rng.random(values.shape) < 0.1] = np.nan
+        moments = circuit.moments(values, log_weights, parameters)
         yield name, circuit.n_nodes, {
             "kind": circuit.kind, "child_ptr": circuit.child_ptr, "children": circuit.children,
             "column": circuit.leaf_column, "log_weights": log_weights, "parameters": parameters["gaussian"],
-            "values": values,
+            "values": values, "mean": moments.mean, "covariance": moments.covariance,
         }  # fmt: skip
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--peer-python", help="interpreter that has spflow and libcirkit")
-    arguments.add_argument("--deeprob-python", help="interpreter that has deeprob-kit; by default the same")
+    arguments.add_argument("folder", type=Path, nargs="?", help="where the peers' environments are, or are made")
+    arguments.add_argument("--interpreter", default=sys.executable, help="Python of environments that are made")
     arguments.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     arguments.add_argument("--circuits", nargs="+", type=int, default=[0, 1, 2], help="of the list in circuits_engine")
     arguments.add_argument("--rounds", type=int, default=5)
@@ -317,10 +360,15 @@ def main():
         return
     from tests.benchmarks.report import machine, markdown_table
 
-    python = {"spflow": given.peer_python, "cirkit": given.peer_python}
-    python["deeprob"] = given.deeprob_python or given.peer_python
+    if given.folder is None:
+        arguments.error("a folder for the peers' environments is needed")
+    python = {}
+    for name, engines in ENVIRONMENTS.items():
+        if set(engines) & set(given.peers):
+            path = environment(given.folder.resolve() / name, given.interpreter, engines)
+            python |= dict.fromkeys(engines, path)
     print(machine() + "\n\n### Log density\n", flush=True)
-    rows, versions = [], {}
+    rows, queries, versions = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name, n_nodes, arrays in problems(given.rows, given.circuits):
             path = Path(folder) / "problem.npz"
@@ -331,7 +379,7 @@ def main():
             if "error" in found["ours"]:
                 raise RuntimeError(found["ours"]["error"])
             n_rows = len(arrays["values"])
-            mine = np.mean([found[e]["seconds"] for e in ("ours", "ours again")])
+            mine, one = (np.mean([found[e][job] for e in ("ours", "ours again")]) for job in ("seconds", "one"))
             for engine, result in found.items():
                 if "error" in result:
                     rows.append([name, engine, n_rows, None, None, None, None, result["error"][:200]])
@@ -343,9 +391,15 @@ def main():
                     [name, engine, n_rows, 1e6 * seconds / n_rows, 1e-6 * n_nodes * n_rows / seconds, seconds / mine,
                      float(difference), ""]
                 )  # fmt: skip
+                queries.append([name, engine, 1e6 * result["one"], result["one"] / one, *drawn(result, found, arrays)])
     print(markdown_table(
         ["circuit", "engine", "rows", "us a row", "M node-rows/s", "ours / engine, node-rows/s", "largest difference",
          "error"], rows,
+    ))  # fmt: skip
+    print("### One row, and missing cells drawn given the observed ones\n")
+    print(markdown_table(
+        ["circuit", "engine", "one row's log density, us", "engine / ours", "draws, us a row", "engine / ours",
+         "sum of drawn cells off the exact mean, standard errors, largest of the columns"], queries,
     ))  # fmt: skip
     print("### The most probable value of 0.6 N(0, sd 5) + 0.4 N(10, sd 0.1)\n")
     modes = []

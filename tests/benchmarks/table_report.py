@@ -104,7 +104,10 @@ def mean_of(records, key):
 
 
 def samplers(runs, names, c):
-    """The default against each other sampler, paired over the seeds that both have finished."""
+    """The default against each other sampler, paired over the seeds that both have finished.
+
+    The verdict is on those with the most seeds, and "met" only where no one of them is ahead by a standard error.
+    """
     rows = []
     for name in names:
         pairs = {k: seeds for k in RIVALS if (seeds := seeds_of(runs, name, "auto", k))}
@@ -112,9 +115,11 @@ def samplers(runs, names, c):
             continue
         own = seeds_of(runs, name, "auto")
         leads = {k: paired(column(runs, name, "auto", s) - column(runs, name, k, s)) for k, s in pairs.items()}
-        top = min(leads, key=lambda k: leads[k][0])
-        lead, error = leads[top]
-        verdict = "one seed" if np.isnan(error) else "met" if lead > -error else "missed"
+        most = max(map(len, pairs.values()))
+        complete = [k for k in pairs if len(pairs[k]) == most]
+        missed = [k for k in complete if leads[k][0] <= -leads[k][1]]
+        top = min(missed or complete, key=lambda k: leads[k][0])
+        verdict = "one seed" if most == 1 else "missed" if missed else "met"
         cells = []
         for k in RIVALS:
             seeds = pairs.get(k, [])
@@ -246,11 +251,13 @@ def best(settings, found, names):
         n_settings = len({r["width"] for r in own})
         row = [name, f"{own[0]['seconds']:g}", f"{n_settings}", f"{len(test)}", f"{test.mean():.2f}{spread}"]
         row += [f"{value:g} ± {sd:g}", verdict_of_best(name, test, value, sd)]
-        row += [mean_of(peers, "independent"), f"{np.mean(mixture):.2f}" if mixture else "–"]
+        fewer = f" ({len(peers)})" if len(peers) < len(test) else ""
+        row += [f"{mean_of(peers, 'independent')}{fewer}", f"{np.mean(mixture):.2f}{fewer}" if mixture else "–"]
         which = Counter(p[0] for p in picked).most_common()
         rows.append([*row, "; ".join(f"{w} ({n})" if n > 1 else w for w, n in which)])
     header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd", "demand"]
-    return markdown_table([*header, "independent", "best mixture", "chosen on validation"], rows) if rows else ""
+    header += ["independent (seeds, if fewer)", "best mixture (seeds, if fewer)", "chosen on validation"]
+    return markdown_table(header, rows) if rows else ""
 
 
 def estimates(found, names):
