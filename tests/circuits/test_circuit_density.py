@@ -166,7 +166,7 @@ def test_value_and_gradient_are_one_operation():
     logs = rows_of(packed, values, log_weights, flat.theta)
     share = np.exp(logs) / np.exp(logs).sum()
     for total, cotangent, n_rows_ops in ((rows.sum(), np.ones(len(logs)), 0), (pt.logsumexp(rows), share, 1)):
-        f = pytensor.function([w, t], [total, *pt.grad(total, [w, t])])
+        f = pytensor.function([w, t], [total, *pt.grad(total, [w, t])], mode=Mode("py", "fast_run"))
         _, grad_w, grad_t = f(log_weights, flat.theta)
         _, expected_w, expected_t, _ = rows_and_gradient_of(packed, values, log_weights, flat.theta, cotangent)
         np.testing.assert_allclose(grad_w, expected_w, rtol=1e-10, atol=1e-12)
@@ -316,7 +316,7 @@ def moments_with_errors(draws):
 
 @pytest.mark.parametrize(
     ("n_chains", "n_nuts", "n_sampler", "largest_error", "noticed"),
-    [(2, 500, 1_500, 0.15, 6.0), pytest.param(4, 1_500, 8_000, 0.05, 9.0, marks=pytest.mark.full)],
+    [(2, 300, 1_000, 0.2, 6.0), pytest.param(4, 1_500, 8_000, 0.05, 9.0, marks=pytest.mark.full)],
 )
 def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, largest_error, noticed):
     """Two samplers without a common line: parameters drawn by NUTS, or integrated out and assignments drawn.

@@ -33,7 +33,7 @@ def test_log_density_has_one_term_a_row_and_equals_the_forward_loop(model):
 
 
 def test_gradient_equals_central_differences_and_reads_log_z_off_its_own_pass(model):
-    f = model.logp_dlogp_function(ravel_inputs=True)
+    f = model.logp_dlogp_function(ravel_inputs=True, mode=PLAIN)
     f.set_extra_values({})
     start = pm.blocking.DictToArrayBijection.map(model.initial_point()).data
     x = start + 0.3 * np.random.default_rng(1).normal(size=start.size)
