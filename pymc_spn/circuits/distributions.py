@@ -25,7 +25,9 @@ from pymc_spn.circuits.missing_cells import MissingCells, first_guess
 from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.circuits.queries.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.tables import Column, Table
 
@@ -89,7 +91,7 @@ class _SPNDistribution(Distribution):
 
 def SPN(
     name: str,
-    structure: RegionTree,
+    structure: RegionTree | Circuit,
     *,
     observed: Any,
     leaves: dict | None = None,
@@ -112,13 +114,14 @@ def SPN(
     ----------
     name : str
         Name of the observed variable; also the prefix of all that it adds to the model.
-    structure : RegionTree
-        From `complete_tree`, `skewed_tree` or `learn_tree`; explicit `Circuit` trees are not taken. If its columns
-        carry kinds (`Column`), the table is coded by them.
+    structure : RegionTree or Circuit
+        From `complete_tree`, `skewed_tree` or `learn_tree`, or an explicit circuit that is a tree: sums over products
+        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them.
     observed : DataFrame, Table, dict of columns or (N, D) array
         The data; NaN, None and pd.NA are missing.
     leaves : dict, optional
-        Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries.
+        Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries. Other columns have the default
+        of their kind, with a `Circuit` as structure the families of its leaves.
     concentration : None, float, array or PyMC variable
         Total mass of a sum node over several columns and over one column: one value or two. None learns both with
         Gamma(2, 1) priors.
@@ -161,10 +164,6 @@ def SPN(
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.
     """
     model = pm.modelcontext(None)
-    if not isinstance(structure, RegionTree):
-        raise TypeError(
-            f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}"
-        )
     if not isinstance(rounded, bool | np.bool_):
         raise TypeError(f"rounded must be True or False; got {rounded!r}")
     if rounded and missing == "draw":
@@ -180,6 +179,7 @@ def SPN(
         raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
     if leaves is not None and not isinstance(leaves, dict):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+    structure, leaves = tree_and_leaves(structure, leaves)
     name = model.name_for(name)  # a model inside a model puts its own name before it
     table = _table(structure, observed)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)

@@ -9,14 +9,16 @@ from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.queries.fitted_states import FittedStates
 from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.variational.fit import fit_by_ascent
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
 
 def fit_variational(
-    structure: RegionTree,
+    structure: RegionTree | Circuit,
     df: Any,
     *,
     leaves: dict | None = None,
@@ -46,8 +48,8 @@ def fit_variational(
 
     Parameters
     ----------
-    structure : RegionTree
-        From `complete_tree`, `skewed_tree` or `learn_tree`, of finite or infinite width, with any splits.
+    structure : RegionTree or Circuit
+        As in `SPN`: of finite or infinite width, with any splits.
     df : DataFrame, Table, dict of columns or (N, D) array
         The data; missing cells are summed out.
     leaves, resolution
@@ -84,12 +86,9 @@ def fit_variational(
     Zhao, Adel, Gordon and Amos (2016), Collapsed variational inference for sum-product networks, ICML. Blei and Jordan
     (2006), doi:10.1214/06-BA104, for infinite width.
     """
-    if not isinstance(structure, RegionTree):
-        raise TypeError(
-            f"structure must be a RegionTree such as ps.complete_tree(columns); got {type(structure).__name__}"
-        )
     if leaves is not None and not isinstance(leaves, dict):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+    structure, leaves = tree_and_leaves(structure, leaves)
     for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {count!r}")

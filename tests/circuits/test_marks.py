@@ -22,6 +22,11 @@ def sampled():
     return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=10, chains=2))
 
 
+@cache
+def stacked():
+    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2)).stacked()
+
+
 def questions(post, rows, number, level, other):
     """Every query that has an answer, by name; ``number``, ``level`` and ``other`` are columns, ``other`` numeric."""
     given = {other: (0, 4)}
@@ -97,9 +102,11 @@ def marked_parts(answer):
         yield type(answer).__name__, answer.attrs, True
 
 
-@pytest.mark.parametrize("kind", ["mcmc", "variational"])
+@pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "variational"])
 def test_every_answer_is_marked(kind):
-    if kind == "mcmc":
+    if kind == "mcmc stacked":
+        asked = questions(stacked(), ROWS, "x0", "x1", "x2")
+    elif kind == "mcmc":
         post = sampled()
         asked = questions(post, ROWS, "x0", "x1", "x2") | {k: lambda f=f: f(post) for k, f in OF_CHAINS.items()}
     else:
@@ -113,15 +120,15 @@ def test_every_answer_is_marked(kind):
             error = any(k.startswith("mcse_chain") for k in attrs)
             right = {
                 "one of the marks": mark in MARKS,
-                "learner": attrs.get("learner", "").startswith(kind),
+                "learner": attrs.get("learner", "").startswith(kind.split()[0]),
                 "tolerance": mark != "numerical" or 0.0 <= attrs["tolerance"] < 1e-3,
                 "bound": mark != "bound" or name == "trace" or "tolerance" in attrs or "gap" in attrs,
                 "mcse": mark != "monte-carlo" or part == "dataset" or np.all(np.isfinite(attrs["mcse"])),
-                "mcse_chain": own or any(w in name for w in WITHOUT_AVERAGE) or error == (kind == "mcmc"),
+                "mcse_chain": own or any(w in name for w in WITHOUT_AVERAGE) or error == kind.startswith("mcmc"),
             }
             wrong += [f"{name} {part}: {what} in {attrs}" for what, fits in right.items() if not fits]
     assert not wrong, "\n".join(wrong)
-    assert seen >= MARKS - ({"one draw"} if kind == "variational" else set())
+    assert seen >= MARKS - ({"one draw"} if kind != "mcmc" else set())
 
 
 def test_errors_of_simulated_answers_are_those_of_the_others():

@@ -17,7 +17,9 @@ from pymc_spn.circuits.leaves.families import (
     LogNormal,
     Poisson,
 )
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.tables import Table
 
 USUAL_ENTRIES = 4  # of a column in infinite nodes
@@ -25,7 +27,7 @@ USUAL_ENTRIES = 4  # of a column in infinite nodes
 
 def empirical_leaf_priors(
     table: Any,
-    structure: RegionTree,
+    structure: RegionTree | Circuit,
     ratio: float | Mapping[str, float],
     *,
     leaves: Mapping[str, Any] | None = None,
@@ -47,7 +49,8 @@ def empirical_leaf_priors(
     ----------
     table : DataFrame, Table, dict of columns or (N, D) array
         Training rows; missing cells are left out.
-    structure : RegionTree
+    structure : RegionTree or Circuit
+        As in `SPN`.
     ratio : float or dict by column
         Share of a column's observed values in a subsample, in (0, 1]; at least two values are drawn where there are.
     leaves : dict, optional
@@ -76,8 +79,7 @@ def empirical_leaf_priors(
     ----------
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equation 15 and table 8.
     """
-    if not isinstance(structure, RegionTree):
-        raise TypeError(f"structure must be a RegionTree, got {type(structure).__name__}")
+    structure, leaves = tree_and_leaves(structure, leaves)
     table = table if isinstance(table, Table) else Table.from_frame(table)
     structure.check_names("table", dict.fromkeys(table.names))
     ratios = checked_ratios(ratio, table.names)
