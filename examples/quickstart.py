@@ -57,7 +57,7 @@ def main():
     """Model, sample, diagnose, compare, query, impute, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", default="quickstart.png", help="where the figure is written")
-    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--tune", type=int, default=300)
     arguments = parser.parse_args()
     rng = np.random.default_rng(SEED)

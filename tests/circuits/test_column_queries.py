@@ -233,7 +233,7 @@ def test_leaf_types_count_the_rows_of_each_family():
 def known_families():
     """Chains on counts and waiting times drawn from known families, under palettes that leave both open."""
     rng = np.random.default_rng(2)
-    df = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 150), "wait": rng.exponential(3.0, 150)})
+    df = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 100), "wait": rng.exponential(3.0, 100)})
     import pymc as pm
 
     table = ps.Table.from_frame(df, kinds={"bell": "positive", "wait": "positive"})
@@ -241,7 +241,7 @@ def known_families():
         both = [ps.Gaussian(), ps.Exponential()]
         ps.SPN("x", ps.complete_tree(table.columns, n_children=4), observed=table, leaves={"bell": both, "wait": both})
         idata = pm.sample(
-            60, tune=60, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
+            40, tune=40, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
         )
     return ps.SPNPosterior.from_idata(idata)
 
