@@ -19,7 +19,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath", "tasklist"]
 myst_heading_anchors = 3
 
 nb_execution_mode = "cache"  # executed once, then reused while the code cells are unchanged
-nb_execution_timeout = 300
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
