@@ -19,7 +19,7 @@ from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.shared_circuits import DENSITIES, build, crossed_circuit, random_parameters
-from tests.modes import PLAIN
+from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 
 MASSES = tuple(f for f in EXPLICIT if f not in DENSITIES)
 GAUSSIANS = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
@@ -166,7 +166,7 @@ def test_value_and_gradient_are_one_operation():
     logs = rows_of(packed, values, log_weights, flat.theta)
     share = np.exp(logs) / np.exp(logs).sum()
     for total, cotangent, n_rows_ops in ((rows.sum(), np.ones(len(logs)), 0), (pt.logsumexp(rows), share, 1)):
-        f = pytensor.function([w, t], [total, *pt.grad(total, [w, t])], mode=Mode("py", "fast_run"))
+        f = pytensor.function([w, t], [total, *pt.grad(total, [w, t])], mode=REWRITTEN)
         _, grad_w, grad_t = f(log_weights, flat.theta)
         _, expected_w, expected_t, _ = rows_and_gradient_of(packed, values, log_weights, flat.theta, cotangent)
         np.testing.assert_allclose(grad_w, expected_w, rtol=1e-10, atol=1e-12)
@@ -211,9 +211,11 @@ def test_model_with_gaps_draws_and_pointwise_values():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     posterior = az.from_dict({"posterior": {"shift": np.full((2, 300), 0.3)}})
     with model:
-        idata = pm.compute_log_likelihood(posterior, progressbar=False)
-        drawn = pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False).posterior_predictive["x"]
-        again = pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False).posterior_predictive["x"]
+        idata = pm.compute_log_likelihood(posterior, progressbar=False, **BY_PYTHON)
+        drawn, again = (
+            pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False, **how).posterior_predictive["x"]
+            for how in ({}, BY_PYTHON)
+        )
     assert idata["log_likelihood"]["x"].dims == ("chain", "draw", "x_row")
     np.testing.assert_allclose(idata["log_likelihood"]["x"][0, 0], expected, rtol=1e-12)
     assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn.x_row.values.tolist() == list(frame.index)

@@ -7,12 +7,11 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 
 import pymc_spn as ps
 from pymc_spn.factor_graphs.ops import LogPartition, LogPartitionGradient
 from tests.factor_graphs.hidden_chains import INITIAL, hmm_model, log_emission, simulate
-from tests.modes import PLAIN
+from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 from tests.reference_factor_graphs import hmm_log_likelihood, joint, log_values, probabilities
 
 RNG = np.random.default_rng(0)
@@ -34,7 +33,7 @@ def test_log_density_has_one_term_a_row_and_equals_the_forward_loop(model):
 
 
 def test_gradient_equals_central_differences_and_reads_log_z_off_its_own_pass(model):
-    f = model.logp_dlogp_function(ravel_inputs=True, mode=Mode("py", "fast_run"))
+    f = model.logp_dlogp_function(ravel_inputs=True, mode=REWRITTEN)
     f.set_extra_values({})
     start = pm.blocking.DictToArrayBijection.map(model.initial_point()).data
     x = start + 0.3 * np.random.default_rng(1).normal(size=start.size)
@@ -96,7 +95,7 @@ def test_second_derivatives_are_refused():
 def test_a_chain_of_ten_thousand_steps_has_finite_value_and_gradient():
     _, data = simulate(np.random.default_rng(2), 1, 10_000)
     model = hmm_model(data[0])
-    f = model.logp_dlogp_function(ravel_inputs=True, mode=Mode("py", "fast_run"))
+    f = model.logp_dlogp_function(ravel_inputs=True, mode=REWRITTEN)
     f.set_extra_values({})
     point = model.initial_point()
     value, gradient = f(pm.blocking.DictToArrayBijection.map(point).data)
@@ -220,7 +219,8 @@ def test_recovered_samples_have_the_marginals_and_depend_on_the_seed_alone(model
 
 def test_posterior_predictive_draws_new_fields_and_data(model, sampled):
     with model:
-        drawn = pm.sample_posterior_predictive(sampled, random_seed=3, progressbar=False).posterior_predictive["y"]
+        drawn = pm.sample_posterior_predictive(sampled, random_seed=3, progressbar=False, **BY_PYTHON)
+        drawn = drawn.posterior_predictive["y"]
     assert drawn.shape == (2, 150, 3, 12)
     assert np.all(np.isfinite(drawn)) and 1.0 < float(drawn.std()) < 4.0
 

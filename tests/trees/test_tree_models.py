@@ -6,14 +6,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
 import pytest
 import xarray as xr
 from scipy import stats
 
 import pymc_spn as ps
 from tests import reference_trees as ref
-from tests.modes import PLAIN
+from tests.modes import BY_PYTHON, PLAIN
 from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, frequencies, mixed_frame, probabilities
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -76,11 +75,8 @@ def several():
 
 
 MODELS = {"fixed": fixed, "learned": learned, "several": several}
-
-
-def compiled_anew(name):
-    """Without PyTensor's cache for several responses: their gradient rounds otherwise once it is read from there."""
-    return pytensor.config.change_flags(numba__cache=name != "several")
+# compiled by Numba, the gradient of several responses rounds otherwise once PyTensor's cache has it
+HOW = {"fixed": {}, "learned": {}, "several": BY_PYTHON}
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +84,13 @@ def runs():
     found = {}
     for name, make in MODELS.items():
         model = make()
-        with compiled_anew(name):
-            found[name] = model, sample(model)
+        found[name] = model, sample(model, **HOW[name])
     return found
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_forked_processes_and_repetition_draw_the_same(name, runs):
-    with compiled_anew(name):
-        assert_same(sample(MODELS[name](), cores=2, mp_ctx="fork"), runs[name][1])
+    assert_same(sample(MODELS[name](), cores=2, mp_ctx="fork", **HOW[name]), runs[name][1])
 
 
 def test_spawned_processes_draw_the_same(runs):
@@ -108,7 +102,7 @@ def test_spawned_processes_draw_the_same(runs):
 @pytest.mark.parametrize("name", MODELS)
 def test_other_seeds_and_chains_differ(name, runs):
     model, idata = runs[name]
-    one, other = recorded(idata), recorded(sample(model, random_seed=2))
+    one, other = recorded(idata), recorded(sample(model, random_seed=2, **HOW[name]))
     key = "posterior/t_log_joint"
     assert (one[key] != other[key]).any() and (one[key][0] != one[key][1]).any()
 
