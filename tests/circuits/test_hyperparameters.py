@@ -124,6 +124,15 @@ def slice_scores(width, draws):
     return {name: np.abs(quartile_scores(drawn[None, :, i], exact[name])).max() for i, name in enumerate(LOG_NAMES)}
 
 
+def test_a_posterior_that_is_no_number_stops_the_slices():
+    schema = fixed_schema(2)
+    h, table, digits = draw_joint(schema, OBSERVED, np.random.default_rng(4))
+    chain = make_chain(schema, OBSERVED)
+    install(chain, table, digits, h)
+    with pytest.raises(FloatingPointError, match="hyperparameter of the network is not a number"):
+        chain.update_hyperparameters(np.random.default_rng(0), OWNED, PRIOR_TABLE * nan)
+
+
 @pytest.mark.parametrize("width", [2, "infinite"])
 def test_slices_reach_the_conditional_posterior(width):
     found = slice_scores(width, 6_000)

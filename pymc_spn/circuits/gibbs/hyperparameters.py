@@ -40,6 +40,8 @@ def log_target(state, palette, group, d, v, values, prior):
 def slice_update(rng, state, palette, group, d, v, values, prior):
     """One slice-sampling update of a log hyperparameter: stepping out by 1, then shrinking (Neal 2003)."""
     level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
+    if math.isnan(level):  # no point is ever above it: the shrinking would not end
+        raise FloatingPointError("the log posterior of a hyperparameter of the network is not a number")
     low = v - rng.random()
     high = low + 1.0
     while log_target(state, palette, group, d, low, values, prior) > level:
