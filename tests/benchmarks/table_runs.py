@@ -20,7 +20,7 @@ from pymc_spn.circuits.leaves.families import Gaussian, LogNormal
 from pymc_spn.circuits.queries.record import Record, digits_dtype
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.tables import Table
 from tests.benchmarks.spn_problem import compile_sweeps
@@ -39,7 +39,9 @@ STRUCTURES = {  # of the study: what each setting passes to the builders
     "infinite": {},
     "infinite, random split": {"split": "random"},
     "infinite, 4 repetitions": {"repetitions": 4},
-    "infinite, learned splits": {"learned": True},
+    "infinite, learned splits": {"learned": "mutual_information"},
+    "infinite, splits by RDC": {"learned": "rdc"},
+    "infinite, skewed": {"builder": skewed_tree},
     "4, split per product": {"n_children": 4, "split": "per_product"},
     "16 above, then 4": {"n_children": (16, 4)},
     "infinite, two scales": {"leaves": "two scales"},
@@ -53,15 +55,15 @@ def structure_of(setting, train, seed):
     """Region tree of a setting; None where it does not exist for so many columns."""
     options = dict(STRUCTURES[setting])
     options.pop("leaves", None)
-    if options.pop("learned", False):
-        return learn_tree(train, random_seed=seed)
+    if dependence := options.pop("learned", None):
+        return learn_tree(train, dependence=dependence, random_seed=seed)
     if options.get("split") == "per_product" and len(train.columns) > MAX_PER_PRODUCT:
         return None
     if isinstance(options.get("n_children"), tuple):
         top, below = options["n_children"]
         depths = int(np.ceil(np.log2(len(train.columns)))) + 1
         options["n_children"] = (top,) + (below,) * (depths - 1)
-    return complete_tree(train.columns, random_seed=seed, **options)
+    return options.pop("builder", complete_tree)(train.columns, random_seed=seed, **options)
 
 
 def palettes_of(setting, train):
