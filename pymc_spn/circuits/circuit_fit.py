@@ -9,7 +9,7 @@ from warnings import warn
 import numpy as np
 
 from pymc_spn.circuits.coded_rows import coded_rows
-from pymc_spn.circuits.evaluation.leaf_updates import KEPT, ON_LEVELS, pool
+from pymc_spn.circuits.evaluation.leaf_updates import IN_PART, KEPT, ON_LEVELS, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.fit_starts import checked_start, random_start
 from pymc_spn.circuits.fit_steps import Ascent, Batches
@@ -44,10 +44,10 @@ def fit_em(
     Parameters
     ----------
     circuit : Circuit
-        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, Bernoulli,
-        categorical, uniform, triangular and hypergeometric, and without declared supports. Of binomial leaves the
-        number of trials stays as `start` gives it, of the last three all. Laplace leaves take a number for each leaf
-        and row.
+        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, negative
+        binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without declared supports. Of
+        binomial leaves the number of trials stays as `start` gives it, of negative binomial ones alpha, of the last
+        three all. Laplace leaves take a number for each leaf and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
@@ -136,7 +136,7 @@ def fit_em(
     if batch_size is not None and "laplace" in families_in_use(circuit):
         raise ValueError(f"batch_size must be None with laplace leaves, which need all rows at once; got {batch_size}")
     log_weights, given = checked_start(circuit, start)
-    pooled = pool(circuit, values, given["binomial"][:, 0] if "binomial" in given else None)
+    pooled = pool(circuit, values, {name: given[name][:, 0] for name in IN_PART if name in given})
     if "categorical" in given and given["categorical"].shape[1] != pooled["categorical"].levels.shape[1]:
         raise ValueError(
             f"start: leaf_parameters['categorical'] must have {pooled['categorical'].levels.shape[1]} levels, as the "

@@ -66,8 +66,9 @@ class CircuitQueries:
             Weights of a sum add up to 1.
         leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
         dtype : {float64, float32}
-            float32 is faster from eight rows on, by a factor of 1.7 on small circuits and of 2 on large ones, at an
-            error of some 1e-6 in the log density of rows within a few standard deviations of their leaves.
+            float32 is faster from eight rows on, about twice on trees and up to that, on some machines not at all, on
+            circuits of shared nodes, at an error of some 1e-6 in the log density of rows within a few standard
+            deviations of their leaves.
 
         Returns
         -------

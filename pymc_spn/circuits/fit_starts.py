@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_updates import GIVEN, KEPT, WITH_A_SCALE, Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.leaf_updates import GIVEN, IN_PART, WITH_A_SCALE, Pooled, of_mean, possible
 from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weights, families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 
@@ -23,7 +23,7 @@ def checked_start(circuit: Circuit, start: Any) -> tuple[np.ndarray | None, dict
             raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {name!r}")
     for name in GIVEN:
         if name in used and name not in given:
-            what = "which fit_em keeps" if name in KEPT else "of which fit_em keeps the numbers of trials"
+            what = f"of which fit_em keeps {IN_PART[name]}" if name in IN_PART else "which fit_em keeps"
             raise ValueError(
                 f"start must give leaf_parameters[{name!r}], {what}: start=(None, "
                 f"{{{name!r}: rows}}) leaves the others to chance"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.learners import fit_variational
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors
 from pymc_spn.numerics.progress_bars import ProgressBar
@@ -37,7 +38,7 @@ class TunedLeafPriors:
 
 def tune_leaf_priors(
     train: Any,
-    structure: RegionTree,
+    structure: RegionTree | Circuit,
     validation: Any,
     *,
     n_trials: int = 100,
@@ -59,7 +60,8 @@ def tune_leaf_priors(
     ----------
     train, validation : DataFrame, Table, dict of columns or (N, D) array
         Validation rows are coded by the training table's columns.
-    structure : RegionTree
+    structure : RegionTree or Circuit
+        As in `SPN`.
     n_trials : int
     fit : callable, optional
         From palettes to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and its

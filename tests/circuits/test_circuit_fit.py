@@ -396,6 +396,20 @@ ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
             ValueError,
             r"start must give leaf_parameters\['binomial'\], of which fit_em keeps the numbers of trials",
         ),
+        (
+            {"circuit": mixture(("negative_binomial", "gaussian"))},
+            ValueError,
+            r"start must give leaf_parameters\['negative_binomial'\], of which fit_em keeps alpha: start",
+        ),
+        (
+            {
+                "circuit": mixture(("negative_binomial", "gaussian")),
+                "observed": np.round(ROWS) * [0, 1],
+                "start": (None, {"negative_binomial": [[5, 0.5], [5, 0.1]]}),
+            },
+            ValueError,
+            "column 'x0' has mean 0 under alpha 5, from which no negative_binomial leaf can be made",
+        ),
         ({"circuit": mixture(("uniform", "gaussian"))}, ValueError, r"\['uniform'\], which fit_em keeps: start"),
         (
             {

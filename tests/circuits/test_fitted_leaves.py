@@ -1,4 +1,4 @@
-"""`fit_em` of Laplace leaves, by weighted medians, and of binomial and uniform ones, in part as they are given."""
+"""`fit_em` of Laplace leaves, by weighted medians, and of leaves that are given in part or as a whole."""
 
 import warnings
 
@@ -13,17 +13,18 @@ from pymc_spn.circuits.evaluation.leaf_updates import laplace_leaf, pool
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from tests.circuits.test_circuit_fit import mixture
 
-FAMILIES = ("laplace", "binomial", "uniform", "gaussian")
+FAMILIES = ("laplace", "binomial", "uniform", "negative_binomial", "gaussian")
 
 
 def drawn_rows(rng, n, gaps=0.0):
-    """Two kinds of rows, by location, by successes out of 12, and by half of an interval; noise in the last column."""
+    """Two kinds of rows, by location, successes out of 12, half of an interval and mean count; noise comes last."""
     kind = rng.random(n) < 0.4
     rows = np.column_stack(
         [
             rng.laplace(np.where(kind, 4.0, -1.0), np.where(kind, 0.5, 1.5)),
             rng.binomial(12, np.where(kind, 0.8, 0.25)),
             rng.uniform(np.where(kind, 1.0, 0.0), np.where(kind, 3.0, 2.0)),
+            rng.poisson(rng.gamma(3.0, np.where(kind, 4.0, 1.0), n)),
             rng.normal(size=n),
         ]
     )
@@ -34,6 +35,7 @@ def drawn_rows(rng, n, gaps=0.0):
 GIVEN_LEAVES = {
     "binomial": np.array([[12.0, 0.4], [12.0, 0.6]]),
     "uniform": np.array([[0.0, 2.0], [1.0, 3.0]]),
+    "negative_binomial": np.array([[3.0, 0.9], [3.0, 0.3]]),
 }
 
 
@@ -89,13 +91,14 @@ def test_no_step_goes_down_and_what_is_given_stays(seed, gaps):
     rng = np.random.default_rng(seed)
     rows = drawn_rows(rng, 20, gaps)
     rows[:2] = drawn_rows(rng, 2)
-    rows[:2, 1] = 3.0, 7.0
+    rows[:2, 1], rows[:2, 3] = (3.0, 7.0), (1.0, 9.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         fit = ps.fit_em(mixture(FAMILIES), rows, start=(None, GIVEN_LEAVES), restarts=1, max_steps=25, random_seed=seed)
     assert np.diff(fit.objective).min() >= -1e-9 * np.abs(fit.objective).max()  # rounding of sums over 20 rows
     np.testing.assert_array_equal(fit.leaf_parameters["uniform"], GIVEN_LEAVES["uniform"])
-    np.testing.assert_array_equal(fit.leaf_parameters["binomial"][:, 0], [12.0, 12.0])
+    for name in ("binomial", "negative_binomial"):
+        np.testing.assert_array_equal(fit.leaf_parameters[name][:, 0], GIVEN_LEAVES[name][:, 0])
 
 
 @pytest.mark.parametrize("batch_size", [None, 20])
@@ -113,7 +116,7 @@ def test_the_gradient_of_the_log_posterior_is_zero_at_the_end(batch_size):
         random_seed=0,
         batch_size=batch_size,
     )
-    pooled = pool(circuit, rows, np.array([12.0, 12.0]))
+    pooled = pool(circuit, rows, {name: GIVEN_LEAVES[name][:, 0] for name in ("binomial", "negative_binomial")})
 
     def gradient(parameters):
         at = Parameterised(circuit, fit.log_weights, parameters)
@@ -128,6 +131,9 @@ def test_the_gradient_of_the_log_posterior_is_zero_at_the_end(batch_size):
     trials, p = fit.leaf_parameters["binomial"].T
     mean = pooled["binomial"].mean
     np.testing.assert_allclose(of_leaves["binomial"][:, 1] + mean / p - (trials - mean) / (1 - p), 0.0, atol=1e-3)
+    alpha, beta = fit.leaf_parameters["negative_binomial"].T
+    of_prior = alpha / (beta * (1.0 + beta)) - pooled["negative_binomial"].mean / (1.0 + beta)
+    np.testing.assert_allclose(of_leaves["negative_binomial"][:, 1] + of_prior, 0.0, atol=1e-3)
     if batch_size is not None:
         return
     location, scale = fit.leaf_parameters["laplace"].T
@@ -147,6 +153,7 @@ def test_parameters_of_drawn_rows_are_found():
     np.testing.assert_allclose(np.exp(fit.log_weights), [0.6, 0.4], atol=0.05)
     np.testing.assert_allclose(fit.leaf_parameters["laplace"], [[-1.0, 1.5], [4.0, 0.5]], atol=0.15)
     np.testing.assert_allclose(fit.leaf_parameters["binomial"][:, 1], [0.25, 0.8], atol=0.03)
+    np.testing.assert_allclose(fit.leaf_parameters["negative_binomial"][:, 1], [1.0, 0.25], atol=0.1)
 
 
 def test_leaves_of_other_numbers_of_trials_take_what_they_can():
@@ -154,7 +161,7 @@ def test_leaves_of_other_numbers_of_trials_take_what_they_can():
     rows = np.array([[0.0], [1.0], [2.0], [9.0], [8.0], [7.0]])
     circuit = mixture(("binomial",))
     trials = np.array([3.0, 10.0])
-    pooled = pool(circuit, rows, trials)["binomial"]
+    pooled = pool(circuit, rows, {"binomial": trials})["binomial"]
     np.testing.assert_allclose(pooled.mean, [1.0, 4.5])
     fit = ps.fit_em(circuit, rows, start=(None, {"binomial": np.column_stack([trials, [0.5, 0.5]])}), restarts=1)
     assert fit.leaf_parameters["binomial"][0, 1] == pytest.approx(1 / 3, abs=0.02)

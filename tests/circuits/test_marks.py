@@ -73,7 +73,28 @@ def questions(post, rows, number, level, other):
     }
 
 
+def questions_of_unions(post, rows, number, level, other):
+    """The same of a `UnionPosterior`, of the queries that it has."""
+    given = {other: (0, 4)}
+    return {
+        "log_density": lambda: post.log_density(rows),
+        "log_density per draw": lambda: post.log_density(rows, per_draw=True),
+        "probability": lambda: post.probability({other: (1, None)}, given),
+        "mean": lambda: post.mean(given),
+        "cov": lambda: post.cov(),
+        "cdf": lambda: post.cdf(number, [0.1, 1.0]),
+        "quantile": lambda: post.quantile(0.5, number, given),
+        "predict_proba": lambda: post.predict_proba(rows, level),
+        "predict a level": lambda: post.predict(rows, level),
+        "predict a number": lambda: post.predict(rows, number),
+        "mpe": lambda: post.mpe(given, max_boxes=3),
+        "sample": lambda: post.sample(3, given, random_seed=1),
+        "part_weights": lambda: post.part_weights,
+    }
+
+
 OF_CHAINS = {
+    "chain_weights": lambda post: post.chain_weights,
     "log_likelihood of training rows": lambda post: post.log_likelihood()[post.name],
     "co_clustering of training rows": lambda post: post.co_clustering(),
     "top_clusters": lambda post: post.top_clusters(),
@@ -102,10 +123,13 @@ def marked_parts(answer):
         yield type(answer).__name__, answer.attrs, True
 
 
-@pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "variational"])
+@pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "mcmc union", "variational"])
 def test_every_answer_is_marked(kind):
-    if kind == "mcmc stacked":
-        asked = questions(stacked(), ROWS, "x0", "x1", "x2")
+    if kind == "mcmc union":
+        some = sampled().condition([{"x0": (0.0, None)}, {"x2": {0, 1}}])
+        asked = questions_of_unions(some, ROWS, "x0", "x1", "x2")
+    elif kind == "mcmc stacked":
+        asked = questions(stacked(), ROWS, "x0", "x1", "x2") | {"chain_weights": lambda: stacked().chain_weights}
     elif kind == "mcmc":
         post = sampled()
         asked = questions(post, ROWS, "x0", "x1", "x2") | {k: lambda f=f: f(post) for k, f in OF_CHAINS.items()}
@@ -128,7 +152,8 @@ def test_every_answer_is_marked(kind):
             }
             wrong += [f"{name} {part}: {what} in {attrs}" for what, fits in right.items() if not fits]
     assert not wrong, "\n".join(wrong)
-    assert seen >= MARKS - ({"one draw"} if kind != "mcmc" else set())
+    unseen = {"mcmc": set(), "mcmc union": {"one draw", "monte-carlo"}}
+    assert seen >= MARKS - unseen.get(kind, {"one draw"})
 
 
 def test_errors_of_simulated_answers_are_those_of_the_others():

@@ -19,8 +19,8 @@ def expected_statistics(
     ----------
     layout : Layout
         With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, Poisson,
-        geometric, binomial of given numbers of trials, Bernoulli and categorical; with Laplace leaves, which need all
-        rows; and with uniform, triangular and hypergeometric leaves, which are given.
+        geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and categorical;
+        with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones, which are given.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.

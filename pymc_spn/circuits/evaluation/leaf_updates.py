@@ -4,9 +4,11 @@ The prior of a leaf is conjugate: ``rows`` observations more, with the average s
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. Numbers of
-trials, uniform, triangular and hypergeometric leaves are given and stay.
+trials, the first parameters of negative binomial leaves, uniform, triangular and hypergeometric leaves are given and
+stay.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +20,19 @@ from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
 FITTED = (
-    "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "binomial", "bernoulli",
-    "categorical",
+    "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "binomial",
+    "negative_binomial", "bernoulli", "categorical",
 )  # fmt: skip
 KEPT = ("uniform", "triangular", "hypergeometric")  # as they are given
-GIVEN = ("binomial", *KEPT)  # with parameters that rows do not tell
+IN_PART = {"binomial": "the numbers of trials", "negative_binomial": "alpha"}  # of which the first parameter is kept
+GIVEN = (*IN_PART, *KEPT)  # with parameters that rows do not tell
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
 AVERAGES = {
     "gamma": "mean {:g} and mean log {:g}",
     "laplace": "median {:g} and mean distance {:g} from it",
     "binomial": "mean {:g} of {:g} trials",
+    "negative_binomial": "mean {:g} under alpha {:g}",
 }
 MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
 
@@ -40,7 +44,7 @@ class Pooled(NamedTuple):
     ----------
     mean, variance : (n,) float64
         Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs, for
-        Laplace leaves median and mean distance from it, for binomial leaves mean and number of trials.
+        Laplace leaves median and mean distance from it, for those of `IN_PART` mean and what is kept.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -50,8 +54,8 @@ class Pooled(NamedTuple):
     levels: np.ndarray
 
 
-def pool(circuit: Any, values: np.ndarray, trials: np.ndarray | None = None) -> dict[str, Pooled]:
-    """Average statistics by fitted family, over the cells that the family can take; `trials` of the binomial leaves.
+def pool(circuit: Any, values: np.ndarray, kept: Mapping[str, np.ndarray] | None = None) -> dict[str, Pooled]:
+    """Average statistics by fitted family, over the cells that it can take; `kept` by leaves of those in `IN_PART`.
 
     Raises
     ------
@@ -66,8 +70,8 @@ def pool(circuit: Any, values: np.ndarray, trials: np.ndarray | None = None) -> 
             continue
         if family not in FITTED:
             raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {', '.join(FITTED + KEPT)}")
-        most = trials if family == "binomial" and trials is not None else np.full(leaves.size, np.inf)
-        kinds = list(zip(circuit.leaf_column[leaves].tolist(), most.tolist(), strict=True))
+        own = (kept or {}).get(family, np.full(leaves.size, np.inf))
+        kinds = list(zip(circuit.leaf_column[leaves].tolist(), own.tolist(), strict=True))
         found = {(d, n): _of_column(circuit, family, d, values[:, d], n) for d, n in dict.fromkeys(kinds)}
         levels = np.zeros((leaves.size, max(f.levels.size for f in found.values())))
         for row, kind in zip(levels, kinds, strict=True):
@@ -77,9 +81,9 @@ def pool(circuit: Any, values: np.ndarray, trials: np.ndarray | None = None) -> 
     return pooled
 
 
-def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, most: float) -> Pooled:
-    """Average statistics of one column's values up to `most` under a family, without the axis of leaves."""
-    u = x[possible(family, x) & (x <= most)]
+def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) -> Pooled:
+    """Average statistics of one column under a family, with the parameter that is kept; without the axis of leaves."""
+    u = x[possible(family, x) & (x <= (kept if family == "binomial" else np.inf))]
     if u.size == 0:
         raise ValueError(f"observed: column {circuit.names[d]!r} has no value that its {family} leaves can take")
     if family in ON_LEVELS:
@@ -92,8 +96,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, most: float) ->
     elif family == "laplace":
         mean = np.median(u)
         variance = np.abs(u - mean).mean()
-    elif family == "binomial":
-        mean, variance = u.mean(), most
+    elif family in IN_PART:
+        mean, variance = u.mean(), kept
     else:
         u = np.log(u) if family == "log_normal" else u
         mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else 0.0  # rounding would make a scale
@@ -134,6 +138,8 @@ def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     if family == "binomial":
         return np.column_stack([variance, mean / variance])
     with np.errstate(divide="ignore", invalid="ignore"):
+        if family == "negative_binomial":
+            return np.column_stack([variance, variance / mean])
         if family == "gamma":
             shape = gamma_shape(np.log(mean) - variance)
             return np.column_stack([shape, shape / mean])
@@ -195,7 +201,7 @@ def updated(
         average = mean + shift
     elif family == "gamma":
         average, variance = (squares + rows * pooled.mean) / n, (total + rows * pooled.variance) / n
-    elif family == "binomial":
+    elif family in IN_PART:
         average, variance = (total + rows * pooled.mean) / n, pooled.variance
     else:
         average = (total + rows * pooled.mean) / n
@@ -246,6 +252,9 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     if family == "binomial":
         success = own[:, 1]
         return float((mean * np.log(success) + (theta - mean) * np.log1p(-success)).sum())
+    if family == "negative_binomial":
+        rate = own[:, 1]
+        return float((-theta * np.log1p(1.0 / rate) - mean * np.log1p(rate)).sum())
     if family == "gamma":
         rate = own[:, 1]
         return float((theta * np.log(rate) - gammaln(theta) + (theta - 1.0) * pooled.variance - rate * mean).sum())

@@ -287,9 +287,16 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
     @property
     def chain_weights(self) -> "xr.DataArray":
-        """Share (chain,) of each chain in the answers, before any condition; they sum to 1."""
+        """Share (chain,) of each chain in the answers, before any condition; they sum to 1.
+
+        Exact as what the answers are made with; the error of choosing them, by `stacked`, is not known.
+        """
         shares = relative_weights(self._log_weights).reshape(self._n_chains, -1).mean(axis=1) / self._n_chains
-        return self._labelled("chain_weights", shares, {"chain": self._states.record.chains}, False)
+        chosen = (
+            "stacked: the error of these weights is not known" if np.any(self._log_weights) else "equal by definition"
+        )
+        coords = {"chain": self._states.record.chains}
+        return self._labelled("chain_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {chosen}")
 
     def stacked(self) -> "SPNPosterior":
         """The posterior with chains weighed by how well they predict each training row from the others.

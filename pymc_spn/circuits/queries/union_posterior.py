@@ -53,11 +53,14 @@ class UnionPosterior:
         return self._first.columns
 
     @property
-    def part_weights(self) -> np.ndarray:
-        """Probability (J,) of each part given the union."""
-        logs = log_average(self._first._log_weights, self._logs.T)
-        weights = np.exp(logs - logs.max())
-        return weights / weights.sum()
+    def part_weights(self) -> "xr.DataArray":
+        """Probability (part,) of each of `parts` given the union."""
+        weight = self._weights(2)
+        answer = weight.sum(axis=1)
+        influence = (weight.T - answer * weight.sum(axis=0)[:, None]) * weight.shape[1]
+        error = chain_error(influence, self._first._n_chains)
+        coords = {"part": np.arange(len(answer))}
+        return self._first._labelled("part_weights", answer, coords, False, **self._mark(), **error)
 
     def __repr__(self) -> str:
         words = " or ".join(part._in_words(part._evidence) for part in self.parts[:3])
@@ -208,7 +211,7 @@ class UnionPosterior:
         if given is not None:
             return self.condition(given).sample(n, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
-        sizes = rng.multinomial(checked_count("n", n), self.part_weights)
+        sizes = rng.multinomial(checked_count("n", n), self._weights(2).sum(axis=1))
         found = zip(self.parts, sizes, strict=True)
         frames = [part.sample(int(k), random_seed=rng) for part, k in found if k] or [self._first.sample(0)]
         drawn = pd.concat(frames, ignore_index=True)
