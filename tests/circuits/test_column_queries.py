@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.circuits.queries.column_laws import raw_moments
+from pymc_spn.circuits.queries.column_laws import ColumnLaw, raw_moments
 from pymc_spn.circuits.queries.leaf_predictives import Interval, Leaves
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of
@@ -77,6 +77,36 @@ def test_quantiles_have_marks_shapes_and_ends():
     x = float(chains.quantile(0.5, "x1"))
     slope = float(chains.cdf("x1", x + 1e-4) - chains.cdf("x1", x - 1e-4)) / 2e-4
     assert error == pytest.approx(chains.cdf("x1", x).attrs["mcse_chain"] / slope, rel=1e-4)
+
+
+def test_quantiles_stay_within_levels_and_sets():
+    post = posterior_of("missing")
+    assert post.quantile([0.0, 1.0], "x1").values.tolist() == [0.0, 1.0]
+    assert post.quantile([0.0, 0.5, 1.0], "x1", {"x1": {1}}).values.tolist() == [1.0, 1.0, 1.0]
+    assert post.quantile([0.0, 1.0], "x2", {"x2": {1, 4}}).values.tolist() == [1.0, 4.0]
+    parts = post.condition([{"x2": {2}}, {"x2": (4, 6)}])
+    assert parts.quantile([0.0, 1.0], "x2").values.tolist() == [2.0, 6.0]
+    assert parts.quantile([0.0, 1.0], "x1").values.tolist() == [0.0, 1.0]
+
+
+def one_leaf(code, parameters, event=None):
+    return ColumnLaw(Leaves(np.array([code]), np.array([parameters])), np.ones(1), np.zeros(1, np.int64), event)
+
+
+@pytest.mark.parametrize(
+    ("code", "parameters", "levels"),
+    [
+        (LOG_NORMAL, [0.5, 0.4, 1.05, 0.01], [1e-6, 1e-3, 0.5, 0.999, 1 - 1e-6]),
+        (GAUSSIAN, [1e6, 3.0, 2.0, 1e-8], [1e-300, 1e-100, 1e-6, 0.5, 1 - 1e-9]),
+        (EXPONENTIAL, [0.3, 1e-5], [1e-18, 1e-9, 0.5, 1 - 1e-9]),
+    ],
+)
+def test_quantiles_of_any_size_are_found_to_the_last_digits(code, parameters, levels):
+    law = one_leaf(code, parameters)
+    x = law.quantile(np.array(levels))
+    assert (law.cdf(x)[0] >= levels).all()
+    assert (law.cdf(np.nextafter(x, -np.inf))[0] < levels).all()
+    assert one_leaf(LOG_NORMAL, [0.0, 0.4, 0.01, 2.0]).quantile(np.array([0.999]))[0] == np.inf  # beyond all floats
 
 
 def test_mixed_densities_and_masses_on_a_unit_grid():
@@ -151,6 +181,30 @@ def test_leaf_moments_of_higher_order(code, table, event):
             whole = [integral(lambda x, k=k, law=law: law.pdf(x) * (x - 0.3) ** k, cuts) for k in range(5)]
             exact = np.array(whole) / whole[0]
         np.testing.assert_allclose(found[i], exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [1.1, 1.5, 4.0])
+def test_heavy_tails_are_not_cut_off(shape):
+    """Means above an end in closed form: of a t law by its density there, of a Lomax law by its memory."""
+    student = Leaves(np.full(1, GAUSSIAN), np.array([[1.0, 2.0, 0.5 * shape, 3.0]]))
+    law = stats.t(shape, loc=1.0, scale=np.sqrt(1.5 * 3.0 / (0.5 * shape)))
+    for low in (0.0, 2.5, 1e6):
+        z = (low - 1.0) / law.kwds["scale"]
+        above = (shape + z * z) / (shape - 1.0) * stats.t.pdf(z, shape) / stats.t.sf(z, shape)
+        found = raw_moments(student, 0.0, 1, Interval(low, np.inf))[0]
+        np.testing.assert_allclose(found, [1.0, 1.0 + law.kwds["scale"] * above], rtol=1e-9)
+        mirrored = raw_moments(student, 2.0, 1, Interval(-np.inf, 2.0 - low))[0]
+        np.testing.assert_allclose(mirrored, [1.0, -1.0 - law.kwds["scale"] * above], rtol=1e-9)
+    lomax = Leaves(np.full(1, EXPONENTIAL), np.array([[shape, 2.0, 0.0, 0.0]]))
+    for low in (0.0, 3.0, 1e9):
+        found = raw_moments(lomax, 0.0, 1, Interval(low, np.inf))[0]
+        np.testing.assert_allclose(found, [1.0, low + (2.0 + low) / (shape - 1.0)], rtol=1e-9)
+    far = raw_moments(student, 0.0, 1, Interval(1e19, 1e20))[0, 1]  # a power law there
+    a, b = (x ** (1 - shape) for x in (1e19, 1e20))
+    expected = shape / (shape - 1.0) * (a - b) / (1e19**-shape - 1e20**-shape)
+    assert far == pytest.approx(expected, rel=1e-9)
+    assert raw_moments(lomax, 0.0, 1, Interval(1e19, 1e20))[0, 1] == pytest.approx(expected, rel=1e-9)
+    assert raw_moments(lomax, 0.0, 1, Interval(-np.inf, 3.0))[0, 1] < 3.0
 
 
 def test_moments_that_do_not_exist():

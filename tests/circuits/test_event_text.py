@@ -148,6 +148,26 @@ def test_random_text_holds_where_numpy_says(condition, seed):
     np.testing.assert_array_equal(found[clear] == 1, expected[clear], err_msg=text)
 
 
+CONSTANT = [
+    "0*{}", "{} - {}", "({} - 1)**0", "1**{}", "abs(0*{}) + 1", "0/{}", "{}*0 - 1", "log({})**0", "1**sqrt({})",
+    "log(0*{})",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["<", "<=", ">", ">=", "=="])
+@pytest.mark.parametrize("expression", CONSTANT)
+def test_expressions_that_do_not_vary(expression, op):
+    """Against NumPy, at ends that the constant meets and at others; equality is for counts alone."""
+    rows = points(5)
+    rows.loc[0, "n"] = 0
+    for name in ("n",) if op == "==" else ("x", "n"):
+        for end in (-1, 0, 1, 2):
+            text = f"{expression.replace('{}', name)} {op} {end}"
+            expected = evaluated(text, rows)
+            np.testing.assert_array_equal(held(read(text), rows) == 1, expected, err_msg=text)
+            np.testing.assert_array_equal(held(read(f"not {text}"), rows) == 1, ~expected, err_msg=text)
+
+
 @property_of(CONDITIONS)
 @settings(max_examples=60, deadline=None)
 def test_text_and_its_negation_are_everything(condition):

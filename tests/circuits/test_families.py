@@ -3,6 +3,7 @@ import math
 import subprocess
 import sys
 from dataclasses import asdict
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -714,3 +715,24 @@ def test_import_is_light():
     code += "print(sorted({'numba', 'scipy.stats'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("beta", [1, 7, 10**5, 10**8])
+@pytest.mark.parametrize("first", [0, 3, 10**5, 10**8])
+def test_geometric_masses_keep_their_digits_at_large_counts(beta, first):
+    """Under alpha = 2 the probability of k counts or more is a fraction of whole numbers."""
+
+    def at_least(k):
+        return Fraction(beta * (beta + 1), (beta + k) * (beta + k + 1))
+
+    law = BetaProbability(2.0, float(beta))
+    for n in (1, 2, 64, 65, 10**6):
+        exact = at_least(first) - at_least(first + n)
+        found = Geometric.predictive_interval(law, float(first), first + n - 1.0)
+        assert found == pytest.approx(float(exact), rel=1e-10)
+    assert np.exp(Geometric.predictive_log_density(law, float(first))) == pytest.approx(
+        float(at_least(first) - at_least(first + 1)), rel=1e-12
+    )
+    tail = np.exp(Geometric.predictive_log_interval(law, 1e17, np.inf))
+    assert tail == pytest.approx(float(at_least(10**17)), rel=1e-12)
+    np.testing.assert_array_equal(Geometric.predictive_cdf(law, [1e200, 1.7e308]), 1.0)

@@ -211,10 +211,16 @@ def test_a_wide_column_keeps_its_digits():
             [ps.Poisson(), ps.Binomial(3)],
             "n_trials=3 need counts of at most 3; .*'x' has 4 at position 1",
         ),
+        (
+            "count",
+            [ps.Poisson(), ps.Geometric()],
+            r"counts must be at most 1e\+11 under Poisson leaves, .*; column 'x' has 1099511627776. Declare it real",
+        ),
     ],
 )
-def test_kinds_that_do_not_fit(kind, leaves, message):
-    table = ps.Table.from_frame(pd.DataFrame({"x": [1.0, 4.0]}), kinds={"x": kind})
+def test_kinds_and_counts_that_do_not_fit(kind, leaves, message):
+    values = [1.0, 2.0**40] if "at most 1e" in message else [1.0, 4.0]
+    table = ps.Table.from_frame(pd.DataFrame({"x": values}), kinds={"x": kind})
     with pm.Model(), pytest.raises(ValueError, match=message):
         ps.SPN("x", ps.complete_tree(table.columns), observed=table, leaves={"x": leaves})
 

@@ -46,6 +46,7 @@ FAMILY_CODE = {
     Bernoulli: DISCRETE,
     Categorical: DISCRETE,
 }
+LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
 DENSITIES = {GAUSSIAN, LOG_NORMAL, EXPONENTIAL}
 DEFAULT_ENTRY = {
     "real": Gaussian(),
@@ -134,6 +135,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             if isinstance(entry, Binomial):
                 _refuse_more_than(entry.n_trials, column.name, values[:, d])
         observed = values[~np.isnan(values[:, d]), d]
+        _refuse_long_counts(column.name, entries, observed)
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name] = tie_excess(observed, grids[d])
@@ -141,6 +143,16 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
     if not rounded:
         _warn_of_ties(excess)
     return palette, grids
+
+
+def _refuse_long_counts(name, entries, observed):
+    """Counts of which log masses, differences of logs of factorials, have no digits left."""
+    leaf = next((type(e).__name__ for e in entries if isinstance(e, Poisson | Geometric)), None)
+    if leaf is not None and observed.size and observed.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"observed: counts must be at most {LARGEST_COUNT:g} under {leaf} leaves, whose log masses lose digits "
+            f"beyond; column {name!r} has {observed.max():.0f}. Declare it real, or leave an identifier out"
+        )
 
 
 def choose_coding(palette, values):

@@ -13,7 +13,9 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
-from pymc_spn.circuits.leaves.tail_probabilities import log_difference, log_gamma_ratio
+from pymc_spn.circuits.leaves.tail_probabilities import log_beta_ratio
+
+MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
 
 
 class BetaProbability(NamedTuple):
@@ -82,10 +84,8 @@ class Geometric:
     def log_marginal(prior: BetaProbability, statistics: Moments) -> np.ndarray:
         """Log marginal likelihood of the data in nats: B(alpha + n, beta + sum) / B(alpha, beta)."""
         n, total = statistics.n, statistics.n * statistics.mean
-        return (
-            log_gamma_ratio(prior.alpha, n)
-            + log_gamma_ratio(prior.beta, total)
-            - log_gamma_ratio(np.asarray(prior.alpha) + prior.beta, n + total)
+        return log_beta_ratio(prior.beta, prior.alpha, n) + log_beta_ratio(
+            np.asarray(prior.alpha) + n, prior.beta, total
         )
 
     @staticmethod
@@ -94,7 +94,7 @@ class Geometric:
         x = np.asarray(x, dtype=np.float64)
         k = np.where(_is_count(x), x, 0.0)
         alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        log_mass = np.log(alpha) + log_gamma_ratio(beta, k) - log_gamma_ratio(alpha + beta, k + 1.0)
+        log_mass = np.log(alpha / (alpha + beta + k)) + log_beta_ratio(alpha, beta, k)
         return np.where(np.isnan(x), np.nan, np.where(_is_count(x), log_mass, -np.inf))
 
     @staticmethod
@@ -103,8 +103,7 @@ class Geometric:
         k = np.asarray(k, dtype=np.float64)
         finite = np.where(np.isinf(k), 0.0, k)
         alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        inside = log_gamma_ratio(beta, finite) - log_gamma_ratio(alpha + beta, finite)
-        return np.where(np.isinf(k), -np.inf, inside)
+        return np.where(np.isinf(k), -np.inf, log_beta_ratio(alpha, beta, finite))
 
     @staticmethod
     def predictive_cdf(params: BetaProbability, x: Any) -> np.ndarray:
@@ -116,14 +115,26 @@ class Geometric:
 
     @staticmethod
     def predictive_log_interval(params: BetaProbability, low: Any, high: Any) -> np.ndarray:
-        """log P(low <= X <= high), both ends included; one count by its mass, more by their tails."""
+        """log P(low <= X <= high), both ends included: of its first count or more, and then of no more than its last.
+
+        The second factor by a product over the counts where they are few.
+        """
         low, high = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
         first, last = np.maximum(np.ceil(low), 0.0), np.floor(high)
         empty = ~(last >= first) | np.isinf(first)
         start = np.where(empty, 0.0, first)
-        stop = np.where(empty, 0.0, last)
-        by_tails = log_difference(Geometric._log_at_least(params, start), Geometric._log_at_least(params, stop + 1.0))
-        result = np.where(start == stop, Geometric.predictive_log_density(params, start), by_tails)
+        n = np.where(empty, 1.0, last - start + 1.0)
+        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
+        beyond = Geometric._log_at_least(BetaProbability(alpha, beta + start), n)
+        few = np.broadcast_to((n <= MULTIPLIED) & (n < beta + start), beyond.shape)
+        if np.any(few):
+            alpha, first_odds, n = (np.broadcast_to(v, few.shape)[few] for v in (alpha, alpha + beta + start, n))
+            offsets = np.arange(n.max())[:, None]
+            factors = np.where(offsets < n, np.log1p(-alpha / (first_odds + offsets)), 0.0)
+            beyond = np.array(beyond)
+            beyond[few] = factors.sum(axis=0)
+        with np.errstate(divide="ignore"):
+            result = Geometric._log_at_least(params, start) + np.log(-np.expm1(beyond))
         return np.where(empty, -np.inf, result)
 
     @staticmethod

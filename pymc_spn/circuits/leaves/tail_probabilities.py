@@ -18,14 +18,34 @@ def log_gamma_ratio(a: Any, m: Any) -> np.ndarray:
     The difference of Stirling series from a = 20 on, where the terms left out are below 1e-14.
     """
     a, m = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(m, dtype=np.float64))
-    large = np.maximum(a, STIRLING_FROM)
+    large, small = np.maximum(a, STIRLING_FROM), np.minimum(a, STIRLING_FROM)
     series = m * np.log(large) + (large + m - 0.5) * np.log1p(m / large) - m
     series = series + _stirling_rest(large + m) - _stirling_rest(large)
-    return np.where(a >= STIRLING_FROM, series, gammaln(a + m) - gammaln(a))
+    return np.where(a >= STIRLING_FROM, series, gammaln(small + m) - gammaln(small))
+
+
+def log_beta_ratio(a: Any, b: Any, m: Any) -> np.ndarray:
+    """``log B(a, b + m) - log B(a, b)`` for a, b > 0 and finite m >= 0, without terms that grow as m log m.
+
+    It is log Gamma(b + m) / Gamma(b) less the same at a + b, and the same with a and m exchanged: of the two the one
+    with the smaller factors; large b leave with a logarithm of 1 + m / b.
+    """
+    a, b, m = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (a, b, m)))
+    small = np.minimum(m, a)
+    by_m = log_gamma_ratio(b, small) - log_gamma_ratio(a + b, small)
+    by_a = log_gamma_ratio(b, a) - log_gamma_ratio(b + m, a)
+    large = np.maximum(b, STIRLING_FROM)
+    by_log = _beyond_log(large, a) - _beyond_log(large + m, a) - a * np.log1p(m / large)
+    return np.where(m <= a, by_m, np.where(b >= STIRLING_FROM, by_log, by_a))
+
+
+def _beyond_log(a: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """Stirling's log Gamma(a + m) - log Gamma(a) without m log a and -m, which do not differ or stand elsewhere."""
+    return (a + m - 0.5) * np.log1p(m / a) + _stirling_rest(a + m) - _stirling_rest(a)
 
 
 def _stirling_rest(x: np.ndarray) -> np.ndarray:
-    y = 1.0 / (x * x)
+    y = np.square(1.0 / x)  # not of x, whose square may be too large
     return (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y * (1.0 / 1680 - y / 1188)))) / x
 
 

@@ -21,6 +21,8 @@ from pymc_spn.circuits.queries.interval_moments import (
     beta_geometric_about,
     from_factorial,
     log_student_about,
+    lomax_about,
+    student_about,
 )
 from pymc_spn.circuits.queries.leaf_predictives import (
     COUNTS,
@@ -34,9 +36,8 @@ from pymc_spn.circuits.queries.leaf_predictives import (
 )
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 
-QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column
+QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
-PANELS = 24  # of the quadrature of moments under an interval
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
 
 
@@ -102,7 +103,7 @@ class ColumnLaw(NamedTuple):
                 upper = np.minimum(x, high)[None, :]
                 logs = FAMILY[code].predictive_log_interval(_columns(params), low, np.maximum(upper, low))
                 whole = FAMILY[code].predictive_log_interval(_columns(params), low, high)
-                out[which] = np.where(x < low, 0.0, np.exp(np.where(np.isneginf(whole), -np.inf, logs - whole)))
+                out[which] = np.where(x < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
                 mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), points))
@@ -133,21 +134,22 @@ class ColumnLaw(NamedTuple):
         """Whether every leaf has masses only: a column may mix them with densities on a unit grid."""
         return bool(np.isin(self.leaves.family, (*COUNTS, DISCRETE)).all())
 
-    def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
+    def quantile(self, q: np.ndarray) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
         if self.begin.size != 1:
             raise AssertionError("quantiles are of one mixture")
-        return halved_quantiles(self, q, halvings)
+        return halved_quantiles(self, q)
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS)).all()
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, DISCRETE)).all()
         low, high = (0.0 if positive else -np.inf), np.inf
         if (self.leaves.family == BINOMIAL).all():
             high = float(self.leaves.parameters[:, 2].max())
-        if isinstance(self.event, Interval):
-            return max(low, self.event.low), min(high, self.event.high)
-        return low, high
+        if (self.leaves.family == DISCRETE).all():
+            high = posterior_of(DISCRETE, self.leaves.parameters).alpha.shape[-1] - 1.0
+        ends = (low, high) if self.event is None else (min(self.event), max(self.event))
+        return max(low, ends[0]), min(high, ends[1])
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -198,9 +200,9 @@ class JoinedLaw(NamedTuple):
         """Whether every leaf has masses only."""
         return all(law.is_discrete for law in self.laws)
 
-    def quantile(self, q: np.ndarray, halvings: int = 200) -> np.ndarray:
+    def quantile(self, q: np.ndarray) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
-        return halved_quantiles(self, q, halvings)
+        return halved_quantiles(self, q)
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some law allows."""
@@ -213,14 +215,21 @@ class JoinedLaw(NamedTuple):
         return tuple(x for law in self.laws for x in law.ends)
 
 
-def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray, halvings: int) -> np.ndarray:
+def ordered(x: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floating-point numbers, neighbours of neighbours; it is its own inverse."""
+    bits = x.view(np.int64)
+    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+
+
+def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
     """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
 
-    By halving, in the data's units for counts, else in a coordinate that is linear near the leaves and logarithmic far
-    away. Between intervals the distribution function is flat: the end of the one before is then the smallest x.
+    By halving, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
+    any length and values of any size come out to the last digit. Between intervals the distribution function is flat:
+    the end of the one before is then the smallest x.
     """
-    centre, width = law.bracket()
     if law.is_discrete:
+        centre, width = law.bracket()
         low, high = np.full(q.size, -1.0), np.full(q.size, max(1.0, centre + width))
         while np.any(short := (law.cdf(high)[0] < q) & (high < 1e15)):
             low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
@@ -231,17 +240,14 @@ def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray, halvings: int) -
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         first, last = law.support()
         return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
-    low, high = np.full(q.size, -200.0), np.full(q.size, 200.0)
     first, last = law.support()
-    # close to the leaves the coordinate must not be coarser than the narrowest of them
-    for _ in range(halvings):
-        middle = 0.5 * (low + high)
-        if np.all((middle == low) | (middle == high)):
-            break
-        x = np.clip(centre + width * np.sinh(middle), first, last)
-        below = law.cdf(x)[0] < q
+    low, high = (np.repeat(ordered(np.array([end])), q.size) for end in (np.nextafter(first, -np.inf), last))
+    while np.any(low < high - 1):
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        with np.errstate(over="ignore"):  # the ends of the floating-point numbers are infinitely far from a leaf
+            below = law.cdf(ordered(middle).view(np.float64))[0] < q
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    x = np.clip(centre + width * np.sinh(high), first, last)
+    x = ordered(high).view(np.float64) + 0.0  # no -0
     ends = np.array(law.ends)
     if ends.size:
         reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)
@@ -339,50 +345,28 @@ def raw_moments(leaves: Leaves, centre: float, order: int, event: Any = None) ->
 
 
 def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np.ndarray:
-    """By sums over a set or over counts, else by Gauss panels in w, x = leaf + width sinh(w)."""
+    """By sums over a set or over counts, else as the family has it."""
     code = int(law.leaves.family[0])
     params = posterior_of(code, law.leaves.parameters)
     if isinstance(event, Interval) and code in _ABOUT:
         excluded = np.isneginf(FAMILY[code].predictive_log_interval(params, *event))
         inside = _ABOUT[code](params, *event, np.full(excluded.size, centre), order)
         return np.where(excluded[:, None], 0.0, inside)
-    if isinstance(event, Interval) and code not in (POISSON, DISCRETE):
-        own, width = leaf_centres(law.leaves)
-        low, high = (np.clip(np.arcsinh((v - own) / width), -40.0, 40.0) for v in event)
-        if code == EXPONENTIAL:
-            low = np.maximum(low, 0.0)
-        middle = np.clip(0.0, low, high)
-        t, weight = np.polynomial.legendre.leggauss(16)
-        panel = (np.arange(PANELS)[:, None] + 0.5 * (t + 1.0)).ravel() / PANELS
-        w = np.concatenate([middle[:, None] + (end - middle)[:, None] * panel**2 for end in (low, high)], axis=1)
-        step = np.concatenate([np.abs(end - middle)[:, None] * panel for end in (low, high)], axis=1)
-        x = own[:, None] + width[:, None] * np.sinh(w)
-        logs = FAMILY[code].predictive_log_density(_columns(params), x) + np.log(np.cosh(w))
-        mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * step * np.tile(weight, 2 * PANELS)
+    if isinstance(event, Interval):
+        first = max(np.ceil(event.low), 0.0)
+        last = np.floor(event.high)
+        if np.isinf(last):
+            last = first + 16.0
+            log_all = FAMILY[code].predictive_log_interval(params, first, np.inf)
+            while np.any(FAMILY[code].predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
+                last = first + 2.0 * (last - first)
+        x = np.arange(first, max(first, last) + 1.0)
     else:
-        if isinstance(event, Interval):
-            first = max(np.ceil(event.low), 0.0)
-            last = np.floor(event.high)
-            if np.isinf(last):
-                last = first + 16.0
-                log_all = FAMILY[code].predictive_log_interval(params, first, np.inf)
-                while np.any(FAMILY[code].predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
-                    last = first + 2.0 * (last - first)
-            x = np.arange(first, max(first, last) + 1.0)
-        else:
-            x = np.array(sorted(event), dtype=np.float64)
-        mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), x))
-        x = np.broadcast_to(x, mass.shape)
+        x = np.array(sorted(event), dtype=np.float64)
+    mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), x))
     total = mass.sum(axis=1, keepdims=True)
     mass = mass / np.where(total > 0, total, 1.0)
-    out = np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)
-    if isinstance(event, Interval) and not (np.isfinite(event.low) and np.isfinite(event.high)):
-        tail = {GAUSSIAN: lambda p: 2.0 * p.a, EXPONENTIAL: lambda p: p.alpha}.get(code)
-        if tail is not None and (np.isinf(event.high) or code == GAUSSIAN):
-            for k in range(1, order + 1):
-                sign = 1.0 if np.isinf(event.high) else (-1.0) ** k
-                out[tail(params) <= k, k] = sign * np.inf
-    return out
+    return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)
 
 
 def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
@@ -429,7 +413,13 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
     return p @ np.stack([x**k for k in range(order + 1)], axis=1)
 
 
-_ABOUT: dict[int, Any] = {LOG_NORMAL: log_student_about, GEOMETRIC: beta_geometric_about, BINOMIAL: beta_binomial_about}
+_ABOUT: dict[int, Any] = {
+    GAUSSIAN: student_about,
+    EXPONENTIAL: lomax_about,
+    LOG_NORMAL: log_student_about,
+    GEOMETRIC: beta_geometric_about,
+    BINOMIAL: beta_binomial_about,
+}
 _MOMENTS: dict[int, Any] = {
     GAUSSIAN: _student_moments,
     LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),

@@ -16,7 +16,6 @@ BULK = 0.02
 NODES = 6  # Gauss points of a panel
 MOST_COUNTS = 4_000  # values of a count column that are summed
 GRID_DRAWS = 8  # draws whose mixture places a grid
-GRID_HALVINGS = 44
 
 
 class Grid(NamedTuple):
@@ -164,7 +163,7 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         logs = np.interp(np.arange(tails.size * tail_panels) / tail_panels, np.arange(tails.size), np.log(tails))
         tails = np.append(np.exp(logs[: (tails.size - 1) * tail_panels]), tails[-1])
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
-    cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]), GRID_HALVINGS)
+    cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]))
     if np.isin(law.leaves.family, (EXPONENTIAL, LOG_NORMAL)).any() and cuts[0] < 0.0 < cuts[-1]:
         cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
     t, w = np.polynomial.legendre.leggauss(NODES)

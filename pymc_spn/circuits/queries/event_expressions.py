@@ -128,6 +128,8 @@ def preimage(source: Source, node: ast.expr, inside: Intervals) -> Intervals:
     number = float(value_of(source, node.right if of_left else node.left))
     if not np.isfinite(number):
         source.refuse(node, f"the constant is {number}")
+    if isinstance(node.op, ast.Pow) and number == (0.0 if of_left else 1.0):  # 1 whatever the expression, NaN too
+        return _constant(1.0, inside)
     if of_left:
         return preimage(source, node.left, _kept(_undo_right(source, node, number, inside)))
     return preimage(source, node.right, _kept(_undo_left(source, node, number, inside)))
@@ -162,16 +164,12 @@ def _undo_left(source: Source, node: ast.BinOp, c: float, inside: Intervals) -> 
             return _reciprocal(_scaled(inside, lambda y: y / c))
     if c <= 0.0:
         source.refuse(node, "the base of a power must be positive")
-    if c == 1.0:
-        return _constant(1.0, inside)
     log = {2.0: np.log2, 10.0: np.log10}.get(c, lambda y: np.log(y) / np.log(c))
     return _scaled(_positive(inside), log)
 
 
 def _of_power(p: float, inside: Intervals) -> Intervals:
     """Values u with u**p inside: of both signs for integers, none below 0 for fractions."""
-    if p == 0.0:
-        return _constant(1.0, inside)
     if p < 0.0:
         return _of_power(-p, _kept(_reciprocal(inside)))
 

@@ -283,7 +283,7 @@ class _Reader:
         inside = {ast.Eq: (end, end), ast.Lt: (-np.inf, end), ast.LtE: (-np.inf, end)}.get(op, (end, np.inf))
         pieces = preimage(self.source, left, [inside])
         settle = _in_floats if self.is_density[d] else _in_integers
-        found = [ends for piece in pieces for ends in settle(*piece, holds)]
+        found = [ends for piece in pieces for ends in settle(*piece, holds) if _holds_within(*ends, holds)]
         if column.kind == "count" and not self.is_density[d]:
             found = [(low if low > 0.0 else -np.inf, high) for low, high in found if high >= 0.0]
         boxes = self.united(d, [Interval(*ends) for ends in found])
@@ -315,6 +315,18 @@ def _in_floats(low: float, high: float, holds: Callable[[Any], Any]) -> Interval
             near = [math.nextafter(near[0], inner), *near, math.nextafter(near[-1], -inner)]
         ends.append(end if math.isinf(end) else _outermost(near, holds, end))
     return [(ends[0], ends[1]) if ends[0] <= ends[1] else (low, high)]
+
+
+def _holds_within(low: float, high: float, holds: Callable[[Any], Any]) -> bool:
+    """Whether a comparison holds in an interval and not just at its ends, which a constant may be at all along."""
+    if math.isinf(low) and math.isinf(high):
+        points = [1.0, -1.0, 0.0]
+    elif math.isinf(low) or math.isinf(high):
+        end, away = (low, 1.0) if math.isinf(high) else (high, -1.0)
+        points = [end + away * max(1.0, abs(end)), end]
+    else:
+        points = [0.5 * low + 0.5 * high, low, high]
+    return any(bool(holds(np.float64(x))) for x in points)
 
 
 def _outermost(candidates: Any, holds: Callable[[Any], Any], otherwise: float) -> float:

@@ -13,7 +13,7 @@ from pymc_spn.circuits.leaves.families import (
     NormalGamma,
     Poisson,
 )
-from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.circuits.leaves.tail_probabilities import log_beta_ratio
 
 SUMMED = 256  # Poisson counts in an interval that are summed one by one
 ONE_BY_ONE = 4096  # counts of a beta-geometric leaf; beyond, its mass is smooth at their scale and goes by panels
@@ -47,11 +47,10 @@ def count_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarra
 
 
 def student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """By quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof."""
+    """Mean and variance within an interval."""
     dof = 2.0 * params.a
-    width = Gaussian.predictive_scale(params) * np.sqrt(dof)
-    ends = np.arcsinh((low - params.mu) / width), np.arcsinh((high - params.mu) / width)
-    mean, variance = _by_quadrature(*ends, dof, np.sinh, lambda w: np.log(np.cosh(w)))
+    width, w, weight = _student_points(params, low, high, 2)
+    mean, variance = weighted_moments(np.sinh(w), weight)
     if math.isinf(low) or math.isinf(high):
         infinite = np.where(math.isinf(low) & math.isinf(high), np.nan, math.copysign(np.inf, high))
         mean = np.where(dof > 1.0, mean, infinite)
@@ -59,33 +58,74 @@ def student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.nd
     return params.mu + width * mean, width**2 * variance
 
 
+def student_about(params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1); infinite, with the sign of the end, where there is none."""
+    width, w, weight = _student_points(params, low, high, order)
+    away = (params.mu - centre)[:, None] + width[:, None] * np.sinh(w)
+    return _powers(away, weight, order, 2.0 * params.a, low, high)
+
+
+def _student_points(params: NormalGamma, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
+    """Quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof."""
+    dof = 2.0 * params.a
+    width = Gaussian.predictive_scale(params) * np.sqrt(dof)
+    ends = np.arcsinh((low - params.mu) / width), np.arcsinh((high - params.mu) / width)
+    return width, *_graded_points(*ends, dof, lambda w: np.logaddexp(w, -w), order)
+
+
 def lomax_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """By quadrature in w, x = beta (e^w - 1): the density is then e^(-alpha w)."""
+    """Mean and variance within an interval."""
     if high < 0:
         return np.zeros(params.alpha.shape), np.zeros(params.alpha.shape)
-    ends = np.log1p(max(low, 0.0) / params.beta), np.log1p(high / params.beta)
-    mean, variance = _by_quadrature(*ends, params.alpha, np.expm1, lambda w: w)
+    w, weight = _lomax_points(params, low, high, 2)
+    mean, variance = weighted_moments(np.expm1(w), weight)
     if math.isinf(high):
         mean = np.where(params.alpha > 1.0, mean, np.inf)
         variance = np.where(params.alpha > 2.0, variance, np.inf)
     return params.beta * mean, params.beta**2 * variance
 
 
-def _by_quadrature(low, high, power, value, fall):
-    """Mean and variance (n,) of ``value(w)`` under a density exp(-power fall(w)) between low and high.
+def lomax_about(params: GammaRate, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """As `student_about`."""
+    if high < 0:
+        return np.zeros((params.alpha.size, order + 1))
+    w, weight = _lomax_points(params, low, high, order)
+    away = params.beta[:, None] * np.expm1(w) - centre[:, None]
+    return _powers(away, weight, order, params.alpha, 0.0, high)
 
-    Gauss-Legendre panels on both sides of the point nearest to 0, graded towards it.
+
+def _lomax_points(params: GammaRate, low: float, high: float, order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Quadrature in w, x = beta (e^w - 1): the density is then e^(-alpha w)."""
+    ends = np.log1p(max(low, 0.0) / params.beta), np.log1p(high / params.beta)
+    return _graded_points(*ends, params.alpha, lambda w: w, order)
+
+
+def _powers(away: np.ndarray, weight: np.ndarray, order: int, power: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Averages (n, order + 1) of powers of distances (n, points); infinite from the power of the tail on."""
+    p = weight / weight.sum(axis=1, keepdims=True)
+    out = np.stack([(p * away**k).sum(axis=1) for k in range(order + 1)], axis=1)
+    if math.isinf(low) or math.isinf(high):
+        for k in range(1, order + 1):
+            out[power <= k, k] = math.inf if math.isinf(high) else (-1.0) ** k * math.inf
+    return out
+
+
+def _graded_points(low, high, power, fall, order):
+    """Points and weights (n, points) for moments of e^w under a density exp(-power fall(w)) between low and high.
+
+    Gauss-Legendre panels on both sides of the point nearest to 0, graded towards it, as far as finite moments reach.
     """
-    decay = np.where(power > 2.0, power - 2.0, np.maximum(power - 1.0, 0.1))  # of the second or first moment
-    reach = np.minimum(np.arccosh(np.exp(np.minimum(45.0 / decay, 339.0))), 340.0)
+    highest = np.clip(np.ceil(power) - 1.0, 0.0, order)
+    decay = np.maximum(power - highest, 0.1)
+    furthest = 680.0 / max(order, 2)  # moments of what is further are no numbers
+    reach = np.minimum(np.arccosh(np.exp(np.minimum(45.0 / decay, furthest))), furthest)
     nearest = np.clip(0.0, low, high)
     ends = np.maximum(low, nearest - reach) - nearest, np.minimum(high, nearest + reach) - nearest
     s = ((np.arange(PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / PANELS).ravel()
     w = nearest[:, None] + np.concatenate([end[:, None] * s**3 for end in ends], axis=1)
     spacing = np.concatenate([np.abs(end)[:, None] * s**2 for end in ends], axis=1)
     logs = -power[:, None] * fall(w)
-    weight = np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing * np.tile(_WEIGHTS, 2 * PANELS)
-    return weighted_moments(value(w), weight)
+    return w, np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing * np.tile(_WEIGHTS, 2 * PANELS)
 
 
 def log_student_about(params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
@@ -181,7 +221,7 @@ def beta_geometric_about(
         x = np.concatenate([x, (cuts[:-1, None] + half[:, None] * (1.0 + _NODES)).ravel()])
         weight = np.concatenate([weight, (half[:, None] * _WEIGHTS).ravel()])
     alpha, beta = (v[:, None] for v in params)
-    logs = log_gamma_ratio(beta, x) - log_gamma_ratio(alpha + beta, x + 1.0)  # also between the counts
+    logs = log_beta_ratio(alpha, beta, x) - np.log(alpha + beta + x)  # also between the counts
     mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * weight
     mass = mass / mass.sum(axis=1, keepdims=True)
     away = x - centre[:, None]
