@@ -152,7 +152,7 @@ def draw_figure(idata, post, complete, hidden, tables, numeric, path):
     axes[2].set(
         title="blanked cells: median and 68 % band",
         xlabel="true value (column sds from the mean)",
-        ylabel="imputed value",
+        ylabel="imputed value (the same unit)",
     )
     figure.savefig(path, dpi=110)
 

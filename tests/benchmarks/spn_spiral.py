@@ -20,6 +20,7 @@ from tests.benchmarks.table_runs import TimedRun, averaged
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.colors import PowerNorm
 
 WIDTHS = (2, 4, 8, 16, "infinite")
 TURNS, NOISE = 2.0, 0.08
@@ -55,19 +56,28 @@ def main():
     panels = panels.ravel()
     panels[0].plot(*train.values.T, ".", markersize=1.5, color="black")
     panels[0].set_title(f"{options.rows:,} points")
-    rows = []
+    rows, drawings = [], []
     for panel, width in zip(panels[1:], WIDTHS, strict=True):
         run = TimedRun(train, complete_tree(train.columns, n_children=width), "auto", learned=True)
         states, _ = run.run(options.seed, options.seconds)
         states = [s for s in states if s[0] > 0.5 * options.seconds][-AVERAGED:] or states[-1:]
         held_out, drawn = run.densities(states, (test, as_table(mesh)))
         density = np.exp(drawn).mean(axis=0).reshape(options.grid, options.grid)
-        panel.imshow(np.sqrt(density), origin="lower", extent=(-REACH, REACH, -REACH, REACH), cmap="magma_r", vmin=0.0)
+        drawings.append((panel, density))
         label = "infinite" if width == "infinite" else f"C = {width}"
-        panel.set_title(f"{label}: {averaged(held_out):.2f} nats a row")
+        panel.set_title(f"{label}: {averaged(held_out):.2f} nats a held-out row", fontsize=10)
         _, nodes, _, leaves = run.statistics()
         rows.append([str(width), averaged(held_out), 1e3 * run.seconds / run.n_sweeps, run.n_sweeps])
         rows[-1] += [int(nodes), int(leaves), float(density.sum() * (axis[1] - axis[0]) ** 2)]
+    highest = max(np.quantile(density, 0.999) for _, density in drawings)  # one scale for all, without single peaks
+    for panel, density in drawings:
+        image = panel.imshow(
+            density, origin="lower", extent=(-REACH, REACH, -REACH, REACH), cmap="magma_r",
+            norm=PowerNorm(0.5, 0.0, highest),
+        )  # fmt: skip
+    figure.colorbar(image, ax=panels.tolist(), label="predictive density", shrink=0.8, extend="max")
+    figure.supxlabel("x", fontsize=10)
+    figure.supylabel("y", fontsize=10)
     for panel in panels:
         panel.set_aspect("equal")
     figure.savefig(options.figure, dpi=110)

@@ -1,4 +1,4 @@
-"""Figure 4 of Yokoi and Sato (2024) made anew from the store of `spn_tables`: test density over CPU seconds.
+"""Figure 4 of Yokoi and Sato (2024) made anew from the store of `spn_tables`: test density over CPU seconds, paired.
 
 python -m tests.benchmarks.table_figure STORE IMAGE
 """
@@ -27,10 +27,9 @@ MARGIN = 0.6  # nats below the lowest final value down to which a panel shows
 
 
 def panel(axis, runs, name):
-    """Mean over the seeds that a sampler shares with the default, with its standard error.
+    """Mean difference from where the default ends on the same split, with its standard error over the splits.
 
-    A sampler with fewer seeds is moved by what the default has on all of its seeds more than on those, at the end: sets
-    differ more between splits than samplers do, and only differences on the same split compare.
+    Splits differ more than samplers do: their densities themselves would hide all but the largest differences.
     """
     finals = []
     own = {s: runs[name, "auto", s]["test"] for s in seeds_of(runs, name, "auto")}
@@ -41,7 +40,7 @@ def panel(axis, runs, name):
         label, colour, marker = STYLES[k]
         curves = np.array([runs[name, k, s]["curve"] for s in seeds], np.float64)  # None becomes NaN
         seconds = np.array(MOMENTS) * runs[name, k, seeds[0]]["seconds"]
-        curves += np.mean(list(own.values())) - np.mean([own[s] for s in seeds])
+        curves -= np.array([own[s] for s in seeds])[:, None]
         seen = ~np.isnan(curves).any(axis=0)
         mean, error = curves[:, seen].mean(0), curves[:, seen].std(0) / np.sqrt(max(len(seeds) - 1, 1))
         axis.errorbar(seconds[seen], mean, error, label=label, color=colour, marker=marker, markersize=3.5, lw=1.0)
@@ -72,7 +71,7 @@ def figure(store, n_children):
         handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     fig.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), fontsize=8)
     fig.supxlabel("CPU seconds", fontsize=8)
-    fig.supylabel("log density of the test rows, nats a row", fontsize=8)
+    fig.supylabel("log density of the test rows less the default's at the end, nats a row", fontsize=8)
     return fig
 
 
