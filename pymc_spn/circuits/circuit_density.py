@@ -24,6 +24,7 @@ from pymc_spn.circuits.evaluation.parameters import check_names, checked_paramet
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.tables import row_labels
 
 WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
@@ -210,7 +211,7 @@ def _own_dims(model: pm.Model, name: str, circuit: Circuit, values: Any = None, 
     model.add_coord(f"{full}_column", list(circuit.names))
     if values is None:
         return (f"{full}_column",)
-    model.add_coord(f"{full}_row", None if index is None else list(index), length=values.shape[0])
+    model.add_coord(f"{full}_row", None if index is None else list(row_labels(index)), length=values.shape[0])
     return f"{full}_row", f"{full}_column"
 
 

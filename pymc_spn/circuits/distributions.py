@@ -29,7 +29,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
-from pymc_spn.tables import Column, Table
+from pymc_spn.tables import Column, Table, row_labels
 
 PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
     "concentration": (GAMMA, 2.0, 1.0),
@@ -118,7 +118,8 @@ def SPN(
         From `complete_tree`, `skewed_tree` or `learn_tree`, or an explicit circuit that is a tree: sums over products
         or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them.
     observed : DataFrame, Table, dict of columns or (N, D) array
-        The data; NaN, None and pd.NA are missing.
+        The data; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy datetimes or text (a
+        MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
     leaves : dict, optional
         Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries. Other columns have the default
         of their kind, with a `Circuit` as structure the families of its leaves.
@@ -209,7 +210,7 @@ def SPN(
         )
     _check_supports(draft, table)
     gaussian = [table.names[d] for d in draft.gaussian_columns]
-    model.add_coord(f"{name}_row", list(table.index))
+    model.add_coord(f"{name}_row", list(row_labels(table.index)))
     model.add_coord(f"{name}_column", list(table.names))
     model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
     if gaussian:

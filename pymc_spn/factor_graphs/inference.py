@@ -11,6 +11,7 @@ from xarray.indexes import PandasIndex
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, run
+from pymc_spn.tables import row_labels
 
 EXACT = {"exactness": "exact"}
 MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
@@ -29,7 +30,7 @@ class Inference:
         self.evidence = evidence
         self._potentials = tree.graph.potentials()[None]
         self._pass: Pass = self._run(marginals=True)
-        self._rows = None if evidence.rows is None else _indexed(evidence.rows.to_numpy(), "row")
+        self._rows = None if evidence.rows is None else _indexed(row_labels(evidence.rows).to_numpy(), "row")
         self._maxima: tuple[np.ndarray, ...] | None = None
         impossible = np.flatnonzero(self._pass.log_z == -np.inf)
         if impossible.size:

@@ -13,6 +13,7 @@ from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINE
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.indian_chefs.unit_scaling import table_of
+from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,7 +182,7 @@ class BeliefNetworkPosterior:
                 weights, biases, precisions = self._draw(c, draw)
                 each[c, t], variance[c, t] = self._pooled(rng, values, weights, biases, precisions, n_pool)
         each += jacobian
-        index = X.index if isinstance(X, pd.DataFrame) else np.arange(len(values))
+        index = row_labels(X.index) if isinstance(X, pd.DataFrame) else np.arange(len(values))
         attrs: dict[str, Any] = {"exactness": "monte-carlo", "n_pool": n_pool}
         if per_draw:
             coords = {"chain": self.graphs.chains, "draw": np.asarray(self.graphs.draws)[chosen], "row": index}

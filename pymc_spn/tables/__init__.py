@@ -2,6 +2,7 @@
 
 from pymc_spn.tables.column import KINDS, Column
 from pymc_spn.tables.resolution import resolution
+from pymc_spn.tables.row_labels import row_labels
 from pymc_spn.tables.table import Table, decode
 
-__all__ = ["KINDS", "Column", "Table", "decode", "resolution"]
+__all__ = ["KINDS", "Column", "Table", "decode", "resolution", "row_labels"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.tables import row_labels
 from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
@@ -236,7 +237,7 @@ class TreePosterior:
     def _rows(self, X: Any, unseen: str) -> tuple[np.ndarray, Any]:
         values = self._draws.features.code(X, unseen)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(values))
-        return values, index.to_numpy() if not isinstance(index, pd.MultiIndex) else np.arange(len(values))
+        return values, row_labels(index)
 
     def _answer(self, X: Any, payload: Any, extra: Any, soft: bool, per_draw: bool, unseen: str) -> Any:
         import xarray as xr

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -110,6 +111,12 @@ def test_rows_with_gaps_and_soft_evidence_equal_enumeration_row_by_row():
         assert tuple(found.state[i].values) == all_configurations(cards)[int(np.argmax(p))]
         for x in draws[i].values:
             assert p[all_configurations(cards).index(tuple(x))] > 0
+
+
+def test_rows_of_several_levels_are_named_by_their_text():
+    rows = pd.DataFrame({"v0": [0, 1]}, index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["row", "time"]))
+    found = infer(build((2, 2), [((0, 1), np.zeros((2, 2)))]), rows).marginal("v1")
+    assert found["row"].values.tolist() == ["('a', 1)", "('b', 2)"]
 
 
 def test_draws_have_the_enumerated_frequencies():

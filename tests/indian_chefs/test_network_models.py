@@ -203,7 +203,9 @@ def test_density_integrates_to_one_and_carries_its_error(drawn):
     area = (1 / 80) ** 2 / post.schema.scaling.slope.prod()
     assert np.exp(log_density).sum().item() * area == pytest.approx(1.0, abs=0.05)
     assert 0 < log_density.attrs["mcse"] and "mcse_chain" in log_density.attrs
-    each = post.log_density(cells[:3], max_draws=4, per_draw=True, random_seed=1)
+    months = pd.period_range("2026-01", periods=3, freq="M")
+    each = post.log_density(cells[:3].set_axis(months), max_draws=4, per_draw=True, random_seed=1)
+    assert each["row"].values.tolist() == ["2026-01", "2026-02", "2026-03"]
     assert each.dims == ("chain", "draw", "row")
 
 

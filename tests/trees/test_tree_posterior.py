@@ -46,6 +46,13 @@ def stump(family=None, y=(0, 0, 1, 1)):
     return posterior(np.array([[0.0], [1.0], [3.0], [4.0]]), list(y), [STUMP], family or ps.ClassLeaves(1.0))
 
 
+def test_rows_carry_labels_that_a_file_can_hold(tmp_path):
+    rows = pd.DataFrame({"x0": [0.0, 2.0]}, index=pd.date_range("2026-01-01", periods=2, tz="UTC"))
+    found = stump().predict_proba(rows)
+    assert found["row"].values.tolist() == ["2026-01-01 00:00:00+00:00", "2026-01-02 00:00:00+00:00"]
+    found.to_netcdf(tmp_path / "found.nc", engine="h5netcdf")
+
+
 def test_soft_cuts_are_uniform_in_their_gap():
     post = stump()
     x = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [3.0], [9.0]])

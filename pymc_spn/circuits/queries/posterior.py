@@ -26,7 +26,7 @@ from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
 from pymc_spn.circuits.queries.unions import alternatives, both_unions, log_union
-from pymc_spn.tables import Table, decode
+from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,7 +126,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         table = Table.from_frame(df, schema=self.columns)
         values, possible = self._embed(table, cells)
         base = self._log_evidence()
-        rows, mark = {"row": table.index}, self._cell_mark(cells)
+        rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
         if per_draw:
             logs = self._log_rows(values, cells) - base[:, None]
             return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True, **mark)

@@ -22,7 +22,7 @@ from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
-from pymc_spn.tables import Table, decode
+from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,7 +75,8 @@ class LabelledCircuit(ParameterisedCircuit):
 
         table = Table.from_frame(df, schema=self.circuit.columns)
         logs = self.circuit.log_density(table.values, self.log_weights, self.leaf_parameters)
-        return xr.DataArray(logs, {"row": table.index}, ["row"], "log_density", self.attrs | {"exactness": "exact"})
+        coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": "exact"}
+        return xr.DataArray(logs, coords, ["row"], "log_density", attrs)
 
     def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Independent rows from the circuit.

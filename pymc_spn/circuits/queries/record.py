@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
+from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -272,7 +273,7 @@ def write_record(record: Record, query: str) -> "xr.DataTree":
 
     name = record.schema.name
     rows, columns = f"{name}_row", f"{name}_column"
-    coords = {rows: record.rows, columns: [c.name for c in record.schema.columns]}
+    coords = {rows: row_labels(record.rows), columns: [c.name for c in record.schema.columns]}
     table = xr.Dataset({name: ((rows, columns), record.table)}, coords=coords)
     draws = {"chain": record.chains, "draw": record.draws}
     variables = {

@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.queries.dependence_answers import shortest_interval
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
-from pymc_spn.tables import Table
+from pymc_spn.tables import Table, row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,7 +45,7 @@ class RowAnswers(InformationAnswers):
         table = Table.from_frame(df, schema=self.columns)
         values, possible = self._embed(table)
         names = [c.name for c in self.columns]
-        index = table.index
+        index = row_labels(table.index)
         log_density, sd = np.empty(len(values)), np.empty(len(values))
         surprise = np.full((len(values), len(names)), np.nan)
         base = self._log_evidence()
@@ -199,7 +199,7 @@ class RowAnswers(InformationAnswers):
             if not possible.all():
                 m = int(np.argmin(possible))
                 self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
-            index, n_rows = table.index, len(values)
+            index, n_rows = row_labels(table.index), len(values)
             together = np.zeros((n_rows, n_rows))
             each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
             log = np.empty(n_rows)

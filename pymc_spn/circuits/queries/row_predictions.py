@@ -10,6 +10,7 @@ from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
 from pymc_spn.circuits.queries.column_laws import regions_of
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
 from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments, leaves_of_column
+from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -121,7 +122,7 @@ def _predicted(
         ess.append(effective_draws(logs))
         with np.errstate(invalid="ignore"):
             errors.append(chain_error(shaped * (found - mean), first._n_chains))
-    coords = {"row": index, **coords}
+    coords = {"row": row_labels(index), **coords}
     attrs = first._cell_mark() | attrs
     if per_draw:
         return first._labelled(name, np.concatenate(per, axis=1), coords, True, **attrs)

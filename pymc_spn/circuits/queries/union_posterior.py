@@ -15,7 +15,7 @@ from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, re
 from pymc_spn.circuits.queries.events import both_or_none
 from pymc_spn.circuits.queries.most_probable import TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
-from pymc_spn.tables import Column, Table
+from pymc_spn.tables import Column, Table, row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -77,7 +77,7 @@ class UnionPosterior:
         """
         table = Table.from_frame(df, schema=self.columns)
         joint = self._log_joint(table)
-        rows, base = {"row": table.index}, self._log_union()
+        rows, base = {"row": row_labels(table.index)}, self._log_union()
         mark = self._first._cell_mark()
         if per_draw:
             return self._first._labelled("log_density", joint - base[:, None], rows, True, **mark)
