@@ -116,12 +116,12 @@ def decode(coded, column, index):
         )
     codes = np.where(missing, -1, coded).astype(np.int64)
     if column.dtype.startswith("category["):
-        inner, _, order = column.dtype.removeprefix("category[").partition("]")
-        categories = pd.Index(list(column.levels), dtype=inner)
+        inner, _, order = column.dtype.removeprefix("category[").rpartition("]")  # inner: perhaps "int64[pyarrow]"
+        categories = pd.Index(list(column.levels), dtype=named_dtype(inner))
         array = pd.Categorical.from_codes(codes, categories=categories, ordered=order == " ordered")
     elif isinstance(column.levels[0], str):
         words = np.array([*column.levels, np.nan], dtype=object)[codes]  # code -1 reads the last: NaN
-        return pd.Series(words, index=index, name=column.name, dtype=column.dtype)
+        return pd.Series(words, index=index, name=column.name, dtype=named_dtype(column.dtype))
     else:
         array = number_array(np.array([*column.levels, np.nan], dtype=np.float64)[codes], column.dtype)
     return pd.Series(array, index=index, name=column.name)
@@ -149,7 +149,7 @@ def family_of(series, name):
             return "string"
     if pdt.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
         hint = HINTS["datetime"]
-    elif pdt.is_timedelta64_dtype(dtype):
+    elif getattr(dtype, "kind", None) == "m":  # timedelta64 and Arrow durations
         hint = HINTS["timedelta"]
     elif pdt.is_complex_dtype(dtype):
         hint = HINTS["complex"]
@@ -278,6 +278,15 @@ def dtype_name(series):
     if isinstance(dtype, pd.CategoricalDtype):
         return f"category[{dtype.categories.dtype}]{' ordered' if dtype.ordered else ''}"
     return str(dtype)
+
+
+def named_dtype(text):
+    """The dtype of a name that `dtype_name` gave; pandas reads that of Arrow strings as its own string dtype."""
+    if text == "string[pyarrow]":  # no other dtype has this name: that of pandas' strings in Arrow storage is "string"
+        import pyarrow as pa
+
+        return pd.ArrowDtype(pa.string())
+    return pdt.pandas_dtype(text)
 
 
 def some(levels, limit=8):

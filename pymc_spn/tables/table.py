@@ -130,7 +130,7 @@ def decode(values, columns, index=None):
         Coded as in `Table.values`.
     columns : sequence of Column
     index : pandas.Index or sequence, optional
-        Row labels, by default 0..N-1.
+        Row labels, by default 0..N-1; an Index is kept as it is.
 
     Returns
     -------
@@ -145,7 +145,8 @@ def decode(values, columns, index=None):
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(columns):
         raise ValueError(f"values must have shape (rows, {len(columns)}), got {values.shape}")
-    index = pd.RangeIndex(len(values)) if index is None else pd.Index(index)
+    if not isinstance(index, pd.Index):  # pd.Index would make tuples of the labels of a MultiIndex
+        index = pd.RangeIndex(len(values)) if index is None else pd.Index(index)
     if len(index) != len(values):
         raise ValueError(f"index must have one label for each of {len(values)} rows, got {len(index)}")
     decoded = {

@@ -77,6 +77,13 @@ def test_dtypes(cells, words):
         Table.from_frame({"a": cells})
 
 
+def test_arrow_durations_have_the_hint_of_timedeltas():
+    pytest.importorskip("pyarrow")
+    cells = pd.Series(pd.to_timedelta([1, 2, 3], unit="D")).astype("duration[ns][pyarrow]")
+    with pytest.raises(TypeError, match=r"column 'a': dtype duration.* is refused; .*dt\.total_seconds"):
+        Table.from_frame({"a": cells})
+
+
 def test_big_and_infinite_categories():
     with pytest.raises(ValueError, match=r"column 'a', row .*: integers must lie within .*, got 9007199254740993"):
         Table.from_frame({"a": pd.Categorical([1, 2**53 + 1])})

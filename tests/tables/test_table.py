@@ -210,10 +210,28 @@ def test_decode_widens_only_when_it_must():
     assert decode([[1.0], [0.0]], [flag])["f"].dtype == bool
 
 
+@pytest.mark.parametrize("values", [["b", "a", "b"], [3, 1, 3], [0.5, 2.0, 0.5]], ids=["string", "int64", "double"])
+def test_arrow_columns_and_categories_come_back(values):
+    pa = pytest.importorskip("pyarrow")
+    column = pd.Series(values, dtype=pd.ArrowDtype(pa.array(values).type))
+    frame = pd.DataFrame({"plain": column, "level": column.astype("category")})
+    frame["ordered"] = frame["level"].cat.as_ordered()
+    table = Table.from_frame(frame)
+    pd.testing.assert_frame_equal(table.to_frame(), frame)
+    schema = tuple(Column.from_json(json.loads(json.dumps(column.to_json()))) for column in table.columns)
+    pd.testing.assert_frame_equal(decode(table.values, schema), frame)
+
+
 def test_decode_keeps_the_index_given():
     column = Column("a", "real", None, "float64")
     assert list(decode([[1.0], [2.0]], (column,), index=["u", "v"]).index) == ["u", "v"]
     assert list(decode([[1.0], [2.0]], (column,)).index) == [0, 1]
+
+
+def test_an_index_of_several_levels_stays_one():
+    index = pd.MultiIndex.from_tuples([("u", 1), ("v", 2)], names=["group", "time"])
+    found = Table.from_frame(pd.DataFrame({"a": [1.0, 2.0]}, index=index)).to_frame().index
+    pd.testing.assert_index_equal(found, index)
 
 
 def test_decode_refuses():
