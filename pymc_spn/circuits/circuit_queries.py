@@ -40,9 +40,11 @@ class CircuitQueries:
     beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
     ===================== ===========================================================
 
-    Values are coded (levels as 0..K-1); NaN marks a missing cell. Derivatives of a Laplace leaf's log density, in its
-    value and its parameters, jump at the location, those of a triangular one at the mode and at both ends; the density
-    itself jumps at the ends of uniform leaves, and of triangular ones whose mode is there.
+    Values are coded (levels as 0..K-1); NaN marks a missing cell. The columns of a DataFrame are matched by their
+    names, in any order, those of an array by position; arrays that are returned have the order of the circuit.
+    Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
+    triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
+    triangular ones whose mode is there.
     """
 
     columns: tuple[Any, ...]
@@ -61,7 +63,7 @@ class CircuitQueries:
 
         Parameters
         ----------
-        values : (n_rows, D) float64
+        values : (n_rows, D) float64, or DataFrame
         log_weights : (n_sum_edges,) float64
             Weights of a sum add up to 1.
         leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
@@ -78,7 +80,10 @@ class CircuitQueries:
         Raises
         ------
         ValueError
-            If a shape is wrong, weights or parameters are not valid, or they contradict `leaf_support`.
+            If a shape is wrong, a DataFrame has other columns than the circuit, weights or parameters are not valid, or
+            they contradict `leaf_support`.
+        TypeError
+            If values are no numbers; of a DataFrame the column is named.
         """
         from pymc_spn.circuits.evaluation.density import log_density
 
@@ -126,7 +131,7 @@ class CircuitQueries:
 
         Parameters
         ----------
-        values : (n_rows, D) float64
+        values : (n_rows, D) float64, or DataFrame
         log_weights, leaf_parameters
             As for `log_density`.
         random_seed : int or Generator, optional
@@ -138,7 +143,7 @@ class CircuitQueries:
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             As `log_density`, and if the observed cells of a row have density 0.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised, complete
@@ -156,7 +161,7 @@ class CircuitQueries:
 
         Parameters
         ----------
-        values : (n_rows, D) float64
+        values : (n_rows, D) float64, or DataFrame
         log_weights, leaf_parameters
             As for `log_density`.
         covariance : bool
@@ -170,7 +175,7 @@ class CircuitQueries:
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             As `log_density`, and if the observed cells of a row have density 0.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised, moments
@@ -272,7 +277,7 @@ class CircuitQueries:
 
         Parameters
         ----------
-        values : (n_rows, D) float64
+        values : (n_rows, D) float64, or DataFrame
             NaN cells are completed.
         log_weights, leaf_parameters
             As for `log_density`.
@@ -291,7 +296,7 @@ class CircuitQueries:
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             As `log_density`, if the observed cells of a row have density 0, or if `tolerance` is not positive and
             finite or `max_boxes` below 1.
         """

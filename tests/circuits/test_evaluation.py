@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -350,6 +351,53 @@ def test_impossible_evidence_is_refused_by_name():
             question(rows, [], parameters)
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         circuit.sample(-1, [], parameters)
+
+
+PAIR = build([("product", [1, 2]), ("leaf", 0, "exponential"), ("leaf", 1, "gaussian")], ["a", "b"], FAMILIES)
+PAIR_PARAMETERS = {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]}
+
+
+def pair_frame():
+    """Columns in another order than the circuit's, one of them nullable with a gap."""
+    return pd.DataFrame({"b": [0.5, -1.0], "a": pd.array([2, None], dtype="Int64")})
+
+
+@pytest.mark.parametrize("question", ["log_density", "complete", "moments", "mpe"])
+def test_columns_of_a_frame_are_matched_by_name(question):
+    seed = {"random_seed": 1} if question == "complete" else {}
+    ask = getattr(PAIR, question)
+    found = ask(pair_frame(), [], PAIR_PARAMETERS, **seed)
+    expected = ask([[2.0, 0.5], [np.nan, -1.0]], [], PAIR_PARAMETERS, **seed)
+    part = {"moments": lambda r: r.mean, "mpe": lambda r: r.value}.get(question, lambda r: r)
+    np.testing.assert_array_equal(part(found), part(expected))
+
+
+def test_a_frame_column_without_any_value_is_missing():
+    found = PAIR.log_density(pair_frame().assign(a=None), [], PAIR_PARAMETERS)
+    np.testing.assert_array_equal(found, PAIR.log_density([[np.nan, 0.5], [np.nan, -1.0]], [], PAIR_PARAMETERS))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            lambda f: f.drop(columns="a"),
+            ValueError,
+            r"the circuit's columns \['a', 'b'\]; missing \['a'\], unknown \[\]",
+        ),
+        (lambda f: f.assign(c=1), ValueError, r"missing \[\], unknown \['c'\]"),
+        (lambda f: pd.DataFrame(f.to_numpy()), ValueError, r"missing \['a', 'b'\], unknown \['0', '1'\]"),
+        (lambda f: f.set_axis(["a", "a"], axis=1), ValueError, "values must have distinct columns, 'a' occurs twice"),
+        (lambda f: f.assign(a=["1", "2"]), TypeError, "values: column 'a' must hold numbers, .*got dtype str"),
+        (lambda f: f.assign(a=pd.Categorical([1, 2])), TypeError, "column 'a' must hold .*got dtype category"),
+        (lambda f: f.assign(a=pd.Series([1, "2"], dtype=object)), TypeError, "column 'a' must hold .*got dtype object"),
+        (lambda f: f.assign(a=pd.Timestamp("2026")), TypeError, "column 'a' must hold .*got dtype datetime64"),
+        (lambda f: [["u", "v"]], ValueError, "values must be rows of numbers, got list: could not convert"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_by_name(change, error, message):
+    with pytest.raises(error, match=message):
+        PAIR.log_density(change(pair_frame()), [], PAIR_PARAMETERS)
 
 
 def test_portions_are_really_used():

@@ -23,11 +23,45 @@ class FlatParameters(NamedTuple):
 
 
 def checked_values(circuit: Any, values: Any) -> np.ndarray:
-    """Rows as (n, D) float64."""
-    values = np.asarray(values, dtype=np.float64)
+    """Rows as (n, D) float64; those of a DataFrame are matched by the names of its columns, others by position."""
+    if hasattr(values, "columns"):  # pandas is not imported here: kernels stand in the modules above
+        return _frame_values(circuit.names, values)
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"values must be rows of numbers, got {type(values).__name__}: {error}") from None
     if values.ndim != 2 or values.shape[1] != len(circuit.columns):
         raise ValueError(f"values must have shape (rows, {len(circuit.columns)}), got {values.shape}")
     return np.ascontiguousarray(values)
+
+
+def _frame_values(names: Sequence[str], frame: Any) -> np.ndarray:
+    """Numbers (n, D) of a DataFrame in the order of the circuit's columns."""
+    if not hasattr(frame, "iloc"):
+        raise TypeError(
+            f"values must be an array or a pandas DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
+            "convert with to_pandas()"
+        )
+    given = [str(label) for label in frame.columns]
+    twice = [name for position, name in enumerate(given) if name in given[:position]]
+    if twice:
+        raise ValueError(f"values must have distinct columns, {twice[0]!r} occurs twice")
+    missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
+    if missing or unknown:
+        raise ValueError(f"values must have the circuit's columns {list(names)}; missing {missing}, unknown {unknown}")
+    out = np.empty((len(frame), len(names)))
+    for d, name in enumerate(names):
+        cells = frame.iloc[:, given.index(name)]
+        if cells.dtype.kind in "biuf":
+            out[:, d] = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        elif cells.isna().all():
+            out[:, d] = np.nan
+        else:
+            raise TypeError(
+                f"values: column {name!r} must hold numbers, levels as codes, got dtype {cells.dtype}; "
+                "ps.Table.from_frame(frame, schema=circuit.columns).values has the codes of a circuit that knows levels"
+            )
+    return out
 
 
 def checked_weights(circuit: Any, log_weights: Any) -> np.ndarray:
