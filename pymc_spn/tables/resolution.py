@@ -4,6 +4,7 @@ import numpy as np
 
 COVERAGE = 0.98
 PAIRED = 96  # values whose pairwise divisors are tried
+LEAST_EXPONENT = -308  # decimal exponent below which numbers are subnormal: few digits, and powers of ten that overflow
 
 
 def resolution(values):
@@ -21,7 +22,7 @@ def resolution(values):
     Returns
     -------
     float
-        In the units of the values; 0.0 where there is no grid (continuous values, or none).
+        In the units of the values; 0.0 where there is no grid (continuous values, none, or all below 1e-308).
 
     Raises
     ------
@@ -50,6 +51,8 @@ def _decimals(sizes, counts):
     cumulative = np.cumsum(counts)
     scale = sizes[np.searchsorted(cumulative, COVERAGE * cumulative[-1])]
     magnitude = int(np.floor(np.log10(scale)))
+    if magnitude < LEAST_EXPONENT:
+        return None, None, None
     highest = min(12 - magnitude, 300)  # twelve digits: beyond, float64 noise looks like a grid
     lowest = min(0, highest) if scale >= 2.0**53 else max(0, -magnitude)
     for decimals in range(lowest, max(lowest, highest) + 1):

@@ -241,6 +241,21 @@ BAD = {
 }
 
 
+SCALES = {
+    "large": ([1e200, 3e200, -1e200], r"values of size 3e\+200"),
+    "small": ([1e-200, 3e-200, 2e-200], "values of size 3e-200"),
+    "subnormal": ([1e-310, 3e-310, 2e-310], "values of size 3e-310"),
+    "constant": ([1e-200] * 3, "values of size 1e-200"),
+}
+
+
+@pytest.mark.parametrize("case", SCALES)
+def test_a_column_beyond_the_squares_of_floats_is_named(case):
+    values, message = SCALES[case]
+    with pytest.raises(ValueError, match=rf"column 'a' must have values .* 1e-140 and 1e\+150.*{message}: rescale it"):
+        spn(frame=FRAME.assign(a=values))
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named(case):
     arguments, error, message = BAD[case]

@@ -80,6 +80,12 @@ def test_few_values():
     assert isinstance(resolution(np.array([1, 2], dtype="uint8")), float)
 
 
+def test_small_values():
+    assert resolution([2e-300, 3e-300]) == pytest.approx(1e-300)
+    assert resolution([2e-310, 3e-310]) == 0.0  # subnormal: too few digits for a grid
+    assert resolution([5e-324]) == 0.0
+
+
 def test_infinite_values_are_refused():
     with pytest.raises(ValueError, match="values must be finite or NaN, got -inf"):
         resolution([1.0, -np.inf])

@@ -55,6 +55,7 @@ DEFAULT_ENTRY = {
     "binary": Bernoulli(),
     "categorical": Categorical(),
 }
+SMALLEST, LARGEST = 1e-140, 1e150  # of values and of their spread: squares and their sums stay within float64
 MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
 ALLOWED_KINDS = {
     Gaussian: ("real", "positive", "count"),
@@ -107,8 +108,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
     Raises
     ------
     ValueError
-        A column that does not exist, an empty palette, a family that cannot hold a column of this kind, or a count
-        above the number of trials of a binomial entry.
+        A column that does not exist, an empty palette, a family that cannot hold a column of this kind, a count above
+        the number of trials of a binomial entry, or values too large or too small for their variance.
     """
     leaves = dict(leaves or {})
     names = [c.name for c in columns]
@@ -136,6 +137,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
                 _refuse_more_than(entry.n_trials, column.name, values[:, d])
         observed = values[~np.isnan(values[:, d]), d]
         _refuse_long_counts(column.name, entries, observed)
+        if any(isinstance(e, Gaussian) for e in entries) or all(isinstance(e, Exponential) for e in entries):
+            _refuse_extreme(column.name, observed)
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name] = tie_excess(observed, grids[d])
@@ -274,6 +277,22 @@ def _grid(name, observed, resolution):
     if not (math.isfinite(value) and value >= 0.0):
         raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
     return float(value)
+
+
+def _refuse_extreme(name, observed):
+    """Refuse a column whose variance float64 cannot hold, by its name rather than by what fails later."""
+    largest = float(np.abs(observed).max(initial=0.0))
+    if largest == 0.0:
+        return
+    spread = float((observed / largest).std()) * largest if largest <= LARGEST else math.inf
+    if largest > LARGEST or largest < SMALLEST or 0.0 < spread < SMALLEST:
+        what = (
+            f"values of size {largest:.3g}" if largest > LARGEST or largest < SMALLEST else f"a spread of {spread:.3g}"
+        )
+        raise ValueError(
+            f"column {name!r} must have values and a spread within {SMALLEST:g} and {LARGEST:g}, whose squares "
+            f"float64 can hold; it has {what}: rescale it, e.g. divide it by its largest value"
+        )
 
 
 def tie_excess(observed, grid):
