@@ -166,6 +166,8 @@ def CircuitDensity(
     pass up and one down. Darwiche, A. (2003). A differential approach to inference in Bayesian networks. JACM 50.
     """
     model = pm.modelcontext(None)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
     packed, weights, theta = _inputs(circuit, log_weights, leaf_parameters)
     op = CircuitDensityRV(circuit=circuit)
     n_columns = len(circuit.columns)

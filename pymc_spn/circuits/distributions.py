@@ -165,6 +165,8 @@ def SPN(
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.
     """
     model = pm.modelcontext(None)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
     if not isinstance(rounded, bool | np.bool_):
         raise TypeError(f"rounded must be True or False; got {rounded!r}")
     if rounded and missing == "draw":

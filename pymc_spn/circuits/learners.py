@@ -86,6 +86,8 @@ def fit_variational(
     Zhao, Adel, Gordon and Amos (2016), Collapsed variational inference for sum-product networks, ICML. Blei and Jordan
     (2006), doi:10.1214/06-BA104, for infinite width.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
     if leaves is not None and not isinstance(leaves, dict):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
     structure, leaves = tree_and_leaves(structure, leaves)

@@ -271,6 +271,7 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
+        ({"name": 1}, TypeError, "name must be a string, got 1"),
         ({"circuit": "tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
         ({"leaf_parameters": [1.0]}, TypeError, "leaf_parameters must be a dict from families"),
         ({"leaf_parameters": {}}, ValueError, "'gaussian' is missing"),
@@ -287,10 +288,10 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
     ],
 )
 def test_bad_input_is_refused(change, error, message):
-    fine = {"circuit": GAUSSIANS, "log_weights": np.full(10, -np.log(2)), "observed": np.zeros((3, 2))}
+    fine = {"name": "x", "circuit": GAUSSIANS, "log_weights": np.full(10, -np.log(2)), "observed": np.zeros((3, 2))}
     fine["leaf_parameters"] = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
     with pm.Model(), pytest.raises(error, match=message):
-        CircuitDensity("x", **(fine | change))
+        CircuitDensity(**(fine | change))
 
 
 def test_bad_tensors_and_masses_are_refused():

@@ -256,6 +256,12 @@ def test_a_column_beyond_the_squares_of_floats_is_named(case):
         spn(frame=FRAME.assign(a=values))
 
 
+@pytest.mark.parametrize("name", [1, None])
+def test_a_name_is_a_string(name):
+    with pm.Model(), pytest.raises(TypeError, match=f"name must be a string, got {name}"):
+        ps.SPN(name, ps.complete_tree(list("abc")), observed=FRAME)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named(case):
     arguments, error, message = BAD[case]

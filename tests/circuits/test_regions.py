@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.tables import Column
+from pymc_spn.tables import Column, Table
 
 # Yokoi and Sato (2024), Table 9: D, then S and V at C_s = 2 and at C_s = 4.
 TABLE_9 = {
@@ -294,6 +294,15 @@ def test_frozen_and_copied():
 def test_bad_arguments_are_refused(build, arguments, message):
     with pytest.raises(ValueError, match=message):
         build(**({"columns": ["a", "b", "c"]} | arguments))
+
+
+@pytest.mark.parametrize("build", [complete_tree, skewed_tree])
+def test_what_holds_no_columns_is_refused(build):
+    for columns in (None, 3):
+        with pytest.raises(TypeError, match=f"columns must be a sequence of columns or names, got {columns}$"):
+            build(columns)
+    with pytest.raises(TypeError, match=r"got Table\(2 rows; a: count\); pass its \.columns"):
+        build(Table.from_frame({"a": [1, 2]}))
 
 
 @pytest.mark.parametrize(

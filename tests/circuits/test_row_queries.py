@@ -307,3 +307,6 @@ def test_bad_questions_are_refused(ask, message):
         ask(posterior_of("missing"))
     with pytest.raises(TypeError, match="row must be a mapping"):
         posterior_of("missing").explain(3)
+    for prob in ("a", None, [0.5], True):
+        with pytest.raises(TypeError, match="prob must be a number within 0 and 1, got"):
+            posterior_of("missing").explain(ROW["missing"], prob=prob)

@@ -321,6 +321,8 @@ def test_bad_arguments_are_named(change, message):
     structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
     with pytest.raises(ValueError, match=message):
         ps.fit_variational(structure, table(), **change)
+    with pytest.raises(TypeError, match="name must be a string, got 1"):
+        ps.fit_variational(structure, table(), name=1)
 
 
 def test_what_a_fit_cannot_answer_is_refused(tmp_path):

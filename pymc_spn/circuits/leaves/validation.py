@@ -15,6 +15,9 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
     """Columns as a tuple, refused unless they are non-empty and have distinct string names."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of columns or names, got the single string {columns!r}")
+    if not isinstance(columns, Iterable):
+        hint = "; pass its .columns, which know their kinds" if hasattr(columns, "columns") else ""
+        raise TypeError(f"columns must be a sequence of columns or names, got {columns!r}{hint}")
     result = tuple(str(c) if isinstance(c, str) else c for c in columns)
     if not result:
         raise ValueError("columns must hold at least one column, got none")

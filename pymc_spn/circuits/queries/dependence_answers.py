@@ -120,8 +120,7 @@ class DependenceAnswers(ColumnAnswers):
         """
         import xarray as xr
 
-        if not 0.0 < prob < 1.0:
-            raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
+        check_prob(prob)
         if not threshold >= 0.0:
             raise ValueError(f"threshold must be at least 0, got {threshold!r}")
         known = self._given(given)
@@ -368,6 +367,14 @@ class DependenceAnswers(ColumnAnswers):
         value = max(float(p @ ratio), 0.0)
         error = chain_error(weight * (each @ ratio - value), self._n_chains)
         return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known), **error)
+
+
+def check_prob(prob: Any) -> None:
+    """Refuse what is no mass of an interval."""
+    if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
+        raise TypeError(f"prob must be a number within 0 and 1, got {prob!r}")
+    if not 0.0 < prob < 1.0:
+        raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
 
 
 def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """The posterior of a Bayesian sum-product network: one object, asked often."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -257,6 +257,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         """What is given as events of which no two hold at once; points of densities only where it is a single one."""
         from pymc_spn.circuits.queries.disjoint_events import disjoint_events
 
+        if given is None:  # of other queries it says that nothing is known
+            raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)
         if _is_single(given):
             return [self._read("given", given)]
@@ -275,12 +277,13 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
         """The posterior predictive of some columns, the others summed out."""
         names = [c.name for c in self.columns]
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-        for column in columns:
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            raise TypeError(f"columns must be a list of names, got {columns!r}")
+        asked = list(columns)
+        for column in asked:
             if column not in names:
                 raise ValueError(f"columns names {column!r}; the columns are {names}")
-        kept = [d for d, n in zip(self._kept, names, strict=True) if n in set(columns)]
+        kept = [d for d, n in zip(self._kept, names, strict=True) if n in asked]
         if not kept:
             raise ValueError("columns must name at least one column, got none")
         return SPNPosterior(self._states, kept, self._evidence, self._log_weights)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries.dependence_answers import shortest_interval
+from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
 from pymc_spn.tables import Table, row_labels
@@ -119,8 +119,7 @@ class RowAnswers(InformationAnswers):
         """
         import xarray as xr
 
-        if not 0.0 < prob < 1.0:
-            raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
+        check_prob(prob)
         values = self._one_row(row)
         features = [d for d in self._kept if not np.isnan(values[d])]
         goal = None
