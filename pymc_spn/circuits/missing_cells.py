@@ -10,7 +10,6 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.leaves.binomial import Binomial
 from pymc_spn.circuits.ops import flat_log_density
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.tables import Table
@@ -75,14 +74,7 @@ def refuse_impossible(schema: NetworkSchema, missing_columns: np.ndarray, missin
     """Refuse cells (m,) that are no values of their columns or leaves; only ``initvals`` can bring them."""
     for d, x in zip(missing_columns, missing, strict=True):
         column = schema.columns[d]
-        possible = np.isfinite(x)
-        if column.kind in ("binary", "categorical"):
-            n_levels = 2 if column.kind == "binary" else len(column.levels or ())
-            possible &= x in range(n_levels)
-        elif column.kind in ("count", "positive"):
-            possible &= x >= 0 if column.kind == "count" else x > 0
-        possible &= all(x <= entry.n_trials for entry in schema.palette[d] if isinstance(entry, Binomial))
-        if not possible:
+        if not schema.possible(d, x):
             raise ValueError(f"a missing cell of column {column.name!r} ({column.kind}) cannot start at {x}")
 
 

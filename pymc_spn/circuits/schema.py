@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import GAUSSIAN, LOG_NORMAL
 from pymc_spn.circuits.gibbs.palette import code_values, compile_palette
+from pymc_spn.circuits.leaves.binomial import Binomial
 from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
@@ -122,6 +123,32 @@ class NetworkSchema:
         c = self.compiled
         located = (c.family == GAUSSIAN) | (c.family == LOG_NORMAL)
         return np.flatnonzero(np.logical_or.reduceat(located, c.entry_ptr[:-1]))
+
+    def cell_rule(self, d: int) -> str:
+        """What an observed cell of a column must be, in words."""
+        column = self.columns[d]
+        if column.levels is not None:
+            return f"a code of its levels, a whole number in 0..{len(column.levels) - 1}"
+        if column.kind == "count":
+            most = self._most_trials(d)
+            return "a whole number of at least 0" + (f" and at most {most:g}" if most < np.inf else "")
+        return "finite and above 0" if column.kind == "positive" else "finite"
+
+    def possible(self, d: int, values: Any) -> np.ndarray:
+        """Whether values can be observed cells of a column and of its leaves; NaN cannot."""
+        column, x = self.columns[d], np.asarray(values, np.float64)
+        fits = np.isfinite(x)
+        if column.levels is not None:
+            fits &= (x >= 0) & (x < len(column.levels))
+        elif column.kind == "count":
+            fits &= (x >= 0) & (x <= self._most_trials(d))
+        elif column.kind == "positive":
+            fits &= x > 0
+        return fits & (np.floor(x) == x) if column.levels is not None or column.kind == "count" else fits
+
+    def _most_trials(self, d: int) -> float:
+        """The largest count that the binomial leaves of a column can hold."""
+        return min((e.n_trials for e in self.palette[d] if isinstance(e, Binomial)), default=np.inf)
 
     def code(self, values: Any) -> np.ndarray:
         """Coded table in the sampler's units."""

@@ -5,11 +5,14 @@ same length at every draw, so the state of every k-th draw is cut into k chunks,
 i-th draw after it. The record costs N R / k numbers a draw, and k is recovered from the length of a chunk.
 """
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.queries import record_checks as checks
+from pymc_spn.circuits.schema import FORMAT as FORMAT_OF_SCHEMA
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import row_labels
 
@@ -41,11 +44,18 @@ def digits_dtype(structure: Any, palette: Any, n_rows: int) -> np.dtype:
     n_rows : int
         Sets the largest label of an infinite node.
     """
-    n_entries = np.ones(structure.n_regions, np.int64)
-    n_entries[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
-    width = np.where(structure.n_children > 0, np.maximum(structure.n_children, n_entries), n_rows * n_entries)
-    largest = int(width.max()) - 1
+    largest = int(n_labels(structure, palette, n_rows).max()) - 1
     return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(t).max)
+
+
+def n_labels(structure: Any, palette: Any, n_rows: int) -> np.ndarray:
+    """Digits (R,) that a sum node can have: its children, of an infinite one as many of each option as there are rows.
+
+    Arguments as for `digits_dtype`. The options are splits, or palette entries; a digit modulo their number says which.
+    """
+    n_options = structure.n_splits.copy()
+    n_options[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
+    return np.where(structure.n_children > 0, np.maximum(structure.n_children, n_options), n_rows * n_options)
 
 
 def cut_digits(digits: np.ndarray, length: int) -> np.ndarray:
@@ -81,6 +91,7 @@ def region_labels(structure: Any) -> list[str]:
 
 def network_names(idata: "xr.DataTree") -> list[str]:
     """Names of the sum-product networks whose draws a tree holds."""
+    checks.check_tree(idata)
     constants = idata.children.get("constant_data")
     if constants is None:
         return []
@@ -111,7 +122,8 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     Raises
     ------
     ValueError
-        If the tree holds no network, several and no name is given, or no complete record.
+        If the tree holds no network, several and no name is given, no complete record, or what `SPN` cannot have
+        written.
     """
     import xarray as xr
 
@@ -120,12 +132,13 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     if _is_unpacked(idata, name):
         return tree
     schema = read_schema(idata, name)
-    table = idata["observed_data"].dataset[name]
+    table = checks.read_table(idata, schema, name)
     rows = f"{name}_row"
+    n_rows, n_regions = len(table), schema.structure.n_regions
     stats = idata["sample_stats"].to_dataset()
-    chunks = stats[name + DIGITS]
-    digits = join_digits(np.asarray(chunks.values), table.sizes[rows], schema.structure.n_regions)
-    step = chunks_per_state(table.sizes[rows] * schema.structure.n_regions, chunks.shape[2])
+    chunks = checks.read_chunks(stats, name + DIGITS, n_rows * n_regions)
+    digits = join_digits(chunks, n_rows, n_regions)
+    step = chunks_per_state(n_rows * n_regions, chunks.shape[2])
     if digits.shape[1] == 0:
         raise ValueError(
             f"{name!r} has no complete record: a state takes {step} draws and there are {chunks.shape[1]}; "
@@ -143,7 +156,9 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     used = [name + DIGITS]
     if schema.rounded:
         used.append(name + EXACT)
-        exact = join_digits(stats[name + EXACT].values, table.sizes[rows], schema.rounded_columns.size, step)
+        n_columns = schema.rounded_columns.size
+        chunks = checks.read_chunks(stats, name + EXACT, n_rows * n_columns, step)
+        exact = join_digits(chunks, n_rows, n_columns, step)
         group["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), exact)
         group[f"{name}_rounded_column"] = [schema.columns[d].name for d in schema.rounded_columns]
     dims = [str(stats[v].dims[2]) for v in used]
@@ -167,9 +182,33 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
 
 
 def read_schema(idata: "xr.DataTree", name: str) -> NetworkSchema:
-    """Schema of a network, from the bytes of its JSON text."""
+    """Schema of a network, from the bytes of its JSON text.
+
+    Raises
+    ------
+    ValueError
+        If the variable does not hold such a text, or one of another format.
+    """
     vector = np.asarray(idata["constant_data"].dataset[name + SCHEMA].values)
-    return NetworkSchema.from_json(vector.astype(np.uint8).tobytes().decode())
+    place, rule = f"variable {name + SCHEMA!r} of constant_data", "hold the bytes of the JSON text of a schema"
+    if vector.dtype.kind not in "iu" or vector.ndim != 1:
+        checks.refuse(place, rule, f"the dtype {vector.dtype} and {vector.ndim} dimensions")
+    bad = (vector < 0) | (vector > 255)
+    if bad.any():
+        checks.refuse(place, rule, f"{vector[np.argmax(bad)]} at position {np.argmax(bad)}")
+    try:
+        text = vector.astype(np.uint8).tobytes().decode()
+        fields = json.loads(text)
+    except ValueError as error:
+        checks.refuse(place, rule, f"a text that is none ({error})")
+    if not isinstance(fields, dict) or "format" not in fields:
+        checks.refuse(place, rule, "a text without a format")
+    try:
+        return NetworkSchema.from_json(text)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        if fields["format"] != FORMAT_OF_SCHEMA:
+            raise  # of another version, and says so
+        checks.refuse(place, rule, f"a text of another form ({error!r})")
 
 
 def write_schema(schema: NetworkSchema) -> np.ndarray:
@@ -211,44 +250,74 @@ class Record:
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
-    """Read the draws of a network from the tree that ``pm.sample`` returned, unpacked or not."""
+    """Read the draws of a network from the tree that ``pm.sample`` returned, unpacked or not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no tree of data, or holds something that `SPN` cannot have written.
+    """
     name = find_name(idata, name)
+    digits_place = f"variable {name + DIGITS!r} of sample_stats"
+    exact_place = f"variable {name + EXACT!r} of sample_stats"
+    if _is_unpacked(idata, name):
+        digits_place, exact_place = f"variable 'digits' of {name}", f"variable 'exact' of {name}"
     tree = unpack_network(idata, name)
     schema = read_schema(tree, name)
-    table = tree["observed_data"].dataset[name]
+    rows = f"{name}_row"
+    found = checks.read_table(tree, schema, name)
+    labels = found[rows].values if rows in found.coords else np.arange(len(found))
+    table = np.ascontiguousarray(found.values, np.float64)
+    checks.check_table(schema, f"variable {name!r} of observed_data", table, labels)
     group = tree[name].dataset
-    digits = group["digits"]
-    draws = group["draw"].values
-    n_chains, n_records = digits.shape[:2]
+    digits = checks.ordered(digits_place, group["digits"], ("chain", "record", rows, f"{name}_region")).values
+    chains, draws = group["chain"].values, group["draw"].values
+    if 0 in digits.shape[:2]:
+        checks.refuse(digits_place, "hold at least one draw of one chain", f"the shape {digits.shape}")
+    missing = np.isnan(table) & (schema.missing != "draw")
+    regions = region_labels(schema.structure)
+    most = n_labels(schema.structure, schema.compiled, len(table))
+    checks.check_digits(schema.structure, digits_place, digits, missing, most, (chains, draws, regions))
     hyperparameters, variables = {}, {}
     for kind in HYPERPARAMETERS:
         source = schema.hyperparameters[kind]
         if "fixed" in source:
             numbers = source["fixed"]
             full = schema.full_vector(kind, numbers[0] if len(numbers) == 1 else numbers)
-            hyperparameters[kind] = np.broadcast_to(full, (n_chains, n_records, full.size))
+            hyperparameters[kind] = np.broadcast_to(full, (*digits.shape[:2], full.size))
             continue
-        values = read_draws(tree, name, kind, source["variable"], draws)
+        values = read_draws(tree, name, kind, source["variable"], chains, draws)
+        place = f"variable {source['variable']!r} of posterior"
+        checks.check_hyperparameter(schema, kind, place, values, (chains, draws))
         variables[source["variable"]] = values
         hyperparameters[kind] = np.array([[schema.full_vector(kind, v) for v in chain] for chain in values])
     if schema.missing == "draw":
-        variables[f"{name}_missing"] = read_draws(tree, name, "missing cells", f"{name}_missing", draws)
-    rows = f"{name}_row"
-    labels = table[rows].values if rows in table.coords else np.arange(table.sizes[rows])
+        cells = f"{name}_missing"
+        variables[cells] = read_draws(tree, name, "missing cells", cells, chains, draws)
+        place = f"variable {cells!r} of posterior"
+        checks.check_drawn_cells(schema, place, table, variables[cells], (chains, draws))
+    exact = None
+    if schema.rounded:
+        dims = ("chain", "record", rows, f"{name}_rounded_column")
+        exact = checks.ordered(exact_place, group["exact"], dims).values
+        shape = (*digits.shape[:3], schema.rounded_columns.size)
+        checks.check_exact(exact_place, exact, shape, (chains, draws))
     return Record(
         schema=schema,
-        table=np.ascontiguousarray(table.values, np.float64),
+        table=table,
         rows=labels,
-        digits=digits.values,
-        chains=group["chain"].values,
+        digits=digits,
+        chains=chains,
         draws=draws,
         hyperparameters=hyperparameters,
         variables=variables,
-        exact=group["exact"].values if schema.rounded else None,
+        exact=exact,
     )
 
 
-def read_draws(tree: "xr.DataTree", name: str, kind: str, variable: str, draws: np.ndarray) -> np.ndarray:
+def read_draws(
+    tree: "xr.DataTree", name: str, kind: str, variable: str, chains: np.ndarray, draws: np.ndarray
+) -> np.ndarray:
     """Draws (chain, record, ...) of a variable of the posterior."""
     posterior = tree.children.get("posterior")
     if posterior is None or variable not in posterior.data_vars:
@@ -256,10 +325,20 @@ def read_draws(tree: "xr.DataTree", name: str, kind: str, variable: str, draws: 
             f"the {kind} of {name!r} is the variable {variable!r}, which the posterior group "
             "does not hold; sample with it among var_names"
         )
-    values = posterior.dataset[variable]
-    if "draw" in values.coords:
+    values, place = posterior.dataset[variable], f"variable {variable!r} of posterior"
+    if not {"chain", "draw"} <= set(values.dims):
+        checks.refuse(place, "have the dimensions 'chain' and 'draw'", list(values.dims))
+    if "chain" in values.coords and not np.array_equal(values["chain"], chains):
+        checks.refuse(place, f"have the chains of the digits, {chains.tolist()}", values["chain"].values.tolist())
+    if "draw" in values.coords and not np.array_equal(values["draw"], draws):
+        lost = draws[~np.isin(draws, values["draw"].values)]
+        if lost.size:
+            checks.refuse(place, f"have a draw for all {draws.size} records of the digits", f"no draw {lost[0]}")
         values = values.sel(draw=draws)
-    return values.transpose("chain", "draw", ...).values
+    values = values.transpose("chain", "draw", ...)
+    if values.shape[:2] != (chains.size, draws.size):
+        checks.refuse(place, f"have the chains and draws of the digits, {(chains.size, draws.size)}", values.shape[:2])
+    return values.values
 
 
 def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
