@@ -71,6 +71,15 @@ def schema_of(problem: Problem, name="x") -> NetworkSchema:
     )
 
 
+def without_missing(schema, table, digits):
+    """Digits that are -1 where all cells of a region are missing, as the sampler writes them."""
+    tree, digits = schema.structure, np.array(digits)
+    for r in range(tree.n_regions if schema.missing == "marginal" else 0):
+        columns = tree.order[tree.begin[r] : tree.end[r]]
+        digits[:, :, np.isnan(table[:, columns]).all(axis=1), r] = -1
+    return digits
+
+
 def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, exact=None) -> xr.DataTree:
     """What ``pm.sample`` would return for digits (chain, record, N, R) and hyperparameters alike.
 
@@ -78,6 +87,7 @@ def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, ex
     """
     name = schema.name
     n_chains, n_records = digits.shape[:2]
+    digits = without_missing(schema, table, digits)
     cells = digits[0, 0].size
     length = chunk_length(cells, record_every)
     k = chunks_per_state(cells, length)

@@ -1,5 +1,6 @@
 """Queries about single columns: against enumeration and quadrature of all states, and identities."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -270,6 +271,8 @@ def test_predictions_within_a_condition():
 # ---- families
 def test_leaf_types_count_the_rows_of_each_family():
     schema = schema_of(problem_of("missing"))
+    infinite = replace(schema.structure, n_children=0 * schema.structure.n_children)
+    schema = replace(schema, structure=infinite)  # with digits beyond the number of entries
     digits = np.zeros((1, 3, 3, 5), np.int8)
     region = schema.structure.leaf_region
     digits[0, :, :, region[0]] = [[0, 0, 1], [0, 1, 1], [2, 3, 3]]  # even: Gaussian, odd: Exponential
