@@ -124,6 +124,22 @@ def test_co_clustering_of_training_rows_counts_draws():
     assert best.values.tolist() == [1, 0, 0] and best.attrs["draw"] in (0, 1, 3)
 
 
+def test_nothing_asked_is_an_empty_answer():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
+    for part in (post, post.condition([{"x0": (0.1, 0.5)}, {"x1": 1}])):
+        for found in (
+            part.cdf("x0", []),
+            part.quantile([], "x0"),
+            part.log_density(pd.DataFrame(columns=["x0", "x1", "x2"])),
+        ):
+            assert found.shape == (0,) and found.attrs["mcse_chain"].shape == (0,)
+        assert part.cdf("x2", [], per_draw=True).shape == part.quantile([], "x2", per_draw=True).shape == (2, 5, 0)
+    found = post.co_clustering(pd.DataFrame({"x0": [], "x1": [], "x2": []}))
+    assert found.shape == (0, 0) and found.attrs["mcse_chain"].shape == (0, 0)
+    few = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=3)).cdf("x0", [])
+    assert few.shape == (0,) and "3 draws" in few.attrs["mcse_chain_note"]
+
+
 def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
     """Of one draw by hand: children weighted by their rows and by the density of the row in them."""
     post = two_partitions()

@@ -34,9 +34,11 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
     """Standard error of the mean of per-draw values (S, ...) by ArviZ's ESS, as attributes of an answer."""
     from arviz_stats.base import array_stats
 
-    values = influence.reshape(n_chains, -1, *influence.shape[1:])
+    values = influence.reshape(n_chains, len(influence) // n_chains, *influence.shape[1:])
     if values.shape[1] < 4:
         return {"mcse_chain_note": f"no mcse_chain: {values.shape[1]} draws a chain, 4 are needed"}
+    if values.size == 0:  # nothing was asked, and each of no answers has its error
+        return {"mcse_chain": np.zeros(influence.shape[1:])}
     if not np.all(np.isfinite(values)):
         return dict(NOT_DEFINED)
     spread = values.reshape(influence.shape).std(axis=0, ddof=1)
