@@ -5,6 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
@@ -255,6 +256,15 @@ def test_declared_supports_are_kept():
         ({"real": (np.zeros((2, 2)), 1)}, None, ValueError, r"must be one for each row, got \(2, 2\)"),
         ({"real": np.zeros((2, 2))}, None, ValueError, r"must be one for each row, got \(2, 2\)"),
         ({"real": ([0, 1], 2)}, {"count": np.arange(3.0)}, ValueError, r"arrays of one length, got \[2, 3\]"),
+        (
+            {"real": (["0", "1"], 2)},
+            None,
+            TypeError,
+            r"event: ends .* are numbers or None, column 'real' has \['0', '1'\]",
+        ),
+        ({"real": ([0, 1], pd.NA)}, None, TypeError, "event: ends of an interval are numbers or None, column 'real'"),
+        ({"real": ([True, False], 2)}, None, TypeError, "event: ends of an interval are numbers or None"),
+        ({"real": (0, 1)}, {"count": np.array(["a"])}, TypeError, "given: column 'count': kind 'real' needs numbers"),
         ({"real": (0, 1)}, {"count": -1}, ValueError, "given: .* has density zero under the circuit"),
         ({"real": (0, 1)}, {"count": np.array([1.0, 2.5])}, ValueError, "density zero under the circuit in row 1"),
     ],
@@ -263,6 +273,23 @@ def test_bad_events_are_refused(event, given, error, message):
     circuit, *parameters = mixed_circuit()
     with pytest.raises(error, match=message):
         circuit.probability(event, *parameters, given=given)
+
+
+def test_arrays_of_pandas_are_values_of_rows():
+    circuit, *parameters = mixed_circuit()
+    counts = pd.array([1, None, 3], dtype="Int64")
+    expected = circuit.probability({"real": (0, 1), "count": np.array([1.0, np.nan, 3.0])}, *parameters)
+    for values in (counts, pd.Series(counts), pd.Index(counts)):
+        found = circuit.probability({"real": (0, 1), "count": values}, *parameters)
+        np.testing.assert_array_equal(found, expected)
+    ends = circuit.probability({"real": (pd.array([0, 1]), None)}, *parameters)
+    np.testing.assert_array_equal(ends, circuit.probability({"real": (np.array([0.0, 1.0]), None)}, *parameters))
+    learned = posterior_of("missing").as_circuit()
+    arguments = learned.log_weights, learned.leaf_parameters
+    levels = [0, 1, None]
+    found = learned.circuit.probability({"x1": pd.Categorical(levels)}, *arguments)
+    one = [learned.circuit.probability({"x1": level}, *arguments) for level in levels]
+    np.testing.assert_allclose(found, one, rtol=1e-14)
 
 
 def test_bad_parameters_are_refused():

@@ -317,6 +317,10 @@ def test_leaf_types_find_the_families_that_made_the_data():
         (lambda p: p.cdf("x1", 1), "column must be numeric, 'x1' is categorical"),
         (lambda p: p.cdf("x0", [1, np.nan]), "x must be a number or a sequence of numbers without NaN"),
         (lambda p: p.cdf("x0", 1, {"x0": 2}), "column 'x0' is given at a value"),
+        (lambda p: p.cdf("x0", "0.5"), "x must be a number or a sequence of numbers without NaN, got '0.5'"),
+        (lambda p: p.quantile("0.5", "x0"), "q must be a number or a sequence of numbers within 0 and 1, got '0.5'"),
+        (lambda p: p.quantile(True, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got True"),
+        (lambda p: p.quantile([0.1, True], "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
         (lambda p: p.quantile(1.5, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got 1.5"),
         (lambda p: p.moment(0), "order must be an integer within 1 and 8, got 0"),
         (lambda p: p.marginal(["x1"]).moment(1), "moments need a numeric column"),
@@ -327,7 +331,7 @@ def test_leaf_types_find_the_families_that_made_the_data():
     ],
 )
 def test_bad_questions_are_refused(ask, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         ask(posterior_of("palette"))
 
 

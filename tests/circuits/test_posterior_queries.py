@@ -383,8 +383,8 @@ def test_drawn_circuits_average_to_the_collapsed_predictive(name):
         ({"x0": (2, 1)}, r"low must not exceed high, column 'x0' has \(2, 1\)"),
         ({"x0": (1, 2, 3)}, r"an interval is \(low, high\), column 'x0'"),
         ({"x2": set()}, "the set of column 'x2' is empty"),
-        ({"x1": 3}, "column 'x1'.*unseen level"),
-        ({"x0": -1.0}, "column 'x0'.*needs values > 0, got -1.0"),
+        ({"x1": 3}, r"given: column 'x1' cannot be 3; the levels are \[0, 1\]"),
+        ({"x0": -1.0}, "given: column 'x0' cannot be -1.0; it is positive, of finite numbers above 0"),
         ({"x2": (0.2, 0.8)}, r"given: column 'x2' cannot be within \(0.2, 0.8\), its probability is zero"),
         ({"x0": (1.0, 1.0)}, r"given: column 'x0' cannot be within \(1, 1\), its probability is zero"),
         ({"x2": (-5, -1)}, r"given: column 'x2' cannot be within \(-5, -1\)"),
@@ -395,6 +395,46 @@ def test_conditions_that_cannot_be(ask, message):
     for query in (post.mean, post.condition, lambda given: post.sample(1, given=given)):
         with pytest.raises(ValueError, match=message):
             query(given=ask)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pd.NA,
+        pd.Timestamp("2020"),
+        np.datetime64("2020"),
+        np.timedelta64(3, "s"),
+        1j,
+        True,
+        np.True_,
+        [3],
+        b"3",
+        10**400,
+    ],
+)
+def test_ends_of_intervals_are_numbers(end):
+    post = posterior_of("missing")
+    message = "ends of an interval are numbers or None, column 'x0' has "
+    for interval in ((end, 60.0), (0.0, end)):
+        with pytest.raises(TypeError, match=f"event: {message}"):
+            post.probability({"x0": interval})
+        with pytest.raises(TypeError, match=f"given: {message}"):
+            post.mean(given={"x0": interval})
+    with pytest.raises(ValueError, match=f"event: {message}.*: NaN is neither"):
+        post.probability({"x0": (np.nan, None)})
+    found = post.probability({"x0": (np.float32(0.5), post.quantile(1.0, "x0"))})  # an answer is a number
+    assert float(found) == float(post.probability({"x0": (0.5, None)}))
+
+
+def test_no_column_is_left_where_all_are_given():
+    post = posterior_of("missing").condition({"x0": 0.5, "x1": 1, "x2": 2})
+    df = pd.DataFrame({"x0": [0.5], "x1": [1], "x2": [2]})
+    for ask in (lambda: post.sample(2), lambda: post.log_density(df), lambda: post.impute(df), post.mean):
+        with pytest.raises(ValueError, match=r"no column is left to ask for: all are given, 'x0' 0\.5, 'x1' 1, 'x2' 2"):
+            ask()
+    with pytest.raises(ValueError, match="no column is left to ask for"):
+        post.quantile(0.5, "x0")
+    assert float(post.probability({})) == 1.0
 
 
 def test_conditions_that_contradict_each_other():

@@ -10,7 +10,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
-from pymc_spn.circuits.queries.events import Event, Interval, read_events, refuse_point
+from pymc_spn.circuits.queries.events import Event, Interval, end_of, read_events, refuse_point
 from pymc_spn.circuits.queries.leaf_predictives import Likelihood
 from pymc_spn.circuits.queries.unions import (
     alternatives,
@@ -23,6 +23,7 @@ from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
 ROWS = 256  # at a time; the values of all nodes are held
+ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
 Ends = tuple[np.ndarray, np.ndarray]
 
 
@@ -234,10 +235,13 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
         elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
             out[d] = _interval_of_rows(argument, columns[d], value)
             rows.add(out[d].point.size)
-        elif isinstance(value, np.ndarray | pd.Series | pd.Index) and np.ndim(value) > 0:
+        elif isinstance(value, ARRAYS) and np.ndim(value) > 0:
             if np.ndim(value) != 1:
                 raise ValueError(f"{argument}: values of column {name!r} must be one for each row, got {value.shape}")
-            out[d] = ColumnEvent(encode(pd.Series(value), columns[d]), None)
+            try:
+                out[d] = ColumnEvent(encode(pd.Series(value), columns[d]), None)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{argument}: {error}") from error
             rows.add(out[d].point.size)
         else:
             plain[name] = value
@@ -261,7 +265,11 @@ def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> C
         raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, intervals need numbers")
     bounds = []
     for value, default in zip(ends, (-np.inf, np.inf), strict=True):
-        bound = np.atleast_1d(np.asarray(default if value is None else value, dtype=np.float64))
+        if value is None or np.ndim(value) == 0:
+            end = end_of(argument, column, value, ends)
+            bound = np.array([default if end is None else end])
+        else:
+            bound = _ends_of_rows(argument, column, value)
         if bound.ndim != 1:
             raise ValueError(f"{argument}: ends of column {column.name!r} must be one for each row, got {bound.shape}")
         bounds.append(bound)
@@ -278,3 +286,14 @@ def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> C
             f"in row {n}"
         )
     return ColumnEvent(np.full(low.size, np.nan), [(low, high)])
+
+
+def _ends_of_rows(argument: str, column: Column, values: Any) -> np.ndarray:
+    """One end of each row's interval; text and truth values are refused, of which NumPy makes numbers."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "iufO":
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass  # refused below
+    raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {values!r}")

@@ -1,6 +1,6 @@
 """What a posterior answers about single columns: distribution functions, quantiles, moments, predictions, families."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,7 +211,7 @@ class ColumnAnswers(ConditionedDraws):
 
     def _column_number(self, argument: str, name: Any, numeric: bool = False) -> int:
         """Number of a column that the answers are about."""
-        by_name = {self._schema.columns[d].name: d for d in self._kept}
+        by_name = {c.name: d for d, c in zip(self._kept, self._left, strict=True)}
         if not isinstance(name, str) or name not in by_name:
             raise ValueError(f"{argument} must name one of the columns {list(by_name)}, got {name!r}")
         d = by_name[name]
@@ -223,7 +223,7 @@ class ColumnAnswers(ConditionedDraws):
         numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
         if not numbers:
             raise ValueError(
-                f"{what} need a numeric column; all columns are categorical: {[c.name for c in self.columns]}"
+                f"{what} need a numeric column; all columns are categorical: {[c.name for c in self._left]}"
             )
         return numbers
 
@@ -339,18 +339,30 @@ class ColumnAnswers(ConditionedDraws):
 
 def checked_points(x: Any) -> np.ndarray:
     """Points of a distribution function, () or (n,)."""
-    points = np.asarray(x, dtype=np.float64)
-    if points.ndim > 1 or np.isnan(points).any():
-        raise ValueError(f"x must be a number or a sequence of numbers without NaN, got {x!r}")
-    return points
+    return _numbers("x must be a number or a sequence of numbers without NaN", x, lambda points: ~np.isnan(points))
 
 
 def checked_levels(q: Any) -> np.ndarray:
     """Levels of quantiles, () or (n,)."""
-    levels = np.asarray(q, dtype=np.float64)
-    if levels.ndim > 1 or not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise ValueError(f"q must be a number or a sequence of numbers within 0 and 1, got {q!r}")
-    return levels
+    rule = "q must be a number or a sequence of numbers within 0 and 1"
+    held = np.asarray(q, dtype=object).ravel()
+    if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
+        raise TypeError(f"{rule}, got {q!r}")
+    return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
+
+
+def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Numbers () or (n,) that all fit; text is none, whatever NumPy makes of it."""
+    try:
+        array = np.asarray(given)
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{rule}, got {given!r}") from error
+    if array.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in np.asarray(given, object).ravel()):
+        raise TypeError(f"{rule}, got {given!r}")
+    if numbers.ndim > 1 or not np.all(fit(numbers)):
+        raise ValueError(f"{rule}, got {given!r}")
+    return numbers
 
 
 def _about_mean(raw: np.ndarray, order: int) -> float:

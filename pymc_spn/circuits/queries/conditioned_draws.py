@@ -73,6 +73,13 @@ class ConditionedDraws:
         return tuple(self._schema.columns[d] for d in self._kept)
 
     @property
+    def _left(self) -> tuple[Column, ...]:
+        """`columns`, for answers about them, which need one at least."""
+        if not self._kept:
+            raise ValueError(f"no column is left to ask for: all are given, {self._in_words(self._evidence)}")
+        return self.columns
+
+    @property
     def name(self) -> str:
         """Name of the network in the model."""
         return self._schema.name

@@ -13,6 +13,11 @@ from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
 LEVEL_KINDS = ("binary", "categorical")
+RULES = {
+    "real": "real, of finite numbers",
+    "positive": "positive, of finite numbers above 0",
+    "count": "count, of whole numbers of at least 0",
+}
 Event = float | Interval | Likelihood | frozenset
 Events = dict[int, Event]
 
@@ -77,9 +82,8 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
             raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
         if column.kind in LEVEL_KINDS:
             raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
-        if any(isinstance(v, str | bytes) for v in what):
-            raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {what!r}")
-        low, high = (default if v is None else float(v) for v, default in zip(what, (-math.inf, math.inf), strict=True))
+        low, high = (end_of(argument, column, v, what) for v in what)
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
         if not low <= high:
             raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
         return None if low == -math.inf and high == math.inf else Interval(low, high)
@@ -87,7 +91,33 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
     if pd.isna(what):
         return None
-    return float(encode(pd.Series([what]), column)[0])
+    return code_of(argument, column, what)
+
+
+def end_of(argument: str, column: Column, end: Any, interval: Any) -> float | None:
+    """One end of an interval as a number, None where it is unbounded.
+
+    Raises
+    ------
+    TypeError
+        If it is no number: text, a truth value, a date, a missing value of pandas, something of several numbers.
+    ValueError
+        If it is NaN.
+    """
+    if end is None:
+        return None
+    place = f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {interval!r}"
+    # scalars of NumPy, and what holds a single number without dimensions, such as an answer
+    kind = getattr(getattr(end, "dtype", None), "kind", "f")
+    if isinstance(end, bool | str | bytes | Sequence) or kind not in "iuf" or np.ndim(end) > 0:
+        raise TypeError(place)
+    try:
+        number = float(end)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(place) from error
+    if math.isnan(number):
+        raise ValueError(f"{place}: NaN is neither")
+    return number
 
 
 def code_of(argument: str, column: Column, value: Any) -> float:
@@ -101,7 +131,7 @@ def code_of(argument: str, column: Column, value: Any) -> float:
     try:
         code = float(encode(pd.Series([value]), column)[0])
     except (TypeError, ValueError) as error:
-        rule = f"the levels are {list(column.levels)}" if column.levels else f"it is {column.kind}"
+        rule = f"the levels are {list(column.levels)}" if column.levels else f"it is {RULES[column.kind]}"
         raise type(error)(f"{argument}: column {column.name!r} cannot be {value!r}; {rule}") from error
     if math.isnan(code):
         raise ValueError(f"{argument}: column {column.name!r} has the missing value {value!r} among its values")

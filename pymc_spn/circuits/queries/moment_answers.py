@@ -70,7 +70,7 @@ class MomentAnswers(ConditionedDraws):
     def _moment_query(self, given: Mapping[str, Any] | str | None) -> tuple[Events, list[int], dict[str, Any]]:
         known = self._given(given)
         numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
-        left_out = [c.name for c in self.columns if c.kind == "categorical"]
+        left_out = [c.name for c in self._left if c.kind == "categorical"]
         if not numbers:
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}

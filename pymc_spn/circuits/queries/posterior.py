@@ -123,7 +123,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         DataArray
             (row,) or (chain, draw, row), in nats; densities are in the units of the data.
         """
-        table = Table.from_frame(df, schema=self.columns)
+        table = Table.from_frame(df, schema=self._left)
         values, possible = self._embed(table, cells)
         base = self._log_evidence()
         rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
@@ -393,7 +393,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         chosen = choose_draws(log_weights[:, None], checked_count("n", n), rng)
         row = self._row(known)[None]
         completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
-        frame = decode(completed[:, list(self._kept)], self.columns)
+        frame = decode(completed[:, list(self._kept)], self._left)
         frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._draw_weights(known))
         return frame
 
@@ -405,7 +405,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         in are exact values, not rounded ones. The ``attrs`` of each table hold the marks of an answer, ``ess_draws``
         that of the row for which the fewest draws count.
         """
-        table = Table.from_frame(df, schema=self.columns)
+        table = Table.from_frame(df, schema=self._left)
         values, possible = self._embed(table)
         rng = np.random.default_rng(random_seed)
         cells = self._cells(values)

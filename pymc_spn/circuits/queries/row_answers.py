@@ -42,7 +42,7 @@ class RowAnswers(InformationAnswers):
         """
         import xarray as xr
 
-        table = Table.from_frame(df, schema=self.columns)
+        table = Table.from_frame(df, schema=self._left)
         values, possible = self._embed(table)
         names = [c.name for c in self.columns]
         index = row_labels(table.index)
@@ -193,7 +193,7 @@ class RowAnswers(InformationAnswers):
             together[empty] = together[:, empty] = np.nan
             each: Any = (labels[:, :, None] == labels[:, None, :]) if n_rows <= ERROR_ROWS else None
         else:
-            table = Table.from_frame(df, schema=self.columns)
+            table = Table.from_frame(df, schema=self._left)
             values, possible = self._embed(table)
             if not possible.all():
                 m = int(np.argmin(possible))
@@ -273,7 +273,7 @@ class RowAnswers(InformationAnswers):
             frame = pd.DataFrame({str(k): [v] for k, v in row.items()})
         else:
             raise TypeError(f"row must be a mapping, a Series or a DataFrame of one row, got {type(row).__name__}")
-        values, possible = self._embed(Table.from_frame(frame, schema=self.columns))
+        values, possible = self._embed(Table.from_frame(frame, schema=self._left))
         if not possible[0] or self._log_rows(values).max() == -np.inf:
             self._refuse_row("row", values[0])
         return values[0]

@@ -75,7 +75,7 @@ class UnionPosterior:
         DataArray
             (row,) or (chain, draw, row), in nats; ``-inf`` outside of the union.
         """
-        table = Table.from_frame(df, schema=self.columns)
+        table = Table.from_frame(df, schema=self._first._left)
         joint = self._log_joint(table)
         rows, base = {"row": row_labels(table.index)}, self._log_union()
         mark = self._first._cell_mark()
@@ -155,7 +155,7 @@ class UnionPosterior:
         found = [part.mpe(None, tolerance, max_boxes, max_draws) for part in self.parts]
         draw_weights = self._first._some_draws(max_draws)
         parts = log_average(draw_weights, self._logs.T) - log_average(draw_weights, self._log_union())
-        table = Table.from_frame(pd.concat([one.value for one in found], ignore_index=True), schema=self.columns)
+        table = Table.from_frame(pd.concat([one.value for one in found], ignore_index=True), schema=self._first._left)
         rows = log_average(draw_weights, self._log_joint(table, cells=False))
         own = np.array([float(one.log_density) for one in found]) + parts
         # rows in the dtypes of the data may be rounded out of their part
