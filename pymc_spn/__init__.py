@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
+    from pymc_spn.circuits.sums_of_squares import SumOfSquares as SumOfSquares
+    from pymc_spn.circuits.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
     from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
     from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
@@ -192,6 +194,8 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "SigmoidNetworkStep": "indian_chefs.network_steps",
+    "SumOfSquares": "circuits.sums_of_squares",
+    "SumOfSquaresDensity": "circuits.sums_of_squares_density",
     "Table": "tables",
     "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",

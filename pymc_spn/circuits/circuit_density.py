@@ -168,7 +168,7 @@ def CircuitDensity(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
-    packed, weights, theta = _inputs(circuit, log_weights, leaf_parameters)
+    packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters)
     op = CircuitDensityRV(circuit=circuit)
     n_columns = len(circuit.columns)
     if observed is not None:
@@ -245,7 +245,7 @@ def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable
     return log_weights
 
 
-def _inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")

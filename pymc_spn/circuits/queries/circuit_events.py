@@ -69,6 +69,15 @@ def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
 
 def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.ndarray:
     """Log probability of an event given another, see `Circuit.probability`."""
+    joint, base, is_single = log_joint_and_base(given, event, known)
+    if known:
+        refuse_impossible_evidence(known, base, is_single)
+        joint = joint - base
+    return float(joint[0]) if is_single else joint
+
+
+def log_joint_and_base(given: Parameterised, event: Any, known: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Log probabilities (n,) of both events together and of the second, and whether no array asks for several rows."""
     if event is None:
         raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
     asked, asked_rows = _read_union(given.circuit, "event", event)
@@ -78,14 +87,18 @@ def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.
     n_rows = next(iter(asked_rows | known_rows), None)
     n = 1 if n_rows is None else n_rows
     joint = log_union(((sign, log_mass(given, e, n)) for sign, e in both_unions(asked, evidence, intersect)), (n,))
-    if not known:
-        return float(joint[0]) if n_rows is None else joint
-    base = log_union(((sign, log_mass(given, e, n)) for sign, e in evidence), (n,))
+    base = np.zeros(n)
+    if known:
+        base = log_union(((sign, log_mass(given, e, n)) for sign, e in evidence), (n,))
+    return joint, base, n_rows is None
+
+
+def refuse_impossible_evidence(known: Any, base: np.ndarray, is_single: bool) -> None:
+    """Name what is known, and the first row in which its probability (n,) is 0."""
     if np.any(np.isneginf(base)):
-        at = "" if n_rows is None else f" in row {int(np.argmax(np.isneginf(base)))}"
+        at = "" if is_single else f" in row {int(np.argmax(np.isneginf(base)))}"
         shown = dict(known) if isinstance(known, Mapping) else known if isinstance(known, str) else list(known)
         raise ValueError(f"given: {shown!r} has density zero under the circuit{at}")
-    return float(joint[0] - base[0]) if n_rows is None else joint - base
 
 
 def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarray:

@@ -114,6 +114,15 @@ class Side:
         sizes = np.array([e.size for e in edges], np.int64)
         return np.concatenate([*edges, np.empty(0, np.int64)]), np.cumsum(sizes) - sizes
 
+    def alternatives(self, node: int) -> tuple[np.ndarray, np.ndarray]:
+        """Children of a sum with positive weight, and their edges."""
+        edges, _ = self.edges(np.array([node]))
+        return self.circuit.children[edges], edges
+
+    def log_weight(self, edges: np.ndarray) -> np.ndarray:
+        """Log weights of edges; 0 where there is none (-1)."""
+        return np.where(edges >= 0, self.edge_log_weight[edges], 0.0)
+
     def below_sums(self, nodes: np.ndarray) -> np.ndarray:
         """These nodes, and what is below the sums among them with the same scope."""
         found = waiting = nodes

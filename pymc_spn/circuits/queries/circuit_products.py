@@ -1,12 +1,11 @@
 """The normalised product of two compatible circuits as a circuit over pairs of their nodes."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.circuits.leaves.leaf_products import leaf_products
-from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, Side
+from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 
 MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory
@@ -14,11 +13,22 @@ Pair = tuple[int, int]
 
 
 class Node(NamedTuple):
-    """A pair of nodes in the making: its kind, the pairs below it and the log weights of these, not normalised."""
+    """A pair of nodes in the making.
+
+    Parameters
+    ----------
+    kind : int
+    below : list of pairs
+    log_weights : list of float
+        Of these below a sum, not normalised.
+    edges : list of pairs
+        Edges of the two circuits whose weights they have; -1 where there is none.
+    """
 
     kind: int
     below: list[Pair]
     log_weights: list[float]
+    edges: list[Pair]
 
 
 def product_circuit(pairs: CircuitPairs, columns: tuple[Any, ...]) -> tuple[Circuit, np.ndarray, dict[str, np.ndarray]]:
@@ -27,6 +37,36 @@ def product_circuit(pairs: CircuitPairs, columns: tuple[Any, ...]) -> tuple[Circ
     A pair of sums is a sum over the pairs of their children, weighed by the product of the weights and the pair's
     inner product; pairs whose inner product is 0 are left out. Leaves are normalised, so that weights are, too.
     """
+    nodes, order = product_nodes(pairs)
+    family_of, parameters = _leaf_parameters(pairs, [pair for pair in order if nodes[pair].kind == LEAF])
+    circuit = circuit_of_nodes(pairs, nodes, order, family_of, columns)
+    weights = [_normalised(nodes[pair].log_weights) for pair in order if nodes[pair].kind == SUM]
+    return circuit, np.concatenate([*weights, np.zeros(0)]), parameters
+
+
+def circuit_of_nodes(
+    pairs: CircuitPairs,
+    nodes: dict[Pair, Node],
+    order: list[Pair],
+    family_of: dict[Pair, str],
+    columns: tuple[Any, ...],
+) -> Circuit:
+    """The circuit that has these nodes in this order, and the family that is given for each leaf."""
+    number = {pair: i for i, pair in enumerate(order)}
+    families = tuple(dict.fromkeys(family_of[pair] for pair in order if pair in family_of))
+    return Circuit(
+        kind=np.array([nodes[pair].kind for pair in order], np.int8),
+        child_ptr=np.cumsum([0, *(len(nodes[pair].below) for pair in order)]),
+        children=np.array([number[below] for pair in order for below in nodes[pair].below], np.int64),
+        leaf_column=np.array([pairs.first.column[u] if nodes[u, v].kind == LEAF else -1 for u, v in order]),
+        leaf_family=np.array([families.index(family_of[pair]) if pair in family_of else -1 for pair in order]),
+        families=families,
+        columns=columns,
+    )
+
+
+def product_nodes(pairs: CircuitPairs) -> tuple[dict[Pair, Node], list[Pair]]:
+    """Nodes of the product by the pairs that they stand for, and these in topological order."""
     nodes: dict[Pair, Node] = {}
     waiting: list[Pair] = [(0, 0)]
     n_edges = 0
@@ -39,22 +79,7 @@ def product_circuit(pairs: CircuitPairs, columns: tuple[Any, ...]) -> tuple[Circ
         if n_edges > MAX_EDGES:
             raise ValueError(f"the product has more than {MAX_EDGES:,} edges; take smaller circuits")
         waiting += [below for below in nodes[pair].below if below not in nodes]
-    order = _from_the_root(nodes)
-    number = {pair: i for i, pair in enumerate(order)}
-    leaves = [pair for pair in order if nodes[pair].kind == LEAF]
-    family_of, parameters = _leaf_parameters(pairs, leaves)
-    families = tuple(parameters)
-    circuit = Circuit(
-        kind=np.array([nodes[pair].kind for pair in order], np.int8),
-        child_ptr=np.cumsum([0, *(len(nodes[pair].below) for pair in order)]),
-        children=np.array([number[below] for pair in order for below in nodes[pair].below], np.int64),
-        leaf_column=np.array([pairs.first.column[u] if nodes[u, v].kind == LEAF else -1 for u, v in order]),
-        leaf_family=np.array([families.index(family_of[pair]) if pair in family_of else -1 for pair in order]),
-        families=families,
-        columns=columns,
-    )
-    weights = [_normalised(nodes[pair].log_weights) for pair in order if nodes[pair].kind == SUM]
-    return circuit, np.concatenate([*weights, np.zeros(0)]), parameters
+    return nodes, _from_the_root(nodes)
 
 
 def _normalised(logs: list[float]) -> np.ndarray:
@@ -68,21 +93,22 @@ def _node(pairs: CircuitPairs, pair: Pair) -> Node:
     u, v = pair
     mixes = bool(first.is_sum(np.array([u]))[0]), bool(second.is_sum(np.array([v]))[0])
     if any(mixes):
-        left = list(_alternatives(first, u)) if mixes[0] else [(u, 0.0)]
-        right = list(_alternatives(second, v)) if mixes[1] else [(v, 0.0)]
-        logs = pairs.of(first.scope[u], np.array([a for a, _ in left]), np.array([b for b, _ in right]))
-        weights = logs + np.array([w for _, w in left])[:, None] + np.array([w for _, w in right])
+        (left, left_edges), (right, right_edges) = (
+            side.alternatives(node) if mixed else (np.array([node]), np.array([-1]))
+            for side, node, mixed in zip((first, second), pair, mixes, strict=True)
+        )
+        weights = pairs.of(first.scope[u], left, right)
+        weights = weights + first.log_weight(left_edges)[:, None] + second.log_weight(right_edges)
         possible = np.argwhere(weights > -np.inf).tolist()
-        return Node(SUM, [(left[i][0], right[j][0]) for i, j in possible], [float(weights[i, j]) for i, j in possible])
+        return Node(
+            SUM,
+            [(int(left[i]), int(right[j])) for i, j in possible],
+            [float(weights[i, j]) for i, j in possible],
+            [(int(left_edges[i]), int(right_edges[j])) for i, j in possible],
+        )
     if first.scope[u].bit_count() == 1:
-        return Node(LEAF, [], [])
-    return Node(PRODUCT, [(a, b) for a, b in pairs.parts_below(u, v)], [])
-
-
-def _alternatives(side: Side, node: int) -> Iterator[tuple[int, float]]:
-    """Children of a sum with positive weight, and their log weights."""
-    edges, _ = side.edges(np.array([node]))
-    yield from zip(side.circuit.children[edges].tolist(), side.edge_log_weight[edges].tolist(), strict=True)
+        return Node(LEAF, [], [], [])
+    return Node(PRODUCT, [(a, b) for a, b in pairs.parts_below(u, v)], [], [])
 
 
 def _from_the_root(nodes: dict[Pair, Node]) -> list[Pair]:

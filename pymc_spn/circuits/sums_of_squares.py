@@ -1,0 +1,300 @@
+"""`SumOfSquares`: densities that are squares of sums of circuits with coefficients of either sign."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.circuits.circuit_algebra import _operand
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.parameters import checked_values
+from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
+from pymc_spn.circuits.queries.circuit_products import product_circuit
+from pymc_spn.circuits.queries.signed_mixtures import SignedMixture
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.tree_arguments import is_int
+
+if TYPE_CHECKING:
+    from pymc_spn.circuits.evaluation.completion import RowMoments
+
+LEAST_SHARE = 1e-12  # of the absolute terms of the normaliser; less is rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumOfSquares:
+    """A density that adds and subtracts circuits before it is squared.
+
+    With circuits p_1, .., p_K and coefficients of either sign it is proportional to the sum over j of
+    (c_j1 p_1(x) + .. + c_jK p_K(x))^2. It can have holes and sharp edges for which sums with positive weights need many
+    more components. Multiplied out it is a mixture of the normalised products of all pairs of circuits, with weights of
+    either sign, so that marginals, events and moments are sums of theirs.
+
+    What cancels between terms of opposite signs is lost to rounding in these sums: the relative error is that of a
+    circuit, over the share that is left of the absolute terms. Densities of complete rows square one sum and do not
+    lose anything in this way but near its zeros.
+
+    Parameters
+    ----------
+    components : sequence of CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
+        Circuits with parameters, as for `log_inner_product`, over the same columns in the same order; each pair must
+        have a product (see `multiply`: the same splits, and leaves whose products are leaves).
+    coefficients : (n_squares, n_components) or (n_components,) float64
+        One row for each square. Their scale, and the sign of a row, do not matter.
+
+    Raises
+    ------
+    TypeError
+        If a component is no circuit with parameters.
+    ValueError
+        If there is no component, columns differ, or two circuits have no product (see `multiply`); if coefficients are
+        not finite numbers of that shape, or cancel each other everywhere.
+
+    References
+    ----------
+    Loconte, Sladek, Mengel, Trapp, Solin, Gillis and Vergari (2024), Subtractive mixture models via squaring:
+    representation and learning, ICLR, eq. 2-4. Loconte, Mengel and Vergari (2025), Sum of squares circuits, AAAI,
+    Definition 4.
+    """
+
+    components: Sequence[Any]
+    coefficients: np.ndarray
+    log_normaliser: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if isinstance(self.components, Mapping | str) or not isinstance(self.components, Sequence):
+            raise TypeError(f"components must be a sequence of circuits with parameters, got {self.components!r}")
+        operands = [_operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
+        check_components([circuit for circuit, _, _ in operands])
+        put(self, "components", tuple(operands))
+        put(self, "coefficients", checked_coefficients(self.coefficients, len(operands)))
+        _, sizes, signs = self._terms
+        terms = signs * np.exp(sizes - sizes.max())
+        left = terms.sum() / np.abs(terms).sum()
+        if not left > LEAST_SHARE:
+            raise ValueError(
+                "coefficients must not cancel each other everywhere: of the absolute terms of the normaliser "
+                f"{max(left, 0.0):.2g} are left"
+            )
+        put(self, "log_normaliser", float(np.log(terms.sum()) + sizes.max()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.components[0][0].names
+
+    @property
+    def acceptance_rate(self) -> float:
+        """One over what the positive weights of the square multiplied out add up to: what cancelling leaves of them."""
+        return 1.0 / float(np.maximum(self._mixture.weights, 0.0).sum())
+
+    def __repr__(self) -> str:
+        n_squares, n_components = self.coefficients.shape
+        squares = "1 square" if n_squares == 1 else f"{n_squares} squares"
+        return f"SumOfSquares({squares} of {n_components} circuits, {len(self.names)} columns)"
+
+    def log_density(self, values: Any) -> np.ndarray:
+        """Log density of rows, with missing cells summed out.
+
+        Parameters
+        ----------
+        values : (n_rows, D) float64, or DataFrame
+            Coded values, NaN where missing, as for `Circuit.log_density`.
+
+        Returns
+        -------
+        (n_rows,) float64
+            In nats; ``-inf`` where the density is 0, or for rows with gaps nothing but rounding.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `Circuit.log_density`.
+        """
+        values = checked_values(self.components[0][0], values)
+        gaps = np.isnan(values).any(axis=1)
+        out = np.empty(len(values))
+        if gaps.any():
+            out[gaps] = self._mixture.log_density(values[gaps])
+        if not gaps.all():
+            out[~gaps] = self._of_whole_rows(values[~gaps])
+        return out
+
+    def _of_whole_rows(self, values: np.ndarray) -> np.ndarray:
+        logs = np.array([c.log_density(values, w, p) for c, w, p in self.components])
+        top = logs.max(axis=0)
+        shift = np.where(np.isneginf(top), 0.0, top)
+        roots = self.coefficients @ np.exp(logs - shift)
+        with np.errstate(divide="ignore"):
+            return np.log(np.square(roots).sum(axis=0)) + 2.0 * shift - self.log_normaliser
+
+    def probability(
+        self,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+    ) -> "float | np.ndarray":
+        """Probability of an event, or its density in the columns that are at a point.
+
+        Parameters
+        ----------
+        event, given : mapping, sequence of mappings or str
+            As for `Circuit.probability`.
+
+        Returns
+        -------
+        float, or (n_rows,) float64 where some array is given
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Circuit.probability`.
+        """
+        return np.exp(self.log_probability(event, given))
+
+    def log_probability(
+        self,
+        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+    ) -> "float | np.ndarray":
+        """Log of `probability`, in nats.
+
+        Parameters
+        ----------
+        event, given
+            As for `probability`.
+
+        Returns
+        -------
+        float, or (n_rows,) float64 where some array is given
+            ``-inf`` where the event is impossible, or nothing but rounding is left of it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `Circuit.probability`.
+        """
+        return self._mixture.log_probability(event, given)
+
+    def moments(self, values: Any, covariance: bool = True) -> "RowMoments":
+        """Means and covariances of each row's missing cells given its observed ones.
+
+        Parameters
+        ----------
+        values : (n_rows, D) float64, or DataFrame
+        covariance : bool
+            False leaves the covariances out.
+
+        Returns
+        -------
+        RowMoments
+            As of `Circuit.moments`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `Circuit.moments`.
+        """
+        return self._mixture.moments(checked_values(self.components[0][0], values), covariance)
+
+    def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+        """Independent rows.
+
+        Drawn by rejection from the terms with positive weights, which is exact. Where fewer than one proposal in a
+        hundred would be kept, each column by halving on its distribution function given those before it: numerical, to
+        the rounding of these, which is that of one circuit over `acceptance_rate`.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows, at least 0.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        (n, D) float64
+            Coded values.
+
+        Raises
+        ------
+        ValueError
+            If n is no integer of at least 0.
+        """
+        if not is_int(n) or n < 0:
+            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        return self.complete(np.full((n, len(self.names)), np.nan), random_seed)
+
+    def complete(self, values: Any, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+        """Rows whose missing cells are drawn from their conditional given the observed cells, as by `sample`.
+
+        Parameters
+        ----------
+        values : (n_rows, D) float64, or DataFrame
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        (n_rows, D) float64
+            The rows without NaN; observed cells are kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `Circuit.complete`.
+        """
+        checked = checked_values(self.components[0][0], values)
+        return self._mixture.complete(checked, np.random.default_rng(random_seed))
+
+    @cached_property
+    def _mixture(self) -> SignedMixture:
+        parts, sizes, signs = self._terms
+        return SignedMixture([Parameterised(*part) for part in parts], signs * np.exp(sizes - self.log_normaliser))
+
+    @cached_property
+    def _terms(self) -> tuple[list[Any], np.ndarray, np.ndarray]:
+        """Normalised products of the pairs that have a weight, logs of its absolute value, and its sign."""
+        square = self.coefficients.T @ self.coefficients
+        parts, sizes, signs = [], [], []
+        for k, one in enumerate(self.components):
+            for other in range(k, len(self.components)):
+                if square[k, other] == 0.0:
+                    continue
+                pairs = CircuitPairs(one, self.components[other])
+                log_inner = pairs.log_inner_product()
+                if not np.isneginf(log_inner):
+                    parts.append(product_circuit(pairs, one[0].columns))
+                    sizes.append(np.log(abs(square[k, other]) * (1.0 if k == other else 2.0)) + log_inner)
+                    signs.append(np.sign(square[k, other]))
+        return parts, np.array(sizes), np.array(signs)
+
+
+def check_components(circuits: Sequence[Circuit]) -> None:
+    """Refuse no circuit at all, and circuits whose columns differ or stand in another order."""
+    if not circuits:
+        raise ValueError("components must hold at least one circuit with parameters, got none")
+    for k, circuit in enumerate(circuits):
+        if circuit.columns != circuits[0].columns:
+            raise ValueError(
+                f"components must have the same columns in the same order, components[0] has "
+                f"{list(circuits[0].names)} and components[{k}] {list(circuit.names)}, or they differ in kind or levels"
+            )
+
+
+def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
+    """Coefficients (n_squares, n_components); refused unless finite and not all 0."""
+    try:
+        found = np.atleast_2d(np.asarray(given, np.float64))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"coefficients must be an array of numbers, got {given!r}") from error
+    if found.ndim != 2 or found.shape[0] == 0 or found.shape[1] != n_components:
+        raise ValueError(
+            f"coefficients must have shape ({n_components},) or (squares, {n_components}), one for each component, "
+            f"got {np.shape(given)}"
+        )
+    if not np.all(np.isfinite(found)):
+        j, k = np.argwhere(~np.isfinite(found))[0]
+        raise ValueError(f"coefficients must be finite, got {found[j, k]} in row {j} for components[{k}]")
+    if not found.any():
+        raise ValueError("coefficients must not all be 0")
+    return found
