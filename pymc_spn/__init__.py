@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.circuit_fit import fit_em as fit_em
+    from pymc_spn.circuits.composition import ComposedCircuit as ComposedCircuit
+    from pymc_spn.circuits.composition import mixture_of as mixture_of
+    from pymc_spn.circuits.composition import product_of as product_of
     from pymc_spn.circuits.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
@@ -148,6 +151,7 @@ _PUBLIC = {
     "CircuitProduct": "circuits.circuit_algebra",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",
+    "ComposedCircuit": "circuits.composition",
     "ConditionalGaussian": "dags.mixed_score",
     "CountLeaves": "trees.leaves",
     "DAG": "dags.dag",
@@ -225,10 +229,12 @@ _PUBLIC = {
     "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
     "log_inner_product": "circuits.circuit_algebra",
+    "mixture_of": "circuits.composition",
     "most_probable": "circuits.queries.most_probable",
     "multiply": "circuits.circuit_algebra",
     "node_count_pmf": "indian_chefs.node_law",
     "piecewise_linear": "circuits.structures.piecewise_linear",
+    "product_of": "circuits.composition",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
     "renyi_entropy": "circuits.circuit_algebra",

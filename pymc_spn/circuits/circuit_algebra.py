@@ -16,8 +16,7 @@ import numpy as np
 
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.queries.circuit_products import product_circuit
-from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, operand
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,7 +75,7 @@ def log_inner_product(first: Any, second: Any) -> "xr.DataArray":
     Vergari, Choi, Liu, Teso and Van den Broeck (2021), A compositional atlas of tractable circuit operations for
     probabilistic inference, NeurIPS 34.
     """
-    value, tolerance = _log_inner(_operand("first", first), _operand("second", second))
+    value, tolerance = _log_inner(operand("first", first), operand("second", second))
     return _labelled("log_inner_product", value, tolerance)
 
 
@@ -105,7 +104,7 @@ def renyi_entropy(circuit: Any) -> "xr.DataArray":
     Rényi (1961), On measures of entropy and information, Proceedings of the fourth Berkeley symposium on mathematical
     statistics and probability 1.
     """
-    given = _operand("circuit", circuit)
+    given = operand("circuit", circuit)
     value, tolerance = _log_inner(given, given)
     return _labelled("renyi_entropy", -value, tolerance)
 
@@ -202,7 +201,7 @@ def multiply(first: Any, second: Any) -> CircuitProduct:
     Vergari, Choi, Liu, Teso and Van den Broeck (2021), as for `log_inner_product`. Hinton (2002), Training products of
     experts by minimizing contrastive divergence, Neural Computation 14(8), for the name.
     """
-    one, other = _operand("first", first), _operand("second", second)
+    one, other = operand("first", first), operand("second", second)
     pairs = CircuitPairs(one, other)
     log_normaliser = pairs.log_inner_product()
     if log_normaliser == -np.inf:
@@ -212,7 +211,7 @@ def multiply(first: Any, second: Any) -> CircuitProduct:
 
 def _three(first: Any, second: Any) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
     """Log inner products of both, of the first and of the second with itself, and their tolerances."""
-    one, other = _operand("first", first), _operand("second", second)
+    one, other = operand("first", first), operand("second", second)
     (both, a), (own, b), (theirs, c) = _log_inner(one, other), _log_inner(one, one), _log_inner(other, other)
     return (both, own, theirs), (a, b, c)
 
@@ -221,20 +220,6 @@ def _log_inner(first: Any, second: Any) -> tuple[float, float]:
     """Log inner product and its tolerance in nats."""
     pairs = CircuitPairs(first, second)
     return pairs.log_inner_product(), float(pairs.relative_error.sum())
-
-
-def _operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
-    """Circuit, log weights and leaf parameters."""
-    if isinstance(given, ParameterisedCircuit):
-        return given.circuit, given.log_weights, given.leaf_parameters
-    if isinstance(given, Circuit) and hasattr(given, "log_weights") and hasattr(given, "leaf_parameters"):
-        return given, given.log_weights, given.leaf_parameters
-    if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[0], Circuit):
-        raise TypeError(
-            f"{argument} must have a circuit, log_weights and leaf_parameters, or be a tuple of these; "
-            f"got {type(given).__name__}"
-        )
-    return given
 
 
 def _labelled(name: str, value: float, tolerance: float) -> "xr.DataArray":

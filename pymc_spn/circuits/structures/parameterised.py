@@ -30,3 +30,29 @@ class ParameterisedCircuit:
     def parameters(self) -> dict[str, Any]:
         """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **this.parameters)``."""
         return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
+
+
+def operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
+    """Circuit, log weights and leaf parameters of what holds them.
+
+    Parameters
+    ----------
+    argument : str
+        What an error calls it.
+    given : ParameterisedCircuit, Circuit with parameters (a `FieldCircuit`) or tuple of the three
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(given, ParameterisedCircuit):
+        return given.circuit, given.log_weights, given.leaf_parameters
+    if isinstance(given, Circuit) and hasattr(given, "log_weights") and hasattr(given, "leaf_parameters"):
+        return given, given.log_weights, given.leaf_parameters
+    if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[0], Circuit):
+        raise TypeError(
+            f"{argument} must have a circuit, log_weights and leaf_parameters, or be a tuple of these; "
+            f"got {type(given).__name__}"
+        )
+    return given

@@ -1,0 +1,213 @@
+"""Circuits made of circuits: densities, moments and draws against those of the parts."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy.special import logsumexp
+
+import pymc_spn as ps
+from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
+
+NUMBERS = ["x", "y", "n"]
+
+
+def levels(seed, n=150):
+    """a, c and d, of three, four and two levels, each a noisy copy of b, which has two."""
+    rng = np.random.default_rng(seed)
+    b = rng.integers(0, 2, n)
+    a = np.where(rng.random(n) < 0.7, b, rng.integers(0, 3, n))
+    c = np.where(rng.random(n) < 0.8, 3 * b, rng.integers(0, 4, n))
+    d = np.where(rng.random(n) < 0.5, b, rng.integers(0, 2, n))
+    return pd.DataFrame({"a": pd.Categorical.from_codes(a, list("xyz")), "b": b.astype(bool),
+                         "c": pd.Categorical.from_codes(c, list("pqrs")), "d": d.astype(bool)})  # fmt: skip
+
+
+def with_gaps(rows, seed, share=0.3):
+    return np.where(np.random.default_rng(seed).random(rows.shape) < share, np.nan, rows)
+
+
+def of_numbers(seed, names=("x", "y", "n"), families=None):
+    """A mixture of two over numbers, its columns in this order."""
+    family = {"x": "gaussian", "y": "log_normal", "n": "poisson"} | (families or {})
+    nodes = [("sum", [1, 2]), ("product", [3, 4, 5]), ("product", [6, 7, 8])]
+    nodes += [("leaf", d, family[name]) for _ in range(2) for d, name in enumerate(names)]
+    circuit = build(nodes, list(names), tuple(dict.fromkeys(family.values())))
+    return circuit, *random_parameters(circuit, np.random.default_rng(seed))
+
+
+def numbers(seed, n=40):
+    rng = np.random.default_rng(seed)
+    return with_gaps(np.column_stack([rng.normal(size=n), rng.gamma(2.0, size=n), rng.poisson(3.0, n)]), seed)
+
+
+def log_density(given, rows):
+    circuit, log_weights, parameters = given
+    return circuit.log_density(rows, log_weights, parameters)
+
+
+def test_a_mixture_weighs_the_densities_of_its_parts():
+    """Columns in another order, shared nodes, one part with more families; the tolerance is rounding."""
+    parts = [of_numbers(0), of_numbers(1, ("n", "x", "y"), {"x": "laplace"}), of_numbers(2, ("y", "n", "x"))]
+    rows, weights = numbers(3), [0.5, 0.3, 0.2]
+    frame = pd.DataFrame(rows, columns=NUMBERS)
+    of_parts = np.array([log_density(p, frame[list(p[0].names)].to_numpy()) for p in parts])
+    for given, shares in ((weights, weights), (None, np.ones(3) / 3.0)):
+        found = ps.mixture_of(parts, given)
+        logs = found.circuit.log_density(rows, **found.parameters)
+        np.testing.assert_allclose(logs, logsumexp(of_parts, axis=0, b=np.array(shares)[:, None]), rtol=0, atol=1e-12)
+    assert found.circuit.names == tuple(NUMBERS) and found.part_roots.tolist() == [1, 10, 19]
+    assert [found.circuit.kind[v] for v in found.part_roots] == [0, 0, 0]
+    again = ps.mixture_of([found])  # of one, which is a part itself
+    np.testing.assert_allclose(again.circuit.log_density(rows, **again.parameters), logs, rtol=0, atol=1e-12)
+
+
+def test_a_product_multiplies_the_densities_of_its_parts():
+    """A Chow-Liu tree, a cutset network and a mixture of numbers side by side; tables of three and of four levels."""
+    df = levels(0)
+    parts = [ps.chow_liu_tree(df[["a", "b"]]), ps.cutset_network(df[["d", "c"]], min_rows=5)]
+    parts += [ps.CircuitFit(*of_numbers(0), 0.0, np.zeros(1), True, np.zeros(1))]
+    found = ps.product_of(parts)
+    assert found.circuit.names == ("a", "b", "d", "c", *NUMBERS)
+    assert found.leaf_parameters["categorical"].shape[1] == 4
+    codes = with_gaps(ps.Table.from_frame(df[["a", "b", "d", "c"]]).values[:40], 1)
+    rows = np.hstack([codes, numbers(2)])
+    expected = sum(
+        p.circuit.log_density(r, **p.parameters)
+        for p, r in zip(parts, (codes[:, :2], codes[:, 2:], rows[:, 4:]), strict=True)
+    )
+    np.testing.assert_allclose(found.circuit.log_density(rows, **found.parameters), expected, rtol=0, atol=1e-12)
+    assert [found.circuit.scope(v) for v in found.part_roots] == [p.circuit.names for p in parts]
+
+
+def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
+    leaf = build([("leaf", 0, "categorical")], ["a"], ("categorical",))
+    narrow, wide = ((leaf, np.zeros(0), {"categorical": np.array([p])}) for p in ([0.4, 0.6], [0.2, 0.3, 0.5]))
+    found = ps.mixture_of([narrow, wide], [0.25, 0.75])
+    logs = found.circuit.log_density([[0.0], [1.0], [2.0]], **found.parameters)
+    np.testing.assert_allclose(np.exp(logs), [0.25, 0.375, 0.375], rtol=0, atol=1e-15)
+
+
+def test_mixtures_of_trees_answer_questions():
+    """Every cell of a table of levels: mass one, conditional probabilities, draws within five standard errors."""
+    df = levels(1)
+    parts = [ps.chow_liu_tree(df[:75]), ps.cutset_network(df[75:][list("dcba")], max_depth=1, min_rows=5)]
+    found = ps.mixture_of(parts, [0.7, 0.3])
+    cells = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
+    mass = np.exp(found.circuit.log_density(cells, **found.parameters))
+    assert mass.sum() == pytest.approx(1.0, abs=1e-12)
+    at = (cells[:, 0] == 1) & (cells[:, 3] == 0)
+    conditional = found.circuit.probability({"c": "s"}, **found.parameters, given={"a": "y", "d": False})
+    assert float(conditional) == pytest.approx(mass[at & (cells[:, 2] == 3)].sum() / mass[at].sum(), abs=1e-12)
+    drawn = found.circuit.sample(20_000, **found.parameters, random_seed=1)
+    shares = (drawn[:, None] == cells).all(axis=2).mean(axis=0)
+    assert np.all(np.abs(shares - mass) < 5.0 * np.sqrt(mass / 20_000))
+
+
+def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
+    """The law of total covariance over two parts, the second in another order, given some cells."""
+    parts, weights = [of_numbers(5), of_numbers(6, ("n", "y", "x"))], np.array([0.6, 0.4])
+    found = ps.mixture_of(parts, weights)
+    frame = pd.DataFrame([[np.nan, 1.5, np.nan], [np.nan, np.nan, 2.0], [np.nan] * 3], columns=NUMBERS)
+    rows = frame.to_numpy()
+    logs, means, seconds = [], [], []
+    for part in parts:
+        own = frame[list(part[0].names)].to_numpy()
+        order = [part[0].names.index(name) for name in NUMBERS]
+        m = part[0].moments(own, *part[1:])
+        logs.append(log_density(part, own))
+        means.append(m.mean[:, order])
+        cov = m.covariance[:, order][:, :, order]
+        seconds.append(cov + means[-1][:, :, None] * means[-1][:, None, :])
+    share = weights[:, None] * np.exp(np.array(logs))
+    share /= share.sum(axis=0)
+    mean = np.einsum("kn,knd->nd", share, means)
+    covariance = np.einsum("kn,knde->nde", share, seconds) - mean[:, :, None] * mean[:, None, :]
+    answer = found.circuit.moments(rows, **found.parameters)
+    np.testing.assert_allclose(answer.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(answer.covariance, covariance, rtol=1e-10, atol=1e-11)
+
+
+def test_inner_products_are_bilinear_and_factorise():
+    p, q, r = ((c := crossed_circuit(2, 2, 2), *random_parameters(c, np.random.default_rng(seed))) for seed in range(3))
+    inner = np.exp([float(ps.log_inner_product(r, other)) for other in (p, q)])
+    found = ps.mixture_of([p, q], [0.2, 0.8])
+    assert float(ps.log_inner_product(found, r)) == pytest.approx(np.log(inner @ [0.2, 0.8]), abs=1e-12)
+    leaf = build([("leaf", 0, "gaussian")], ["z"], ("gaussian",))
+    one = leaf, np.zeros(0), {"gaussian": np.array([[0.3, 2.0]])}
+    beside = [ps.product_of([part, one]) for part in (found, r)]
+    expected = float(ps.log_inner_product(found, r)) + float(ps.log_inner_product(one, one))
+    assert float(ps.log_inner_product(*beside)) == pytest.approx(expected, abs=1e-12)
+    assert ps.multiply(*beside).log_normaliser == pytest.approx(expected, abs=1e-12)
+
+
+def test_em_starts_at_a_composition_and_keeps_its_parts():
+    """Trees of both halves of a table with gaps: weights and tables move, leaves at one level stay there."""
+    df = levels(2, 200)
+    df["x"] = np.random.default_rng(0).normal(df["b"].to_numpy(float))
+    df = df.mask(np.random.default_rng(1).random(df.shape) < 0.1).astype({"b": "boolean", "d": "boolean"})
+    mixture = ps.mixture_of([ps.chow_liu_tree(df[list("abcd")][:100]), ps.chow_liu_tree(df[list("abcd")][100:])])
+    leaf = build([("leaf", 0, "gaussian")], [ps.Column("x", "real", None, "float64")], ("gaussian",))
+    found = ps.product_of([mixture, (leaf, np.zeros(0), {"gaussian": np.array([[0.0, 1.0]])})])
+    before = found.circuit.log_density(ps.Table.from_frame(df).values, **found.parameters).sum()
+    start = found.log_weights, found.leaf_parameters
+    fit = ps.fit_em(found.circuit, df, start=start, edge_prior_rows=0.0, max_steps=500)
+    assert fit.log_likelihood > before + 1.0 and fit.converged
+    with pm.Model() as model:
+        ps.CircuitDensity("rows", found.circuit, *start, observed=df)
+    assert model.compile_logp()({}) == pytest.approx(before, abs=1e-9)
+
+
+def test_declared_supports_are_kept():
+    nodes = [("sum", [1, 2]), ("leaf", 0, "uniform"), ("leaf", 0, "uniform")]
+    plain = build(nodes, ["u"], ("uniform",))
+    circuit = ps.Circuit(
+        plain.kind, plain.child_ptr, plain.children, plain.leaf_column, plain.leaf_family, plain.families,
+        plain.columns, ((0.0, 1.0), (2.0, 3.0)),
+    )  # fmt: skip
+    part = circuit, np.log([0.5, 0.5]), {"uniform": np.array([[0.0, 1.0], [2.0, 3.0]])}
+    found = ps.product_of([part, of_numbers(0)])
+    assert found.circuit.leaf_support == ((0.0, 1.0), (2.0, 3.0), *[None] * 6)
+    assert ps.product_of([of_numbers(0)]).circuit.leaf_support is None
+
+
+GOOD, OTHER = of_numbers(0), of_numbers(1, ("n", "x", "y"))
+LEVEL = [
+    (build([("leaf", 0, "categorical")], [ps.Column("a", "categorical", tuple(names), "str")], ("categorical",)),
+     np.zeros(0), {"categorical": np.array([[0.5, 0.5]])})
+    for names in ("xy", "xz")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("circuits", "weights", "error", "message"),
+    [
+        ([], None, ValueError, "circuits must hold at least one circuit, got none"),
+        (5, None, TypeError, "circuits must be a sequence of circuits with parameters, got int"),
+        (GOOD[0], None, TypeError, "circuits must be a sequence of circuits with parameters, got Circuit"),
+        ([GOOD, GOOD[0]], None, TypeError, r"circuits\[1\] must have a circuit, .* got Circuit"),
+        ([GOOD, (GOOD[0], np.zeros(1), GOOD[2])], None, ValueError, r"circuits\[1\]: log_weights must have shape"),
+        ([GOOD, LEVEL[0]], None, ValueError, r"'x' is in circuits\[0\] and not in circuits\[1\]"),
+        (LEVEL, None, ValueError, r"column 'a' must be of the same kind and levels .*\('x', 'z'\) in circuits\[1\]"),
+        (
+            [GOOD, of_numbers(0, families={"n": "exponential"})], None, ValueError,
+            r"column 'n' must have densities in all circuits .* masses in circuits\[0\] and densities in circuits\[1\]",
+        ),
+        ([GOOD, OTHER], [1.0], ValueError, r"weights must hold a number for each of the 2 circuits, got \[1.0\]"),
+        ([GOOD, OTHER], 1.0, ValueError, "weights must hold a number for each of the 2 circuits, got 1.0"),
+        ([GOOD, OTHER], [1.0, 0.0], ValueError, "weights must be positive finite numbers, got 0.0 at place 1"),
+        ([GOOD, OTHER], [np.nan, 1.0], ValueError, "weights must be positive finite numbers, got nan at place 0"),
+        ([GOOD, OTHER], [True, 1.0], ValueError, "weights must be positive finite numbers, got True at place 0"),
+        ([GOOD, OTHER], [0.5, 0.6], ValueError, r"weights must add up to 1, got \[0.5, 0.6\], which add up to 1.1"),
+    ],
+)  # fmt: skip
+def test_what_a_mixture_refuses(circuits, weights, error, message):
+    with pytest.raises(error, match=message):
+        ps.mixture_of(circuits, weights)
+
+
+def test_a_product_refuses_columns_twice():
+    with pytest.raises(ValueError, match=r"disjoint columns, 'n' is in circuits\[0\] and circuits\[2\]"):
+        ps.product_of([GOOD, LEVEL[0], OTHER])
