@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
     from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
     from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
+    from pymc_spn.circuits.prometheus import prometheus as prometheus
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
@@ -235,6 +236,7 @@ _PUBLIC = {
     "node_count_pmf": "indian_chefs.node_law",
     "piecewise_linear": "circuits.structures.piecewise_linear",
     "product_of": "circuits.composition",
+    "prometheus": "circuits.prometheus",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
     "renyi_entropy": "circuits.circuit_algebra",

@@ -12,7 +12,7 @@ from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CircuitFit(ParameterisedCircuit):
-    """A circuit with the parameters that `fit_em`, or a builder in closed form, found: one estimate, no posterior.
+    """A circuit with the parameters that `fit_em`, or a learner of structure, found: one estimate, no posterior.
 
     Parameters
     ----------
@@ -24,9 +24,11 @@ class CircuitFit(ParameterisedCircuit):
     objective : (steps + 1,) float64
         Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats; it
         never falls but, perhaps, through the epochs in batches, which lie between its first two entries. Of
-        `chow_liu_tree` the log likelihood alone; of one `cutset_network` its score, before and after each division.
+        `chow_liu_tree` and `prometheus` the log likelihood alone; of one `cutset_network` its score, before and after
+        each division.
     converged : bool
-        Whether the last step gained less than the tolerance.
+        Whether the last step gained less than the tolerance; False where none was taken, but at the end of a closed
+        form.
     of_restarts : (restarts,) float64
         Last objective of each restart; this is the largest.
     epochs : int

@@ -69,8 +69,8 @@ def rat_spn(
     for name, value, least in (
         ("depth", depth, 0), ("repetitions", repetitions, 1), ("n_sums", n_sums, 1), ("n_leaves", n_leaves, 1),
     ):  # fmt: skip
-        _at_least(name, value, least)
-    palettes = _palettes(columns, leaves, "n_leaves", n_leaves)
+        check_at_least(name, value, least)
+    palettes = leaf_palettes(columns, leaves, "n_leaves", n_leaves)
     rng = np.random.default_rng(random_seed)
     whole = frozenset(range(len(columns)))
     divisions: _Divisions = {}
@@ -134,11 +134,11 @@ def hidden_chow_liu_tree(
     Liu and Van den Broeck (2021), Tractable regularization of probabilistic circuits, NeurIPS, section 6. Chow and Liu
     (1968), doi:10.1109/TIT.1968.1054142, for the tree.
     """
-    _at_least("n_states", n_states, 1)
+    check_at_least("n_states", n_states, 1)
     if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
     table = Table.from_frame(data, kinds)
-    palettes = _palettes(table.columns, leaves, "n_states", n_states)
+    palettes = leaf_palettes(table.columns, leaves, "n_states", n_states)
     parent = tree_of_dependence(table, dependence, np.random.default_rng(random_seed))
     grown = Growing(table.columns, palettes)
     grow_states(grown, parent, [n_states] * len(table.columns))
@@ -255,8 +255,10 @@ class Growing:
         )
 
 
-def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None, argument: str, room: int) -> list[list[str]]:
-    """Families of each column, at most as many as it has leaves in a region."""
+def leaf_palettes(
+    columns: Sequence[Any], leaves: Mapping[str, Any] | None, argument: str | None = None, room: float = np.inf
+) -> list[list[str]]:
+    """Families of each column, at most as many as it has leaves in a region, which `argument` says."""
     names = [column_name(c) for c in columns]
     if leaves is None:
         for column in columns:
@@ -276,14 +278,15 @@ def _palettes(columns: Sequence[Any], leaves: Mapping[str, Any] | None, argument
         if not isinstance(given, list | tuple) or not all(isinstance(family, str) for family in given):
             raise TypeError(f"leaves must name a family or a list of them for every column, got {given!r} for {name!r}")
         if not 0 < len(given) <= room:
+            most = "" if argument is None else f" and at most {argument}={room}"
             raise ValueError(
-                f"leaves must name at least one family for every column and at most {argument}={room}, "
-                f"got {len(given)} for {name!r}"
+                f"leaves must name at least one family for every column{most}, got {len(given)} for {name!r}"
             )
         palettes.append(list(given))
     return palettes
 
 
-def _at_least(name: str, value: Any, least: int) -> None:
+def check_at_least(name: str, value: Any, least: int) -> None:
+    """Refuse what is no integer of at least this."""
     if not is_int(value) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

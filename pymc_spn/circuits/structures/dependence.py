@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+MAX_ROWS = 1_000  # of which `strength_of_pairs` estimates
 BINS = 8  # of a numeric column, by ranks
 FEATURES, SCALE = 10, 1.0 / 6.0  # random sinusoids of a column and the inverse of their width (Lopez-Paz et al.)
 RIDGE = 1e-6  # relative: directions of less spread are rounding
@@ -57,6 +58,26 @@ def randomized_dependence(values: np.ndarray, is_level: np.ndarray, rng: np.rand
 
 
 MEASURES: dict[str, Any] = {"mutual_information": mutual_information, "rdc": randomized_dependence}
+
+
+def strength_of_pairs(
+    values: np.ndarray, is_level: np.ndarray, columns: Any, rows: np.ndarray, measure: Any, rng: np.random.Generator
+) -> np.ndarray:
+    """Dependence (k, k) of some columns in some rows, of `MAX_ROWS` rows drawn if there are more.
+
+    Parameters
+    ----------
+    values : (N, D) float64
+    is_level : (D,) bool
+    columns : (k,) int64
+    rows : (n,) int64
+    measure : callable
+        One of `MEASURES`.
+    rng : numpy.random.Generator
+    """
+    if rows.size > MAX_ROWS:
+        rows = rng.choice(rows, MAX_ROWS, replace=False)
+    return measure(values[np.ix_(rows, columns)], is_level[columns], rng)
 
 
 def _codes(x: np.ndarray, is_level: bool) -> np.ndarray:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.structures.dependence import MEASURES
+from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import LEVEL_KINDS
 
-MAX_ROWS = 1_000  # of which pairwise dependence is estimated
 Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
 
 
@@ -48,7 +48,7 @@ def learn_tree(
     dependence : {"mutual_information", "rdc"}
         Binned mutual information, or the randomised dependence coefficient.
     min_rows : int
-        A cluster of fewer rows is not looked at by itself. Of more than `MAX_ROWS` a random part is looked at.
+        A cluster of fewer rows is not looked at by itself. Of more than 1,000 a random part is looked at.
     max_depth : int
         Regions at this depth and below have one split.
     kinds : dict, optional
@@ -131,34 +131,14 @@ class _Learner:
             return columns, ()
         clusters = [rows]
         if len(columns) > 2 and depth < self.max_depth and self.n_clusters > 1 and rows.size >= 2 * self.min_rows:
-            clusters = [c for c in self.clusters(columns, rows) if c.size >= self.min_rows] or [rows]
+            found = row_clusters(self.values, self.is_level, columns, rows, self.n_clusters, self.rng)
+            clusters = [c for c in found if c.size >= self.min_rows] or [rows]
         splits = [
             tuple(self.arranged(part, members, depth + 1) for part in self.divided(columns, members))
             for members in clusters
         ]
         distinct = tuple(dict.fromkeys(splits))
         return tuple(d for part in distinct[0] for d in part[0]), distinct
-
-    def clusters(self, columns: tuple[int, ...], rows: np.ndarray) -> list[np.ndarray]:
-        """Rows by k-means on their columns: numbers at unit scale, levels as indicators, gaps at the mean."""
-        from scipy.cluster.vq import kmeans2
-
-        blocks = []
-        for d in columns:
-            x = self.values[rows, d]
-            seen = ~np.isnan(x)
-            block = (x[:, None] == np.unique(x[seen])).astype(np.float64) if self.is_level[d] else x[:, None].copy()
-            if seen.any():
-                block -= block[seen].mean(axis=0)
-                block /= block[seen].std() or 1.0
-            block[~seen] = 0.0
-            blocks.append(block)
-        points = np.hstack(blocks)
-        distinct = np.unique(points, axis=0).shape[0]
-        if distinct < self.n_clusters:
-            return [rows]
-        _, label = kmeans2(points, self.n_clusters, minit="++", rng=self.rng, missing="warn", iter=20)
-        return [rows[label == k] for k in range(self.n_clusters)]
 
     def divided(self, columns: tuple[int, ...], rows: np.ndarray) -> list[tuple[int, ...]]:
         """Two parts between which the columns depend least, the larger first, else the one with the first column."""
@@ -168,9 +148,7 @@ class _Learner:
         held = np.sort(columns)
         if held.size == 2:
             return [(int(held[0]),), (int(held[1]),)]
-        if rows.size > MAX_ROWS:
-            rows = self.rng.choice(rows, MAX_ROWS, replace=False)
-        strength = self.measure(self.values[np.ix_(rows, held)], self.is_level[held], self.rng)
+        strength = strength_of_pairs(self.values, self.is_level, held, rows, self.measure, self.rng)
         distance = strength.max() - strength
         np.fill_diagonal(distance, 0.0)
         label = fcluster(linkage(squareform(distance, checks=False), "average"), 2, "maxclust")
