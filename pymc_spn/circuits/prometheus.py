@@ -65,9 +65,8 @@ def prometheus(
         Times that rows are clustered on the way to a leaf, at most; 1 gives one mixture of independent columns, 0 no
         sum at all.
     max_decompositions : int, optional
-        Decompositions of a cluster at most, those into the fewest parts; all by default, as in the paper. A region of D
-        columns has up to D - 2 regions below each of its clusters, so that many columns need this or a small
-        `max_depth`.
+        Decompositions of a cluster at most, those into the fewest parts; all by default. A region of D columns has up
+        to D - 2 regions below each of its clusters, so that many columns need this or a small `max_depth`.
     leaf_prior_rows : float
         As in `fit_em`. Positive.
     kinds : dict, optional
@@ -90,7 +89,7 @@ def prometheus(
     References
     ----------
     Jaini, Ghose and Poupart (2018), Prometheus: directly learning acyclic directed graph structures for sum-product
-    networks, PGM, PMLR 72. The paper clusters until few rows are left and learns parameters by online EM.
+    networks, PGM, PMLR 72. The three limits on size and the estimates of the leaves are this package's.
     """
     for name, value, least in (("n_clusters", n_clusters, 2), ("min_rows", min_rows, 1), ("max_depth", max_depth, 0)):
         check_at_least(name, value, least)

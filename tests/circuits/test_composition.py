@@ -10,8 +10,10 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
+from tests.modes import PLAIN
 
 NUMBERS = ["x", "y", "n"]
+ARGUMENTS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family", "families", "columns")
 
 
 def levels(seed, n=150):
@@ -157,20 +159,29 @@ def test_em_starts_at_a_composition_and_keeps_its_parts():
     assert fit.log_likelihood > before + 1.0 and fit.converged
     with pm.Model() as model:
         ps.CircuitDensity("rows", found.circuit, *start, observed=df)
-    assert model.compile_logp()({}) == pytest.approx(before, abs=1e-9)
+    assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(before, abs=1e-9)
 
 
 def test_declared_supports_are_kept():
     nodes = [("sum", [1, 2]), ("leaf", 0, "uniform"), ("leaf", 0, "uniform")]
     plain = build(nodes, ["u"], ("uniform",))
-    circuit = ps.Circuit(
-        plain.kind, plain.child_ptr, plain.children, plain.leaf_column, plain.leaf_family, plain.families,
-        plain.columns, ((0.0, 1.0), (2.0, 3.0)),
-    )  # fmt: skip
+    circuit = ps.Circuit(*(getattr(plain, name) for name in ARGUMENTS), ((0.0, 1.0), (2.0, 3.0)))
     part = circuit, np.log([0.5, 0.5]), {"uniform": np.array([[0.0, 1.0], [2.0, 3.0]])}
     found = ps.product_of([part, of_numbers(0)])
     assert found.circuit.leaf_support == ((0.0, 1.0), (2.0, 3.0), *[None] * 6)
+    ps.product_of([part]).circuit.check_deterministic()
+    with pytest.raises(ValueError, match="not deterministic"):
+        ps.mixture_of([part, part]).circuit.check_deterministic()
     assert ps.product_of([of_numbers(0)]).circuit.leaf_support is None
+
+
+def test_a_circuit_that_holds_its_parameters_is_a_part():
+    arguments = tuple(getattr(LEVEL[0][0], name) for name in ARGUMENTS)
+    field = ps.FieldCircuit.with_parameters(arguments, *LEVEL[0][1:], 0.0)
+    found = ps.product_of([field, of_numbers(0)])
+    rows = np.hstack([[[0.0], [np.nan]], numbers(0)[:2]])
+    expected = field.log_density(rows[:, :1]) + log_density(of_numbers(0), rows[:, 1:])
+    np.testing.assert_allclose(found.circuit.log_density(rows, **found.parameters), expected, rtol=0, atol=1e-12)
 
 
 GOOD, OTHER = of_numbers(0), of_numbers(1, ("n", "x", "y"))
