@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
+    from pymc_spn.circuits.integral_circuits import IntegralCircuit as IntegralCircuit
+    from pymc_spn.circuits.integral_circuits import integral_circuit as integral_circuit
     from pymc_spn.circuits.learners import fit_variational as fit_variational
     from pymc_spn.circuits.leaves.binomial import Binomial as Binomial
     from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
@@ -177,6 +179,7 @@ _PUBLIC = {
     "IndianChefsProcess": "indian_chefs.distributions",
     "IndianChefsStep": "indian_chefs.step_methods",
     "Inference": "factor_graphs.inference",
+    "IntegralCircuit": "circuits.integral_circuits",
     "JunctionTree": "factor_graphs.junction_tree",
     "LinearGaussianNetwork": "indian_chefs.network_distributions",
     "LinearGaussianStep": "indian_chefs.network_steps",
@@ -225,6 +228,7 @@ _PUBLIC = {
     "fit_variational": "circuits.learners",
     "gamma_for_nodes": "indian_chefs.node_law",
     "hidden_chow_liu_tree": "circuits.structures.circuit_builders",
+    "integral_circuit": "circuits.integral_circuits",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
     "load_graphs": "indian_chefs.stored_graphs",
