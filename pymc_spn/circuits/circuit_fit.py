@@ -29,6 +29,7 @@ def fit_em(
     restarts: int = 3,
     max_steps: int = 500,
     tolerance: float = 1e-5,
+    learn_ends: bool = False,
     batch_size: int | None = None,
     batch_epochs: int = 10,
     step_decay: float = 0.55,
@@ -47,7 +48,7 @@ def fit_em(
         With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, negative
         binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without declared supports. Of
         binomial leaves the number of trials stays as `start` gives it, of negative binomial ones alpha, of the last
-        three all. Laplace leaves take a number for each leaf and row.
+        three all, but see `learn_ends`. Laplace leaves take a number for each leaf and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
@@ -55,26 +56,35 @@ def fit_em(
     leaf_prior_rows : float
         Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
         levels, of the column and one row more that is spread over all of them, so that none becomes impossible; of a
-        Laplace leaf at the column's median, its mean distance from there added to every distance. 0 for none, with
+        Laplace leaf at the column's median, its mean distance from there added to every distance; of a uniform leaf of
+        length l, where ends are learned, each of density exp(-r / l) / l, r the length of the column. 0 for none, with
         leaves on levels and those that stay only: scales would have no maximum, rates and probabilities one that is no
         leaf.
     start : tuple of log_weights or None and leaf_parameters, optional
         Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times: leaf i of a
         column halfway from the column's average to the i-th of the rows in a random order (Gaussian, log-normal and
-        Laplace leaves there, at the column's scale), weights uniform on the simplex.
+        Laplace leaves there, at the column's scale; uniform ones half as long as the column with that row inside, but
+        the first, and all if a row then has density zero, as long as the column), weights uniform on the simplex.
     restarts : int
         Random starts; the one with the highest objective is kept. A start that is given in full is the only one.
     max_steps : int
         Passes over the rows of a restart at most: steps, and epochs in batches.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
+    learn_ends : bool
+        Learn the ends of uniform leaves, from `start` if it gives them; else they stay as it gives them (a histogram of
+        given knots). The ends then are values of their column, or where `start` has them. A leaf that excludes a row it
+        is responsible for has an expected log density of minus infinity, so that steps of expectation maximisation
+        would never move an end past a value. Instead each end in turn goes where the objective itself is largest of
+        the values 1, 2, 4, .. places away, the other leaves and the weights held, as in the ECME algorithm. One pass
+        more a step for each column with such leaves, and a number for each of its leaves and rows.
     batch_size : int, optional
         Begin with stepwise EM over batches of at most this many rows, in a random order in each epoch: after one step
         over all rows each batch moves the running statistics by ``(k + 2) ** -step_decay`` of the way to its own,
         k = 0, 1, .., and weights and leaves go to the maximum given them. Steps over all rows follow, to a maximum on
         them. With a hundred times more rows than parameters the first part of the way takes a half to a third of the
         time; the last hundredths of a nat a row take steps over all rows as before. Several hundred rows make a good
-        batch. Not with Laplace leaves, whose medians have no running statistics.
+        batch. Not with Laplace leaves, whose medians have no running statistics, nor with `learn_ends`.
     batch_epochs : int
         Passes in batches; one that gains less than `tolerance` is the last.
     step_decay : float
@@ -106,7 +116,7 @@ def fit_em(
     and Domingos (2017), On the latent variable interpretation in sum-product networks, IEEE TPAMI 39(10), where
     the steps are shown to be those of expectation maximisation. In batches: Cappé and Moulines (2009), On-line
     expectation-maximization algorithm for latent data models, JRSS B 71(3); Liang and Klein (2009), Online EM for
-    unsupervised models, NAACL-HLT.
+    unsupervised models, NAACL-HLT. Ends: Liu and Rubin (1994), The ECME algorithm, Biometrika 81(4).
     """
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
@@ -124,7 +134,12 @@ def fit_em(
         raise ValueError("tolerance must be positive, got 0")
     if isinstance(step_decay, bool) or not isinstance(step_decay, Real) or not 0.5 < float(step_decay) <= 1.0:
         raise ValueError(f"step_decay must be a number above 0.5 and at most 1, got {step_decay!r}")
-    others = [f for f in families_in_use(circuit) if f not in ON_LEVELS + KEPT]
+    if not isinstance(learn_ends, bool | np.bool_):
+        raise TypeError(f"learn_ends must be True or False, got {learn_ends!r}")
+    used = families_in_use(circuit)
+    if learn_ends and "uniform" not in used:
+        raise ValueError(f"learn_ends must be False where there are no uniform leaves; circuit has {', '.join(used)}")
+    others = [f for f in used if f not in ON_LEVELS + KEPT or (f == "uniform" and learn_ends)]
     if leaf_prior_rows == 0.0 and others:
         raise ValueError(
             f"leaf_prior_rows must be positive for {', '.join(others)} leaves: without a prior the likelihood has no "
@@ -133,17 +148,20 @@ def fit_em(
     values, labels = coded_rows(circuit, observed)
     if batch_size is not None and (not is_int(batch_size) or not 1 <= batch_size <= len(values)):
         raise ValueError(f"batch_size must be an integer from 1 to the {len(values)} rows, or None; got {batch_size!r}")
-    if batch_size is not None and "laplace" in families_in_use(circuit):
-        raise ValueError(f"batch_size must be None with laplace leaves, which need all rows at once; got {batch_size}")
-    log_weights, given = checked_start(circuit, start)
-    pooled = pool(circuit, values, {name: given[name][:, 0] for name in IN_PART if name in given})
+    for name, needs in (("laplace", "laplace" in used), ("uniform", learn_ends)):
+        if batch_size is not None and needs:
+            raise ValueError(
+                f"batch_size must be None with {name} leaves, which need all rows at once; got {batch_size}"
+            )
+    log_weights, given = checked_start(circuit, start, learn_ends)
+    pooled = pool(circuit, values, {name: given[name][:, 0] for name in IN_PART if name in given}, learn_ends)
     if "categorical" in given and given["categorical"].shape[1] != pooled["categorical"].levels.shape[1]:
         raise ValueError(
             f"start: leaf_parameters['categorical'] must have {pooled['categorical'].levels.shape[1]} levels, as the "
             f"columns have, got {given['categorical'].shape[1]}"
         )
     ascent = Ascent(circuit, values, labels, pooled, float(edge_prior_rows), float(leaf_prior_rows))
-    is_full = log_weights is not None and len(given) == len(families_in_use(circuit))
+    is_full = log_weights is not None and len(given) == len(used)
     n_starts = 1 if is_full else restarts
     rng = np.random.default_rng(random_seed)
     batches = None if batch_size is None else Batches(batch_size, batch_epochs, float(step_decay), rng)

@@ -10,8 +10,13 @@ from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weig
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
-def checked_start(circuit: Circuit, start: Any) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
-    """What the user gives: log weights or None, and leaf parameters of some families, among them those of `GIVEN`."""
+def checked_start(
+    circuit: Circuit, start: Any, learn_ends: bool = False
+) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
+    """What the user gives: log weights or None, and leaf parameters of some families, among them those of `GIVEN`.
+
+    Of these, uniform leaves whose ends are learned may be left out.
+    """
     if start is None:
         start = None, {}
     if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
@@ -22,11 +27,12 @@ def checked_start(circuit: Circuit, start: Any) -> tuple[np.ndarray | None, dict
         if name not in used:
             raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {name!r}")
     for name in GIVEN:
-        if name in used and name not in given:
+        if name in used and name not in given and not (name == "uniform" and learn_ends):
             what = f"of which fit_em keeps {IN_PART[name]}" if name in IN_PART else "which fit_em keeps"
             raise ValueError(
                 f"start must give leaf_parameters[{name!r}], {what}: start=(None, "
                 f"{{{name!r}: rows}}) leaves the others to chance"
+                f"{', and learn_ends=True learns the ends' if name == 'uniform' else ''}"
             )
     return (
         None if log_weights is None else checked_weights(circuit, log_weights),
@@ -54,7 +60,15 @@ def random_start(
     cell[leaves] = values[rows[rank % len(values)], circuit.leaf_column[leaves]]
     log_weights, own = given
     near = {name: _near(name, cell[circuit.leaves_of(name)], at) for name, at in pooled.items() if name not in own}
-    return np.log(weights / total[circuit.edge_sum]) if log_weights is None else log_weights, near | own
+    begin = np.log(weights / total[circuit.edge_sum]) if log_weights is None else log_weights, near | own
+    if "uniform" in near:
+        whole = of_mean("uniform", *pooled["uniform"][:2])
+        is_first = np.isin(circuit.leaves_of("uniform"), leaves[rank == 0])
+        near["uniform"][is_first] = whole[is_first]
+        begin = begin[0], near | own
+        if np.any(np.isneginf(circuit.log_density(values, *begin))):
+            begin = begin[0], near | own | {"uniform": whole}
+    return begin
 
 
 def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
@@ -66,6 +80,8 @@ def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
     if family in WITH_A_SCALE:
         u = np.log(np.where(usable, cell, 1.0)) if family == "log_normal" else cell
         return of_mean(family, np.where(usable, u, pooled.mean), pooled.variance)
+    if family == "uniform":  # half as long as the column, with the cell inside
+        return of_mean(family, *(np.where(usable, 0.5 * (end + cell), end) for end in (pooled.mean, pooled.variance)))
     if family == "laplace":
         return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
     mean = np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean)

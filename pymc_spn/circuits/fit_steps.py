@@ -17,6 +17,7 @@ from pymc_spn.circuits.evaluation.leaf_updates import (
     recentred,
     updated,
 )
+from pymc_spn.circuits.fit_ends import best_ends
 from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -26,7 +27,7 @@ from pymc_spn.numerics.progress_bars import ProgressBar
 class Expected(NamedTuple):
     """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`.
 
-    ``row_flow`` has no columns where there are no Laplace leaves.
+    ``row_flow`` has no columns where there are no leaves of which all rows are needed.
     """
 
     edge_flow: np.ndarray
@@ -56,11 +57,19 @@ class Ascent:
         edge_rows: float,
         leaf_rows: float,
     ) -> None:
+        """Ends of uniform leaves are learned where there are averages of these, as `pool` takes them."""
         self.circuit, self.values, self.labels, self.pooled = circuit, values, labels, pooled
         self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
         self.layout = compile_circuit(circuit).layout
         self.laplace_columns = circuit.leaf_column[circuit.leaves_of("laplace")] if "laplace" in pooled else np.empty(0)
         self.ordered = {d: self.in_order(d) for d in np.unique(self.laplace_columns).tolist()}
+        self.no_place = np.full(self.layout.leaf_row.size, -1)
+        self.laplace_place = self.no_place.copy()
+        if "laplace" in pooled:
+            is_laplace = self.layout.leaf_family == circuit.families.index("laplace")
+            self.laplace_place[is_laplace] = self.layout.leaf_row[is_laplace]
+        uniform = circuit.leaf_column[circuit.leaves_of("uniform")] if "uniform" in pooled else np.empty(0, np.int64)
+        self.columns_with_ends = np.unique(uniform).tolist()
 
     def in_order(self, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of a column's cells, the order of these and of the median, which comes last, and both in that order."""
@@ -93,7 +102,7 @@ class Ascent:
                     self.circuit, at.log_weights, at.parameters, log_likelihood, np.array(objective), converged,
                     of_restart, epochs,
                 )  # fmt: skip
-            before, at = at, self.maximum(at, expected)
+            before, at = at, self.with_best_ends(self.maximum(at, expected))
             bar.advance()
             if batches is not None and len(objective) == 1:
                 limited = batches._replace(epochs=min(batches.epochs, max_steps - 2))
@@ -128,17 +137,24 @@ class Ascent:
         best = self.maximum(at, running)
         return best, self.recentred(running, at, best)
 
-    def expectation(self, at: Parameterised, rows: np.ndarray | None = None) -> tuple[float, Expected]:
-        """Log likelihood and expected statistics of all rows, or of those at the places `rows`."""
+    def expectation(
+        self, at: Parameterised, rows: np.ndarray | None = None, row_place: np.ndarray | None = None
+    ) -> tuple[float, Expected]:
+        """Log likelihood and expected statistics of all rows, or of those at the places `rows`.
+
+        Each row's use is kept of the leaves that have a `row_place` (L,), by default of the Laplace leaves.
+        """
+        row_place = self.laplace_place if row_place is None else row_place
         values = self.values if rows is None else self.values[rows]
         edge_flow, moments = np.zeros(self.circuit.n_sum_edges), np.zeros((3, self.layout.leaf_row.size))
         level_flow, logs = np.zeros(at.flat.theta.size), np.empty(len(values))
         block = min(ROWS, len(values))
-        n_laplace = self.laplace_columns.size
-        row_flow = np.empty((n_laplace, len(values) if n_laplace else 0))
+        n_placed = int(row_place.max(initial=-1)) + 1
+        row_flow = np.empty((n_placed, len(values) if n_placed else 0))
         expected_statistics(
-            self.layout, at.log_weights, *at.flat, values, block, edge_flow, moments, level_flow, row_flow, logs
-        )
+            self.layout, at.log_weights, *at.flat, values, block, row_place, edge_flow, moments, level_flow, row_flow,
+            logs,
+        )  # fmt: skip
         if np.any(np.isneginf(logs)):
             row = int(np.argmax(np.isneginf(logs)))
             self.refuse_row(at, row if rows is None else int(rows[row]))
@@ -148,6 +164,30 @@ class Ascent:
         """Weights and leaves of largest posterior density given the expected statistics."""
         log_weights = self.best_weights(at.log_weights, expected.edge_flow)
         return Parameterised(self.circuit, log_weights, self.best_leaves(at, expected))
+
+    def with_best_ends(self, at: Parameterised) -> Parameterised:
+        """The ends of uniform leaves moved, column by column, to where the objective is larger; see `best_ends`.
+
+        Leaves are as wide as the column while the rows' uses are taken, so that a leaf knows the rows beyond its ends.
+        """
+        for d in self.columns_with_ends:
+            of_uniform = self.circuit.leaf_column[self.circuit.leaves_of("uniform")] == d
+            pooled, ends = self.pooled["uniform"], at.parameters["uniform"].copy()
+            wide = ends.copy()
+            wide[of_uniform] = np.column_stack([pooled.mean, pooled.variance])[of_uniform]
+            place, here = self.no_place.copy(), np.flatnonzero(self.layout.leaf_column == d)
+            place[here] = np.arange(here.size)
+            widened = Parameterised(self.circuit, at.log_weights, at.parameters | {"uniform": wide})
+            flow = self.expectation(widened, row_place=place)[1].row_flow
+            known = np.flatnonzero(~np.isnan(self.values[:, d]))
+            known = known[np.argsort(self.values[known, d], kind="stable")]
+            is_uniform = self.layout.leaf_family[here] == self.circuit.families.index("uniform")
+            ends[of_uniform] = best_ends(
+                self.values[known, d], flow[np.ix_(is_uniform, known)], flow[np.ix_(~is_uniform, known)].sum(axis=0),
+                ends[of_uniform], self.leaf_rows,
+            )  # fmt: skip
+            at = Parameterised(self.circuit, at.log_weights, at.parameters | {"uniform": ends})
+        return at
 
     def recentred(self, expected: Expected, before: Parameterised, after: Parameterised) -> Expected:
         """The statistics that were taken about the leaves before, about those after."""
@@ -194,7 +234,7 @@ class Ascent:
             if name not in at.parameters:
                 continue
             own, begin = at.parameters[name], at.flat.begin[f]
-            if name in KEPT:
+            if name in KEPT:  # ends that are learned move on their own
                 found[name] = own
                 continue
             if name == "laplace":

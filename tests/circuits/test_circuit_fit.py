@@ -480,8 +480,8 @@ def test_the_kernel_counts_no_level_beyond_the_leaf():
     padded = np.zeros(64)
     edge_flow, moments, logs = np.zeros(2), np.zeros((3, 2)), np.empty(2)
     expected_statistics(
-        compile_circuit(circuit).layout, at.log_weights, *at.flat, np.array([[1.0], [40.0]]), 2, edge_flow, moments,
-        padded[:3], np.empty((0, 0)), logs,
+        compile_circuit(circuit).layout, at.log_weights, *at.flat, np.array([[1.0], [40.0]]), 2, np.full(2, -1),
+        edge_flow, moments, padded[:3], np.empty((0, 0)), logs,
     )  # fmt: skip
     assert np.all(padded[3:] == 0.0) and 0.0 < padded[1] < 1.0 and np.all(np.isfinite(logs))
 

@@ -5,14 +5,15 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import ABSOLUTE, EXPONENT, QUADRATIC, TABLE
+from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 @kernel
 def expected_statistics(
-    layout, log_weights, theta, family_begin, family_width, values, block, edge_flow, moments, level_flow, row_flow, out
-):
+    layout, log_weights, theta, family_begin, family_width, values, block, row_place, edge_flow, moments, level_flow,
+    row_flow, out,
+):  # fmt: skip
     """Log densities of all rows and the expected statistics of their induced trees, in one pass up and down.
 
     Parameters
@@ -20,7 +21,8 @@ def expected_statistics(
     layout : Layout
         With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, Poisson,
         geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and categorical;
-        with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones, which are given.
+        with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones, which are given,
+        the first also with ends to be learned from all rows.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.
@@ -28,6 +30,8 @@ def expected_statistics(
         NaN cells are summed out and add to no leaf.
     block : int
         Rows at a time.
+    row_place : (L,) int64
+        Place in `row_flow` of each leaf, in node order, of which all rows are needed; -1 of the others.
     edge_flow : (n_sum_edges,) float64
         Out, added to: expected number of rows that use the edge.
     moments : (3, L) float64
@@ -36,8 +40,9 @@ def expected_statistics(
         leaves the sum of the logs and the sum of the values.
     level_flow : (P,) float64
         Out, added to: expected number of cells at each level, at the place of its probability in ``theta``.
-    row_flow : (n_laplace, N) float64
-        Out: probability that each row's cell comes from the Laplace leaf; 0 where it is missing.
+    row_flow : (n_placed, N) float64
+        Out: probability that each row's cell comes from the leaf with this place; 0 where it is missing. Such a leaf
+        has no other statistics.
     out : (N,) float64
         Out: log densities; a row of density zero adds nothing else.
     """
@@ -47,8 +52,8 @@ def expected_statistics(
         n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
         for k in range(layout.node_of_leaf.size):
             of_leaf = flow[layout.node_of_leaf[k]]
-            if layout.leaf_form[k] == ABSOLUTE:
-                at_rows = row_flow[layout.leaf_row[k]]
+            if row_place[k] >= 0:
+                at_rows = row_flow[row_place[k]]
                 for i in range(n):
                     at_rows[first + i] = of_leaf[i] * at.present[layout.leaf_input[k], i]
             else:

@@ -5,7 +5,7 @@ of the column and one row that is spread over all of them, so that none is impos
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. Numbers of
 trials, the first parameters of negative binomial leaves, uniform, triangular and hypergeometric leaves are given and
-stay.
+stay; the ends of uniform ones can be learned (`circuits.fit_ends`).
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,7 @@ ON_LEVELS = ("bernoulli", "categorical")
 AVERAGES = {
     "gamma": "mean {:g} and mean log {:g}",
     "laplace": "median {:g} and mean distance {:g} from it",
+    "uniform": "least value {:g} and largest value {:g}",
     "binomial": "mean {:g} of {:g} trials",
     "negative_binomial": "mean {:g} under alpha {:g}",
 }
@@ -44,7 +45,8 @@ class Pooled(NamedTuple):
     ----------
     mean, variance : (n,) float64
         Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs, for
-        Laplace leaves median and mean distance from it, for those of `IN_PART` mean and what is kept.
+        Laplace leaves median and mean distance from it, for uniform ones least and largest value, for those of
+        `IN_PART` mean and what is kept.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -54,8 +56,12 @@ class Pooled(NamedTuple):
     levels: np.ndarray
 
 
-def pool(circuit: Any, values: np.ndarray, kept: Mapping[str, np.ndarray] | None = None) -> dict[str, Pooled]:
+def pool(
+    circuit: Any, values: np.ndarray, kept: Mapping[str, np.ndarray] | None = None, learn_ends: bool = False
+) -> dict[str, Pooled]:
     """Average statistics by fitted family, over the cells that it can take; `kept` by leaves of those in `IN_PART`.
+
+    Uniform leaves are among these families where their ends are learned.
 
     Raises
     ------
@@ -66,9 +72,10 @@ def pool(circuit: Any, values: np.ndarray, kept: Mapping[str, np.ndarray] | None
     pooled = {}
     for family in circuit.families:
         leaves = circuit.leaves_of(family)
-        if leaves.size == 0 or family in KEPT:
+        with_ends = family == "uniform" and learn_ends
+        if leaves.size == 0 or (family in KEPT and not with_ends):
             continue
-        if family not in FITTED:
+        if family not in FITTED and not with_ends:
             raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {', '.join(FITTED + KEPT)}")
         own = (kept or {}).get(family, np.full(leaves.size, np.inf))
         kinds = list(zip(circuit.leaf_column[leaves].tolist(), own.tolist(), strict=True))
@@ -96,6 +103,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) ->
     elif family == "laplace":
         mean = np.median(u)
         variance = np.abs(u - mean).mean()
+    elif family == "uniform":
+        mean, variance = u.min(), u.max()
     elif family in IN_PART:
         mean, variance = u.mean(), kept
     else:
@@ -114,8 +123,10 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) ->
 def possible(family: str, x: np.ndarray) -> np.ndarray:
     """Whether leaves of a family can take each value; NaN is none."""
     known = np.isfinite(x)
-    if family in ("gaussian", "laplace", "log_normal", "gamma", "exponential"):
-        return known if family in ("gaussian", "laplace") else known & (x >= 0 if family == "exponential" else x > 0)
+    if family in ("gaussian", "laplace", "uniform"):
+        return known
+    if family in ("log_normal", "gamma", "exponential"):
+        return known & (x >= 0 if family == "exponential" else x > 0)
     return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
 
 
@@ -133,7 +144,7 @@ def _n_levels(column: Any, codes: np.ndarray) -> int:
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Leaf parameters (n, p) with these averages, see `Pooled`; variances matter where there is a scale."""
-    if family == "laplace":
+    if family in ("laplace", "uniform"):
         return np.column_stack([mean, variance])
     if family == "binomial":
         return np.column_stack([variance, mean / variance])
@@ -249,6 +260,9 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     theta, mean = own[:, 0], pooled.mean
     if family == "laplace":
         return float((-np.log(2.0 * own[:, 1]) - (pooled.variance + np.abs(theta - mean)) / own[:, 1]).sum())
+    if family == "uniform":  # an observation of density exp(-column's length / length) / length, see `best_ends`
+        length = own[:, 1] - theta
+        return float((-np.log(length) - (pooled.variance - mean) / length).sum())
     if family == "binomial":
         success = own[:, 1]
         return float((mean * np.log(success) + (theta - mean) * np.log1p(-success)).sum())
