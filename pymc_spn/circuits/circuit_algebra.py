@@ -182,7 +182,7 @@ def multiply(first: Any, second: Any) -> CircuitProduct:
     ----------
     first, second : CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
         As for `log_inner_product`. Leaves that meet must have a product that is a leaf again: both Gaussian,
-        log-normal, uniform, geometric, exponential or gamma (these two also with each other), or on levels.
+        log-normal, beta, uniform, geometric, exponential or gamma (these two also with each other), or on levels.
 
     Returns
     -------

@@ -30,7 +30,7 @@ WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
     "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
     "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
-    "triangular": 3,
+    "triangular": 3, "beta": 2,
 }  # fmt: skip
 
 
@@ -71,24 +71,29 @@ def _(op, node):
     return circuit_row, source_version()
 
 
-class PositiveColumns(Transform):
-    """Logs of the columns that are at least 0; the others stay as they are."""
+class RealColumns(Transform):
+    """Logs of the columns that are at least 0, log odds of those from 0 to 1; the others stay as they are."""
 
-    name = "log_columns"
-
-    def __init__(self, columns):
-        self.columns = np.asarray(columns, np.int64)
+    def __init__(self, positive, shares):
+        self.positive, self.shares = np.asarray(positive, np.int64), np.asarray(shares, np.int64)
+        self.name = "real_columns" if self.shares.size else "log_columns"
 
     def forward(self, value, *inputs):
-        at = value[..., self.columns]
-        return pt.set_subtensor(at, pt.log(at))
+        at = value[..., self.positive]
+        value = pt.set_subtensor(at, pt.log(at))
+        at = value[..., self.shares]
+        return pt.set_subtensor(at, pt.log(at) - pt.log1p(-at))
 
     def backward(self, value, *inputs):
-        at = value[..., self.columns]
-        return pt.set_subtensor(at, pt.exp(at))
+        at = value[..., self.positive]
+        value = pt.set_subtensor(at, pt.exp(at))
+        at = value[..., self.shares]
+        return pt.set_subtensor(at, pt.sigmoid(at))
 
     def log_jac_det(self, value, *inputs):
-        return value[..., self.columns].sum(axis=-1)
+        at = value[..., self.shares]
+        of_shares = -pt.softplus(at) - pt.softplus(-at)
+        return value[..., self.positive].sum(axis=-1) + of_shares.sum(axis=-1)
 
 
 class _CircuitDensityDistribution(Distribution):
@@ -190,8 +195,9 @@ def CircuitDensity(
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
     if dims is None and len(shape) == 1:
         dims = _own_dims(model, name, circuit)
-    columns = _positive_columns(circuit)
-    transform: Any = {"default_transform": PositiveColumns(columns)} if columns.size else {}
+    positive, shares = _bounded_columns(circuit)
+    is_bounded = positive.size + shares.size > 0
+    transform: Any = {"default_transform": RealColumns(positive, shares)} if is_bounded else {}
     return model.register_rv(rv, name, dims=dims, **transform)
 
 
@@ -300,13 +306,13 @@ def _refuse_masses(circuit: Circuit) -> None:
             )
 
 
-def _positive_columns(circuit: Circuit) -> np.ndarray:
-    """Columns all of whose leaves live on values of at least 0."""
-    low = np.full(len(circuit.columns), np.inf)
+def _bounded_columns(circuit: Circuit) -> tuple[np.ndarray, np.ndarray]:
+    """Columns all of whose leaves live on values of at least 0, and of these apart those with values up to 1."""
+    low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
     for leaf in circuit.leaves:
-        d = circuit.leaf_column[leaf]
-        low[d] = min(low[d], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]].lowest)
-    return np.flatnonzero(low == 0.0)
+        d, family = circuit.leaf_column[leaf], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]]
+        low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
+    return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
 
 
 def _typical_row(circuit: Circuit, theta: Any) -> Any:
@@ -330,6 +336,8 @@ def _typical_row(circuit: Circuit, theta: Any) -> Any:
             location = own[:, 1] / location
         elif name == "gamma":
             location = location / own[:, 1]
+        elif name == "beta":
+            location = location / own.sum(axis=1)
         elif name in ("uniform", "triangular"):
             location = own.mean(axis=1)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)

@@ -45,10 +45,10 @@ def fit_em(
     Parameters
     ----------
     circuit : Circuit
-        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, Poisson, geometric, binomial, negative
-        binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without declared supports. Of
-        binomial leaves the number of trials stays as `start` gives it, of negative binomial ones alpha, of the last
-        three all, but see `learn_ends`. Laplace leaves take a number for each leaf and row.
+        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, beta, Poisson, geometric, binomial,
+        negative binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without declared
+        supports. Of binomial leaves the number of trials stays as `start` gives it, of negative binomial ones alpha, of
+        the last three all, but see `learn_ends`. Laplace leaves take a number for each leaf and row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float

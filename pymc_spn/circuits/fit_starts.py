@@ -84,6 +84,12 @@ def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
         return of_mean(family, *(np.where(usable, 0.5 * (end + cell), end) for end in (pooled.mean, pooled.variance)))
     if family == "laplace":
         return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
+    if family == "beta":  # at the column's alpha + beta
+        shapes = of_mean(family, pooled.mean, pooled.variance)
+        total = shapes.sum(axis=1)
+        mean = shapes[:, 0] / total
+        mean = np.where(usable, 0.5 * (mean + cell), mean)
+        return np.column_stack([total * mean, total * (1.0 - mean)])
     mean = np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean)
     if family == "gamma":  # at the column's shape
         shape = of_mean(family, pooled.mean, pooled.variance)[:, 0]

@@ -31,7 +31,7 @@ ROUNDING = {"rtol": 1e-10, "atol": 1e-11}  # of either pass, and of two ways to 
 COUNTS = ("poisson", "geometric", "negative_binomial", "beta_geometric", "binomial")
 GROUPS = (DENSITIES, COUNTS, ("hypergeometric", "beta_binomial"), ("bernoulli",), ("categorical",))
 OUTSIDE = {
-    DENSITIES: [(1, -0.1), (2, np.nan), (3, np.inf), (-1, -100.0)],  # the last parameter is the end of an interval
+    DENSITIES: [(1, -0.1), (2, np.nan), (3, np.inf), (-1, -100.0)],  # the last parameter is a beta leaf's
     COUNTS: [(0, 0.0), (0, np.nan), (-2, 4.5), (-1, 1.0)],  # the last two are the number and the probability of trials
     ("hypergeometric", "beta_binomial"): [(0, 0.0), (0, 3.5), (1, -1.0), (2, 1e6), (-1, np.nan), (-2, 0.0), (-3, 4.5)],
     ("bernoulli",): [(0, -0.1), (0, 1.1), (0, np.nan)],

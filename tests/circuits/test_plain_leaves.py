@@ -19,11 +19,12 @@ from pymc_spn.circuits.queries.tapes import tape_of_circuit
 from tests.circuits.shared_circuits import build
 
 TOLERANCE = 1e-6
-CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular")
+CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular", "beta")
 DRAW = {
     "gaussian": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "laplace": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
+    "beta": lambda rng: (1.0 + np.exp(rng.normal(0, 1.2, 2))).tolist(),
     "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
     "triangular": lambda rng: np.sort(rng.normal(0, 2, 3))[[0, rng.integers(0, 3), 2]].tolist(),  # two in three lean
     "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
@@ -58,12 +59,17 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
         special.append(parameters["triangular"].ravel())
     if "gamma" in parameters:
         special.append((parameters["gamma"][:, 0] - 1.0) / parameters["gamma"][:, 1])
+    if "beta" in parameters:
+        special += [
+            (parameters["beta"][:, 0] - 1.0) / (parameters["beta"].sum(axis=1) - 2.0),
+            np.linspace(0.0, 1.0, 41),
+        ]
     return np.unique(np.concatenate(special))
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_mixtures_are_certified(seed):
-    """Leaves of all five families share the columns; against a grid that holds their corners."""
+    """Leaves of all six families share the columns; against a grid that holds their corners."""
     rng = np.random.default_rng(seed)
     circuit, *parameters = mixture(rng, [CONTINUOUS] * (1 + seed % 2))
     found = ps.most_probable(circuit, *parameters)
@@ -192,6 +198,7 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
         ("laplace", [0.0, -1.0], "location must be finite, scale positive and finite"),
         ("laplace", [np.nan, 1.0], "location must be finite"),
         ("gamma", [0.0, 1.0], "shape and rate must be positive and finite"),
+        ("beta", [0.0, 1.0], "alpha and beta must be positive and finite"),
         ("uniform", [2.0, 2.0], "low and high must be finite, low below high"),
         ("uniform", [-np.inf, 2.0], "low and high must be finite"),
         ("triangular", [0.0, 1.0], r"rows must be \(lower, mode, upper\)"),

@@ -24,6 +24,7 @@ POLISHING_STEPS = 200
 CANDIDATES = 64  # values of one column that are tried at a time
 CERTIFIED = 1e-6  # nats
 STARTS = 16  # random trees whose modes are tried beside the best tree's
+OPEN_ENDED = {"gamma": (1, "0"), "beta": (2, "0 and 1")}  # number of shapes, and ends that are largest if one is small
 ENUMERATED = 4096  # completions that are all tried where the missing columns have only so many
 
 
@@ -114,15 +115,16 @@ def refuse_impossible(logs: np.ndarray) -> None:
         raise ValueError(f"values: row {int(np.argmax(np.isneginf(logs)))} has density 0 in its observed cells")
 
 
-def refuse_falling_gammas(given: Parameterised, asked: np.ndarray) -> None:
-    """Refuse gamma leaves that are largest at 0, which they do not take, in the columns (D,) that are asked about."""
-    for row, leaf in enumerate(given.circuit.leaves_of("gamma") if "gamma" in given.circuit.families else ()):
-        d, shape = given.circuit.leaf_column[leaf], given.parameters["gamma"][row, 0]
-        if asked[d] and shape <= 1.0:
-            raise ValueError(
-                f"leaf_parameters['gamma'] must have shapes above 1 for a most probable value, others do not "
-                f"fall towards 0; got {shape:g} at row {row}, leaf {leaf} of {given.circuit.names[d]!r}"
-            )
+def refuse_leaves_without_a_mode(given: Parameterised, asked: np.ndarray) -> None:
+    """Refuse leaves that are largest at an end that they do not take, in the columns (D,) that are asked about."""
+    for family, (n_shapes, ends) in OPEN_ENDED.items():
+        for row, leaf in enumerate(given.circuit.leaves_of(family) if family in given.circuit.families else ()):
+            d, shape = given.circuit.leaf_column[leaf], given.parameters[family][row, :n_shapes].min()
+            if asked[d] and shape <= 1.0:
+                raise ValueError(
+                    f"leaf_parameters[{family!r}] must have shapes above 1 for a most probable value, others do not "
+                    f"fall towards {ends}; got {shape:g} at row {row}, leaf {leaf} of {given.circuit.names[d]!r}"
+                )
 
 
 def complete(given: Parameterised, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -182,7 +184,7 @@ def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERT
     then along the gradient, until the bound is within the tolerance. The bound puts every leaf of a missing column at
     its largest value. Where the missing columns have few joint levels, all completions are tried.
     """
-    refuse_falling_gammas(given, np.isnan(values).any(axis=0))
+    refuse_leaves_without_a_mode(given, np.isnan(values).any(axis=0))
     modes = given.of_leaves("mode")
     peaks = given.peaks(modes)
     evaluator = Evaluator(given.circuit, given.log_weights, given.flat)

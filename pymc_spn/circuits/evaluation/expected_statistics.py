@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, TABLE
+from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, SIGMOIDS, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -19,10 +19,10 @@ def expected_statistics(
     Parameters
     ----------
     layout : Layout
-        With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, Poisson,
-        geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and categorical;
-        with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones, which are given,
-        the first also with ends to be learned from all rows.
+        With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, beta,
+        Poisson, geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and
+        categorical; with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones,
+        which are given, the first also with ends to be learned from all rows.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.
@@ -37,7 +37,7 @@ def expected_statistics(
     moments : (3, L) float64
         Out, added to, for each leaf in node order: expected number of its observed cells, their sum and their sum of
         squares. Of Gaussian leaves, and of log-normal ones in logs, the last two are those of (u - mean) / sd; of gamma
-        leaves the sum of the logs and the sum of the values.
+        leaves the sum of the logs and the sum of the values, of beta leaves those of the logs of x and of 1 - x.
     level_flow : (P,) float64
         Out, added to: expected number of cells at each level, at the place of its probability in ``theta``.
     row_flow : (n_placed, N) float64
@@ -75,6 +75,14 @@ def add_leaf_statistics(layout, k, coefficients, n, u, present, flow, moments, l
                 moments[0, k] += flow[i]
                 moments[1, k] += flow[i] * u[j, i]
                 moments[2, k] += flow[i] * math.exp(u[j, i])
+        return
+    if form == SIGMOIDS:
+        for i in range(n):
+            if present[j, i] != 0.0 and flow[i] != 0.0:
+                larger = -math.log1p(math.exp(-abs(u[j, i])))
+                moments[0, k] += flow[i]
+                moments[1, k] += flow[i] * (min(u[j, i], 0.0) + larger)
+                moments[2, k] += flow[i] * (min(-u[j, i], 0.0) + larger)
         return
     centre, scale = 0.0, 1.0
     if form == QUADRATIC:  # about the present mean, so that nothing cancels far from 0

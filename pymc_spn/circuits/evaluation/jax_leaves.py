@@ -14,6 +14,7 @@ from jax.scipy.special import gammaln
 
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
+    BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
@@ -27,6 +28,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     HYPERGEOMETRIC,
     LAPLACE,
     LOG_NORMAL,
+    LOG_ODDS,
     LOG_STUDENT_T,
     LOGARITHM,
     LOMAX_LEAF,
@@ -65,13 +67,18 @@ def read(x: Any, reading: int) -> Cells:
         is_possible = (x >= 0.0) & (x < math.inf)
     elif reading == LOGARITHM:
         is_possible = (x > 0.0) & (x < math.inf)
+    elif reading == LOG_ODDS:
+        is_possible = (x > 0.0) & (x < 1.0)
     else:
         is_possible = (x >= 0.0) & (x < math.inf) & (x == jnp.floor(x))
     otherwise = jnp.where(jnp.isnan(x), 0.0, log_of_zero(x.dtype))
-    u = jnp.where(is_possible, x, 1.0)
+    u = jnp.where(is_possible, x, 0.5 if reading == LOG_ODDS else 1.0)
     if reading == LOGARITHM:
         u = jnp.log(u)
         return Cells(u, -u, is_possible, otherwise)
+    if reading == LOG_ODDS:
+        y, z = jnp.log(u), jnp.log1p(-u)
+        return Cells(y - z, -(y + z), is_possible, otherwise)
     if reading not in (REAL, NOT_NEGATIVE):
         u = jax.lax.stop_gradient(u)  # masses have no derivative in the value
     base = -gammaln(u + 1.0) if reading == FACTORIAL else jnp.zeros_like(u)
@@ -201,6 +208,12 @@ def gamma(theta: Any, u: Any, zero: float) -> Any:
     return chosen(u < math.log(-zero), lambda u: lead + shape * u - rate * jnp.exp(u), u, zero)
 
 
+def beta(theta: Any, u: Any, zero: float) -> Any:
+    a, b = columns(theta)
+    lead = gammaln(a + b) - gammaln(a) - gammaln(b)
+    return lead - a * jax.nn.softplus(-u) - b * jax.nn.softplus(u)
+
+
 def binomial(theta: Any, u: Any, zero: float) -> Any:
     n, p = columns(theta)
     lead = gammaln(n + 1.0) + n * jnp.log1p(-p)
@@ -248,7 +261,8 @@ FORMS = {
     UNIFORM: uniform,
     TRIANGULAR: triangular,
     GAMMA: gamma,
+    BETA: beta,
     BINOMIAL: binomial,
     HYPERGEOMETRIC: hypergeometric,
     BETA_BINOMIAL: beta_binomial,
-}  # the factorial and the Jacobian of the log are in `Cells.base`
+}  # the factorial and the Jacobians of log and log odds are in `Cells.base`

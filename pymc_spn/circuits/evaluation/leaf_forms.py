@@ -1,7 +1,7 @@
 """Leaves as the evaluation sees them: a few forms in an input that is read from a column once.
 
-Log density of a leaf = form(u) + base(x). The input u is the value or its log; the base holds what all leaves of a
-reading share (-log x!, the Jacobian of the log) and is hugely negative where the value is impossible.
+Log density of a leaf = form(u) + base(x). The input u is the value, its log or its log odds; the base holds what all
+leaves of a reading share (-log x!, the Jacobian of the log) and is hugely negative where the value is impossible.
 """
 
 import math
@@ -16,31 +16,33 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
 QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-MATCHING, URN, TENT = 12, 13, 14
-N_FORMS = 15
+MATCHING, URN, TENT, SIGMOIDS = 12, 13, 14, 15
+N_FORMS = 16
 # readings: input, base
-REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
+REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LOG_ODDS = range(7)
 
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
     "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
+    "beta",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
     LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
-) = range(19)  # fmt: skip
+    BETA,
+) = range(20)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL, LOG_ODDS,
     ]
 )  # fmt: skip
 
@@ -90,6 +92,11 @@ def read_value(x, reading):
         if x > 0.0 and x < math.inf:
             y = math.log(x)
             return y, -y
+        return 0.0, IMPOSSIBLE
+    if reading == LOG_ODDS:
+        if x > 0.0 and x < 1.0:
+            y, z = math.log(x), math.log1p(-x)
+            return y - z, -(y + z)
         return 0.0, IMPOSSIBLE
     if x < 0.0 or x != math.floor(x) or x == math.inf:
         return 0.0, IMPOSSIBLE
@@ -171,6 +178,10 @@ def leaf_coefficients(family, theta, width, out):
         out[1] = theta[0]
         out[2] = theta[1]
         out[3] = theta[2]
+    elif family == BETA:
+        out[0] = math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[0]) - math.lgamma(theta[1])
+        out[1] = theta[0]
+        out[2] = theta[1]
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -221,6 +232,9 @@ def form_at(form, lead, a, b, c, table, u):
         if share <= 0.0:
             return IMPOSSIBLE
         return lead + (fast_log(share) if share > 1e-300 else math.log(share))
+    if form == SIGMOIDS:
+        nearer = a * u if u < 0.0 else -b * u
+        return lead + nearer - (a + b) * fast_log1p(fast_exp(-abs(u)))
     return lead + math.lgamma(a + u) - math.lgamma(b + u)
 
 
@@ -301,6 +315,11 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         elif inside != 0.0 and mode < u < upper:
             out[1] += flow / (upper - mode)
             out[2] += flow * (u - mode) / ((upper - u) * (upper - mode))
+    elif family == BETA:
+        small = -math.log1p(math.exp(-abs(u)))  # log of the larger of x and 1 - x
+        total = digamma(theta[0] + theta[1])
+        out[0] += flow * (min(u, 0.0) + small - digamma(theta[0]) + total)
+        out[1] += flow * (min(-u, 0.0) + small - digamma(theta[1]) + total)
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
@@ -331,4 +350,6 @@ def value_derivative(family, theta, u, x):
         if theta[0] < u < theta[1]:
             return 1.0 / (u - theta[0])
         return -1.0 / (theta[2] - u) if theta[1] < u < theta[2] else 0.0
+    if family == BETA and 0.0 < x < 1.0:
+        return (theta[0] - 1.0) / x - (theta[1] - 1.0) / (1.0 - x)
     return 0.0

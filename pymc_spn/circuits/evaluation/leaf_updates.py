@@ -1,4 +1,4 @@
-"""Leaves from expected statistics: the maximisation step, in closed form but for gamma leaves.
+"""Leaves from expected statistics: the maximisation step, in closed form but for gamma and beta leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column (levels:
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma, xlogy
+from scipy.special import betaln, digamma, gammaln, polygamma, xlogy
 
 from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
@@ -20,7 +20,7 @@ from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
 FITTED = (
-    "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "binomial",
+    "gaussian", "log_normal", "laplace", "exponential", "gamma", "beta", "poisson", "geometric", "binomial",
     "negative_binomial", "bernoulli", "categorical",
 )  # fmt: skip
 KEPT = ("uniform", "triangular", "hypergeometric")  # as they are given
@@ -30,11 +30,13 @@ WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
 AVERAGES = {
     "gamma": "mean {:g} and mean log {:g}",
+    "beta": "mean log {:g} and mean log of the rest to 1 {:g}",
     "laplace": "median {:g} and mean distance {:g} from it",
     "uniform": "least value {:g} and largest value {:g}",
     "binomial": "mean {:g} of {:g} trials",
     "negative_binomial": "mean {:g} under alpha {:g}",
 }
+LEAST_GAP, MOST_STEPS, NEWTON_END = 1e-13, 100, 1e-12  # of beta shapes
 MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
 
 
@@ -45,8 +47,8 @@ class Pooled(NamedTuple):
     ----------
     mean, variance : (n,) float64
         Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs, for
-        Laplace leaves median and mean distance from it, for uniform ones least and largest value, for those of
-        `IN_PART` mean and what is kept.
+        beta leaves means of the logs of x and of 1 - x, for Laplace leaves median and mean distance from it, for
+        uniform ones least and largest value, for those of `IN_PART` mean and what is kept.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -100,6 +102,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) ->
         return Pooled(shares[1], none, np.empty(0)) if family == "bernoulli" else Pooled(none, none, shares)
     if family == "gamma":
         mean, variance = u.mean(), np.log(u).mean() if np.ptp(u) > 0.0 else np.log(u.mean())
+    elif family == "beta":
+        mean, variance = np.log(u).mean(), np.log1p(-u).mean()
     elif family == "laplace":
         mean = np.median(u)
         variance = np.abs(u - mean).mean()
@@ -125,6 +129,8 @@ def possible(family: str, x: np.ndarray) -> np.ndarray:
     known = np.isfinite(x)
     if family in ("gaussian", "laplace", "uniform"):
         return known
+    if family == "beta":
+        return known & (x > 0) & (x < 1)
     if family in ("log_normal", "gamma", "exponential"):
         return known & (x >= 0 if family == "exponential" else x > 0)
     return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
@@ -154,6 +160,8 @@ def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         if family == "gamma":
             shape = gamma_shape(np.log(mean) - variance)
             return np.column_stack([shape, shape / mean])
+        if family == "beta":
+            return beta_shapes(mean, variance)
         if family in WITH_A_SCALE:
             return np.column_stack([mean, np.sqrt(variance)])
         if family == "exponential":
@@ -174,6 +182,30 @@ def gamma_shape(gap: np.ndarray) -> np.ndarray:
         error = np.log(shape) - digamma(shape) - s
         shape = 1.0 / (1.0 / shape + error / (np.square(shape) * (1.0 / shape - polygamma(1, shape))))
     return np.where(gap > 0.0, shape, np.inf)
+
+
+def beta_shapes(mean_log: np.ndarray, mean_log_rest: np.ndarray) -> np.ndarray:
+    """Alpha and beta (n, 2) of largest density for these means (n,) of the logs of x and of 1 - x; else infinite.
+
+    Newton's method (Minka 2000, Estimating a Dirichlet distribution) on a concave function, with no parameter divided
+    by more than ten in a step. The geometric means of x and 1 - x add up to less than 1, by half the inverse of alpha +
+    beta where that is large; below 1e-13 there is nothing but rounding.
+    """
+    means = np.stack([mean_log, mean_log_rest])
+    gap = 1.0 - np.exp(means).sum(axis=0)
+    varies = gap > LEAST_GAP
+    means = np.where(varies, means, np.log(0.25))
+    shapes = 0.5 + 0.5 * np.exp(means) / (1.0 - np.exp(means).sum(axis=0))
+    for _ in range(MOST_STEPS):
+        total = shapes.sum(axis=0)
+        slope = means - digamma(shapes) + digamma(total)
+        inverse, shared = 1.0 / polygamma(1, shapes), polygamma(1, total)
+        step = inverse * (slope + shared * (inverse * slope).sum(axis=0) / (1.0 - shared * inverse.sum(axis=0)))
+        new = np.maximum(shapes + step, 0.1 * shapes)
+        moved, shapes = np.abs(new / shapes - 1.0).max(initial=0.0), new
+        if moved < NEWTON_END:
+            break
+    return np.where(varies, shapes, np.inf).T
 
 
 def updated(
@@ -212,6 +244,8 @@ def updated(
         average = mean + shift
     elif family == "gamma":
         average, variance = (squares + rows * pooled.mean) / n, (total + rows * pooled.variance) / n
+    elif family == "beta":
+        average, variance = (total + rows * pooled.mean) / n, (squares + rows * pooled.variance) / n
     elif family in IN_PART:
         average, variance = (total + rows * pooled.mean) / n, pooled.variance
     else:
@@ -272,6 +306,9 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     if family == "gamma":
         rate = own[:, 1]
         return float((theta * np.log(rate) - gammaln(theta) + (theta - 1.0) * pooled.variance - rate * mean).sum())
+    if family == "beta":
+        beta = own[:, 1]
+        return float(((theta - 1.0) * mean + (beta - 1.0) * pooled.variance - betaln(theta, beta)).sum())
     if family == "exponential":
         return float((np.log(theta) - theta * mean).sum())
     if family == "poisson":

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
 from pymc_spn.circuits.evaluation.leaf_forms import (
     BERNOULLI,
+    BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
@@ -27,6 +28,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     UNIFORM,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, SMALLEST_SHARE
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -228,6 +230,9 @@ def draw_leaf(rng, code, theta):
         return min(max(left if below < rise else right, theta[0]), theta[2])
     if code == GAMMA:
         return rng.standard_gamma(theta[0]) / theta[1]
+    if code == BETA:
+        log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
+        return min(max(1.0 / (1.0 + math.exp(-log_odds)), SMALLEST_SHARE), LARGEST_SHARE)
     if code == BINOMIAL:
         return float(rng.binomial(int(theta[0]), theta[1]))
     if code == HYPERGEOMETRIC:

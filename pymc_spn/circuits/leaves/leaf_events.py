@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, gammaln, log_ndtr
+from scipy.special import betaln, gammainc, gammaincc, gammaln, log_ndtr
 
 from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Poisson
@@ -206,6 +206,33 @@ def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return out
 
 
+def _beta(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    alpha, beta, start, stop = np.broadcast_arrays(
+        p[..., 0], p[..., 1], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    )
+    with np.errstate(divide="ignore"):
+        log_start, log_stop = np.log(start), np.log(stop)
+        after_start, after_stop = np.log1p(-start), np.log1p(-stop)
+    lower = log_difference(
+        log_betainc(alpha, beta, stop, log_stop, after_stop), log_betainc(alpha, beta, start, log_start, after_start)
+    )
+    upper = log_difference(
+        log_betainc(alpha, beta, start, log_start, after_start, upper=True),
+        log_betainc(alpha, beta, stop, log_stop, after_stop, upper=True),
+    )
+    mean = alpha / (alpha + beta)
+    out = np.array(np.where(start > mean, upper, lower))  # measured in the tail that holds the interval
+    width, room = stop - start, np.minimum(start, 1.0 - stop)
+    spread = np.sqrt(mean * (1.0 - mean) / (alpha + beta + 1.0))
+    narrow = (width > 0.0) & (width < NARROW * np.minimum(spread, room))
+    if np.any(narrow):
+        a, b, x, y = alpha[narrow], beta[narrow], start[narrow], stop[narrow]
+        steep = np.abs((a - 1.0) * np.log(y / x) + (b - 1.0) * np.log1p(-(y - x) / (1.0 - x))) > 0.5
+        logs = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) + (b - 1.0) * np.log1p(-t) - betaln(a, b), x, y)
+        out[narrow] = np.where(steep, out[narrow], logs)
+    return np.where(width > 0.0, out, -np.inf)
+
+
 def _binomial(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     n, success, first, last, empty = np.broadcast_arrays(p[..., 0], p[..., 1], *_counts(low, high))
     above = first > n * success
@@ -269,6 +296,7 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "uniform": _uniform,
     "triangular": _triangular,
     "gamma": _gamma,
+    "beta": _beta,
     "binomial": _binomial,
     "hypergeometric": _hypergeometric,
 }

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, gammaln, i0e, log_ndtr
+from scipy.special import betaln, erfcx, gammaln, i0e, log_ndtr
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_integrals import log_integrals, log_sums
 from pymc_spn.circuits.leaves.real_families import LOG_2PI
+from pymc_spn.circuits.leaves.share_integrals import log_share_integrals
 
+POWERS = ("gamma", "beta")  # whose densities are like x^(first parameter - 1) at 0
 LEVELS = ("bernoulli", "categorical")
 Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -17,10 +19,10 @@ Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
     """Log of the integral (sum over values) of the product of two leaves, for all pairs.
 
-    In closed form for two Gaussian, log-normal, gamma or exponential, Laplace, uniform or triangular leaves, Gaussian
-    with exponential ones, uniform ones with any density, two geometric or Poisson leaves, geometric ones with Poisson,
-    binomial and negative binomial ones, and leaves with finitely many values; others by quadrature, or by sums until
-    the rest is below the rounding.
+    In closed form for two Gaussian, log-normal, gamma or exponential, beta, Laplace, uniform or triangular leaves,
+    Gaussian with exponential ones, uniform ones with any density, two geometric or Poisson leaves, geometric ones with
+    Poisson, binomial and negative binomial ones, and leaves with finitely many values; others by quadrature, or by sums
+    until the rest is below the rounding.
 
     Parameters
     ----------
@@ -49,7 +51,13 @@ def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) ->
     if EXPLICIT[family].is_density:
         logs = np.full(row.size, np.inf)
         finite = ~_diverges(family, p[row], other, q[column])
-        logs[finite], error = log_integrals(family, p[row[finite]], other, q[column[finite]])
+        pairs = p[row[finite]], q[column[finite]]
+        if family == "beta":
+            logs[finite], error = log_share_integrals(pairs[0], other, pairs[1])
+        elif other == "beta":
+            logs[finite], error = log_share_integrals(pairs[1], family, pairs[0])
+        else:
+            logs[finite], error = log_integrals(family, pairs[0], other, pairs[1])
     else:
         n_values = min(_n_values(family, p), _n_values(other, q))
         logs, error = log_sums(
@@ -66,13 +74,18 @@ def _n_values(family: str, p: np.ndarray) -> float:
 
 
 def _diverges(family: str, p: np.ndarray, other: str, q: np.ndarray) -> np.ndarray:
-    """Pairs whose densities both grow too quickly towards 0: log-Student t like 1 / (x |log x|^(v + 1))."""
-    if "log_student_t" not in (family, other):
-        return np.zeros(len(p), np.bool_)
-    rest, theirs = (other, q) if family == "log_student_t" else (family, p)
-    if rest == "gamma":
-        return theirs[:, 0] < 1.0
-    return np.full(len(p), rest == "log_student_t")
+    """Pairs whose densities both grow too quickly towards 0.
+
+    Log-Student t like 1 / (x |log x|^(v + 1)), gamma and beta like x^(first parameter - 1).
+    """
+    if "log_student_t" in (family, other):
+        rest, theirs = (other, q) if family == "log_student_t" else (family, p)
+        if rest in POWERS:
+            return theirs[:, 0] < 1.0
+        return np.full(len(p), rest == "log_student_t")
+    if family in POWERS and other in POWERS:
+        return p[:, 0] + q[:, 0] <= 1.0
+    return np.zeros(len(p), np.bool_)
 
 
 def _gaussian(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -108,6 +121,13 @@ def _gaussian_exponential(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     far = np.log(0.5 * erfcx(-below / np.sqrt(2.0))) - 0.5 * np.square(mean / sd)
     near = -rate * mean + 0.5 * np.square(rate * sd) + log_ndtr(np.maximum(z, 0.0))
     return np.log(rate) + np.where(z < 0.0, far, near)
+
+
+def _beta(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    alpha, beta = p[..., 0] + q[..., 0] - 1.0, p[..., 1] + q[..., 1] - 1.0
+    finite = (alpha > 0.0) & (beta > 0.0)
+    both = betaln(np.where(finite, alpha, 1.0), np.where(finite, beta, 1.0))
+    return np.where(finite, both - betaln(p[..., 0], p[..., 1]) - betaln(q[..., 0], q[..., 1]), np.inf)
 
 
 def _laplace(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -174,6 +194,7 @@ _CLOSED: dict[tuple[str, str], Pairwise] = {
     ("gamma", "exponential"): lambda p, q: _gamma(p, as_gamma(q)),
     ("exponential", "exponential"): lambda p, q: _gamma(as_gamma(p), as_gamma(q)),
     ("gaussian", "exponential"): _gaussian_exponential,
+    ("beta", "beta"): _beta,
     ("laplace", "laplace"): _laplace,
     ("uniform", "uniform"): _uniform,
     ("triangular", "triangular"): _triangular,

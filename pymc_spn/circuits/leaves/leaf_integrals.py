@@ -3,6 +3,7 @@
 Both are taken over many pairs of leaves at once and in logs, with the relative error that is left.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ COUNTS = 256  # at a time
 MOST_COUNTS = 2**17
 SPARE = np.log(2.0**-53)  # of the sum, what terms left out may be worth
 WORST_REST = 1e-4
+LogProduct = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Feature(NamedTuple):
@@ -86,7 +88,7 @@ def _integrate(
         with np.errstate(divide="ignore"):
             ends = np.log(np.maximum(ends, 0.0))
     origin = np.zeros(len(p))
-    features = [_features(f, v, in_logs) for f, v in ((family, p), (other, q))]
+    features = [features_of(f, v, in_logs) for f, v in ((family, p), (other, q))]
     if other == "triangular" and not in_logs:
         origin = q[:, 1]
         features = [_of_values(features[0], ends) if family in OF_LOG else features[0], features[1]]
@@ -94,7 +96,7 @@ def _integrate(
         ends, q = ends - origin[:, None], q - origin[:, None]
     centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
-    grid = _grid(centre, width)
+    grid = places_round(centre, width)
     if other == "triangular":  # the product may be large next to an end alone
         kinks = np.column_stack([np.where(np.isinf(ends[:, :1]), ends[:, 1:], ends), features[1].centre])
         steps = np.concatenate([-HALVINGS, HALVINGS]) * features[1].width[:, :, None]
@@ -108,6 +110,39 @@ def _integrate(
                 return EXPLICIT[family].log_density(a, origin[pair] + x) + EXPLICIT[other].log_density(b, x)
             return OF_LOG[family](a, x) + _at_log(other, b, x)
 
+    out, error, (peak, top, unit) = integrate_pieces(log_product, ends, centre, width, grid)
+    error += _rounding(p, peak, in_logs, family) + _rounding(q, peak, in_logs, other)
+    error += EPSILON * ((np.abs(peak) + in_logs) / unit + np.abs(top) + np.abs(origin) / features[0].width.min(axis=1))
+    if not in_logs:  # in the tail of a leaf by more than in its centre
+        x = origin + peak
+        with np.errstate(invalid="ignore", divide="ignore"):
+            at, beside = (EXPLICIT[family].log_density(p, y) for y in (x, x + np.spacing(np.abs(x))))
+            error += 2.0 * np.nan_to_num(np.abs(beside - at), posinf=0.0)  # infinite at an end of its support alone
+    return out, float(error[np.isfinite(out)].max(initial=0.0))
+
+
+def integrate_pieces(
+    log_product: LogProduct, ends: np.ndarray, centre: np.ndarray, width: np.ndarray, grid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Logs of integrals of many products, each in pieces that end at its centres and its largest value.
+
+    Parameters
+    ----------
+    log_product : callable
+        Of places and numbers of pairs, which broadcast, in nats.
+    ends : (n, 2) float64
+    centre, width : (n, k) float64
+        As in `Feature`.
+    grid : (n, m) float64
+        Ascending places among which the largest value is sought.
+
+    Returns
+    -------
+    out, error : (n,) float64
+        Logs, and what the rule estimates as relative errors; ``-inf`` and any number where the product is 0.
+    peak, top, unit : (n,) float64
+        Where the product is largest, its log there, and the length in which the rule counts.
+    """
     peak, top = _largest(log_product, grid)
     out = top.copy()
     top[np.isneginf(top)] = 0.0  # nothing is left in logs
@@ -115,7 +150,7 @@ def _integrate(
     inner = (np.sort(np.column_stack([centre, peak]), axis=1) - peak[:, None]) / unit[:, None]
     outer = (ends - peak[:, None]) / unit[:, None]
     cuts = np.column_stack([outer[:, 0], inner, outer[:, 1]])
-    every = np.arange(len(p))[:, None]
+    every = np.arange(len(ends))[:, None]
 
     def scaled(u: np.ndarray, pair: np.ndarray) -> np.ndarray:
         pair = pair.astype(np.int64)
@@ -130,14 +165,7 @@ def _integrate(
     some = total > 0.0
     out[some] = top[some] + np.log(unit[some]) + np.log(total[some])
     error[some] /= total[some]
-    error += _rounding(p, peak, in_logs, family) + _rounding(q, peak, in_logs, other)
-    error += EPSILON * ((np.abs(peak) + in_logs) / unit + np.abs(top) + np.abs(origin) / features[0].width.min(axis=1))
-    if not in_logs:  # in the tail of a leaf by more than in its centre
-        x = origin + peak
-        with np.errstate(invalid="ignore", divide="ignore"):
-            at, beside = (EXPLICIT[family].log_density(p, y) for y in (x, x + np.spacing(np.abs(x))))
-            error += 2.0 * np.nan_to_num(np.abs(beside - at), posinf=0.0)  # infinite at an end of its support alone
-    return out, float(error[some].max(initial=0.0))
+    return out, error, (peak, top, unit)
 
 
 def _rounding(p: np.ndarray, x: np.ndarray, in_logs: bool, family: str) -> np.ndarray:
@@ -150,8 +178,8 @@ def _rounding(p: np.ndarray, x: np.ndarray, in_logs: bool, family: str) -> np.nd
         return EPSILON * np.nan_to_num(terms + p[:, 1] * np.exp(y), posinf=0.0)
 
 
-def _grid(centre: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Places (n, k) round the centres."""
+def places_round(centre: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Places (n, k) round the centres, in no order."""
     steps = np.concatenate([-DOUBLINGS, [0.0], DOUBLINGS])
     return (centre[:, :, None] + width[:, :, None] * steps).reshape(len(centre), -1)
 
@@ -173,7 +201,7 @@ def _largest(log_product: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return peak, top
 
 
-def _features(family: str, p: np.ndarray, in_logs: bool) -> Feature:
+def features_of(family: str, p: np.ndarray, in_logs: bool) -> Feature:
     first, second = p[:, :1], p[:, min(1, p.shape[1] - 1) :][:, :1]
     if family == "triangular":
         upper = p[:, 2:]

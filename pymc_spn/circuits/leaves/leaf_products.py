@@ -49,6 +49,10 @@ def _gamma(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.column_stack([p[:, 0] + q[:, 0] - 1.0, p[:, 1] + q[:, 1]])
 
 
+def _beta(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return p + q - 1.0
+
+
 def _categorical(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     out = np.zeros((len(p), max(p.shape[1], q.shape[1])))
     common = min(p.shape[1], q.shape[1])
@@ -73,6 +77,7 @@ _PRODUCTS: dict[tuple[str, str], tuple[str, Product]] = {
     ("exponential", "exponential"): ("exponential", lambda p, q: p + q),
     ("gamma", "gamma"): ("gamma", _gamma),
     ("gamma", "exponential"): ("gamma", lambda p, q: _gamma(p, as_gamma(q))),
+    ("beta", "beta"): ("beta", _beta),
     ("uniform", "uniform"): ("uniform", _uniform),
     ("geometric", "geometric"): ("geometric", lambda p, q: p + q - p * q),
     ("bernoulli", "bernoulli"): ("bernoulli", lambda p, q: _categorical(_levels(p), _levels(q))[:, 1:]),

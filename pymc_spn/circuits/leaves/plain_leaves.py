@@ -1,16 +1,18 @@
 """What a kind of leaf with explicit parameters is, and the kinds that have no module of their own.
 
-Laplace, gamma, uniform, triangular, binomial and hypergeometric leaves: for circuits that are given, built or fitted,
-and for parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A mixture
-of uniform leaves is a histogram, one of triangular leaves a piecewise linear density (`structures.piecewise_linear`).
+Laplace, gamma, beta, uniform, triangular, binomial and hypergeometric leaves: for circuits that are given, built or
+fitted, and for parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A
+mixture of uniform leaves is a histogram, one of triangular leaves a piecewise linear density
+(`structures.piecewise_linear`).
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
+SMALLEST_SHARE, LARGEST_SHARE = 5e-324, 1.0 - 2.0**-53  # next to 0 and to 1, which beta leaves do not take
 LARGEST_POPULATION = 1e9 - 1.0  # NumPy's generator draws from smaller ones
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 
@@ -32,8 +34,8 @@ class ExplicitLeaf(NamedTuple):
         Of parameters and a generator: one value for each leading index.
     numeric : bool
         Whether values are numbers and not levels.
-    lowest : float
-        Lower end of the support that holds whatever the parameters are.
+    lowest, highest : float
+        Ends of the support that hold whatever the parameters are.
     """
 
     is_density: bool
@@ -45,6 +47,7 @@ class ExplicitLeaf(NamedTuple):
     draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
     numeric: bool = True
     lowest: float = -np.inf
+    highest: float = np.inf
 
 
 def checked_rows(names: str, rule: str, is_right: Callable[[np.ndarray], np.ndarray]) -> Problem:
@@ -86,6 +89,27 @@ def _gamma(p: np.ndarray, x: Any) -> np.ndarray:
     y = np.where(inside, x, 1.0)
     logs = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(y) - rate * y
     return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
+
+
+def _beta(p: np.ndarray, x: Any) -> np.ndarray:
+    alpha, beta = p[..., 0], p[..., 1]
+    x = np.asarray(x, dtype=np.float64)
+    inside = (x > 0) & (x < 1)
+    y = np.where(inside, x, 0.5)
+    logs = (alpha - 1.0) * np.log(y) + (beta - 1.0) * np.log1p(-y) - betaln(alpha, beta)
+    return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
+
+
+def _beta_variance(p: np.ndarray) -> np.ndarray:
+    total = p[..., 0] + p[..., 1]
+    return p[..., 0] / total * (p[..., 1] / total) / (total + 1.0)
+
+
+def _beta_mode(p: np.ndarray) -> np.ndarray:
+    """Between 0 and 1 where both parameters are above 1; the mean where there is none."""
+    has_one = (p > 1.0).all(axis=-1)
+    above = p - np.where(has_one, 1.0, 0.0)[..., None]
+    return above[..., 0] / above.sum(axis=-1)
 
 
 def _uniform(p: np.ndarray, x: Any) -> np.ndarray:
@@ -195,6 +219,17 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: np.maximum(p[..., 0] - 1.0, 0.0) / p[..., 1],
         lambda p, rng: rng.standard_gamma(p[..., 0]) / p[..., 1],
         lowest=0.0,
+    ),
+    "beta": ExplicitLeaf(
+        True,
+        _beta,
+        all_positive("alpha", "beta"),
+        lambda p: p[..., 0] / (p[..., 0] + p[..., 1]),
+        _beta_variance,
+        _beta_mode,
+        lambda p, rng: np.clip(rng.beta(p[..., 0], p[..., 1]), SMALLEST_SHARE, LARGEST_SHARE),
+        lowest=0.0,
+        highest=1.0,
     ),
     "uniform": ExplicitLeaf(
         True,

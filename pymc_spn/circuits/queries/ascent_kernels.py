@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
@@ -205,6 +206,9 @@ def pull(tape, i, share, x, force, stiffness):
     elif kind == GAMMA and x[d] > 0.0:
         force[d] += share * (p[0] / x[d] - p[1])
         stiffness[d] += share * p[0] / (x[d] * x[d])
+    elif kind == BETA and 0.0 < x[d] < 1.0:
+        force[d] += share * (p[0] / x[d] - p[1] / (1.0 - x[d]))
+        stiffness[d] += share * (p[0] / (x[d] * x[d]) + p[1] / ((1.0 - x[d]) * (1.0 - x[d])))
     elif kind == LOG_STUDENT and x[d] > 0.0:
         z = (math.log(x[d]) - p[0]) / p[1]
         steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))

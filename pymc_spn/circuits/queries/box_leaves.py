@@ -13,7 +13,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inn
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
 LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
-TRIANGULAR = 19
+TRIANGULAR, BETA = 19, 20
 NOTHING = -1e300
 
 
@@ -32,15 +32,16 @@ class Tape(NamedTuple):
     column : (n,) int64
         Column of a leaf, else -1; -1 for a CONSTANT, too.
     parameter : (n, 4) float64
-        CONSTANT (log value, ., ., .); NORMAL (mean, sd, log scale, .); STUDENT (centre, scale, degrees of
-        freedom, log scale); EXPONENTIAL (rate, ., ., log rate); LOMAX (alpha, beta, ., log scale); LOGNORMAL
-        (mean and sd of the log, log scale, .); LOG_STUDENT (centre and scale of the log, degrees of freedom, log
-        scale), which grows without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha,
-        log p, log (1 - p), mode); BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log
-        scale); UNIFORM (low, high, ., log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of
-        a shape of at least 1; BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws,
-        failures - draws, log constant); BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode,
-        upper, log density at the mode); LEVELS (first entry in `level`, number of levels, ., .).
+        CONSTANT (log value, ., ., .); NORMAL (mean, sd, log scale, .); STUDENT (centre, scale, degrees of freedom, log
+        scale); EXPONENTIAL (rate, ., ., log rate); LOMAX (alpha, beta, ., log scale); LOGNORMAL (mean and sd of the
+        log, log scale, .); LOG_STUDENT (centre and scale of the log, degrees of freedom, log scale), which grows
+        without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha, log p, log (1 - p), mode);
+        BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log scale); UNIFORM (low, high, .,
+        log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of a shape of at least 1; BINOMIAL
+        (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log constant);
+        BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the mode);
+        BETA (alpha - 1, beta - 1, log constant, mode), both above 0; LEVELS (first entry in `level`, number of levels,
+        ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -70,6 +71,8 @@ def log_leaf(kind, a, b, c, e, x):
     if kind == TRIANGULAR:
         share = 1.0 if x == b else (x - a) / (b - a) if x < b else (c - x) / (c - b)
         return e + math.log(share) if share > 0.0 else NOTHING
+    if kind == BETA:
+        return c + a * math.log(x) + b * math.log1p(-x) if 0.0 < x < 1.0 else NOTHING
     if x < 0.0:
         return NOTHING
     if kind == GAMMA:
@@ -122,7 +125,7 @@ def leaf_log(tape, i, x):
 @bare_inner_kernel
 def is_one_sided(kind):
     """Whether a leaf has no density below 0."""
-    if kind == UNIFORM or kind == TRIANGULAR:
+    if kind == UNIFORM or kind == TRIANGULAR or kind == BETA:
         return False
     return not (kind == NORMAL or kind == STUDENT or kind == LAPLACE or kind == CONSTANT)
 
@@ -138,7 +141,7 @@ def leaf_mode(tape, i):
         return 0.5 * (p[0] + p[1])
     if kind == TRIANGULAR:
         return p[1]
-    if kind == GAMMA or kind == BINOMIAL:
+    if kind == GAMMA or kind == BETA or kind == BINOMIAL:
         return p[3]
     if kind == HYPERGEOMETRIC:
         return math.floor((p[0] + 1.0) * (p[1] + 1.0) / (p[0] + p[1] + p[2] + 2.0))

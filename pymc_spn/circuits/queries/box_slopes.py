@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA,
     EXPONENTIAL,
     GAMMA,
     LAPLACE,
@@ -44,6 +45,9 @@ def slopes(kind, a, b, c, x):
         return -(a + 1.0) * s, (a + 1.0) * (a + 2.0) * s * s
     if x <= 0.0:
         return 0.0, 0.0
+    if kind == BETA:
+        g = a / x - b / (1.0 - x)
+        return g, g * g - a / (x * x) - b / ((1.0 - x) * (1.0 - x))
     if kind == GAMMA:
         g = a / x - b
         return g, g * g - a / (x * x)
@@ -87,6 +91,9 @@ def derivative_ranges(kind, p, low, high, shift, out):
         return
     if kind == TRIANGULAR:
         triangular_ranges(p, low, high, shift, out)
+        return
+    if kind == BETA:
+        beta_ranges(p, low, high, shift, out)
         return
     out[0] = out[2] = math.inf
     out[1] = out[3] = -math.inf
@@ -147,6 +154,76 @@ def gamma_ranges(p, low, high, shift, out):
         root = math.sqrt(k * k * (1.0 - k))
         w = np.cbrt(-k + root) + np.cbrt(-k - root)
         widen(GAMMA, p, (k - w) / p[1], low, high, shift, out)
+
+
+@inner_kernel
+def beta_ranges(p, low, high, shift, out):
+    """`derivative_ranges` of a beta leaf f = c x^k (1 - x)^l: the first in closed form, the second by its factors.
+
+    With s = k + l the second derivative is c x^(k - 2) (1 - x)^(l - 2) times the parabola s (s - 1) x^2 - 2 k (s - 1) x
+    + k (k - 1); the factor before it has at most one turn, at (k - 2) / (s - 4).
+    """
+    k = p[0]
+    m = p[1]
+    if high <= 0.0 or low >= 1.0:
+        return
+    if (low <= 0.0 and k < 2.0) or (high >= 1.0 and m < 2.0):
+        out[0] = out[2] = -math.inf  # a derivative has a pole or a jump at an end
+        out[1] = out[3] = math.inf
+        return
+    s = k + m
+    start = max(low, 0.0)
+    stop = min(high, 1.0)
+    parabola_start = (s * (s - 1.0) * start - 2.0 * k * (s - 1.0)) * start + k * (k - 1.0)
+    parabola_stop = (s * (s - 1.0) * stop - 2.0 * k * (s - 1.0)) * stop + k * (k - 1.0)
+    parabola_low = min(parabola_start, parabola_stop)
+    parabola_high = max(parabola_start, parabola_stop)
+    turn = k / s
+    if start < turn < stop:
+        at = k * (k - 1.0) - k * k * (s - 1.0) / s
+        parabola_low = min(parabola_low, at)
+        parabola_high = max(parabola_high, at)
+    factor_low = min(beta_factor(p, start, shift), beta_factor(p, stop, shift))
+    factor_high = max(beta_factor(p, start, shift), beta_factor(p, stop, shift))
+    turn = (k - 2.0) / (s - 4.0) if s != 4.0 else -1.0
+    if start < turn < stop:
+        factor_low = min(factor_low, beta_factor(p, turn, shift))
+        factor_high = max(factor_high, beta_factor(p, turn, shift))
+    out[2], out[3] = times(factor_low, factor_high, parabola_low, parabola_high)
+    is_outside = low <= 0.0 or high >= 1.0  # where the derivatives are 0, as at these ends
+    out[0] = 0.0 if is_outside else math.inf
+    out[1] = 0.0 if is_outside else -math.inf
+    if is_outside:
+        out[2] = min(out[2], 0.0)
+        out[3] = max(out[3], 0.0)
+    for x in (start, stop):
+        if 0.0 < x < 1.0:
+            widen_first(BETA, p, x, start, stop, shift, out)
+    if low == high:
+        return
+    root = k * k * (s - 1.0) * (s - 1.0) - s * (s - 1.0) * k * (k - 1.0)
+    if s != 1.0 and root >= 0.0:
+        for sign in (-1.0, 1.0):
+            x = (k * (s - 1.0) + sign * math.sqrt(root)) / (s * (s - 1.0))
+            if 0.0 < x < 1.0:
+                widen_first(BETA, p, x, start, stop, shift, out)
+
+
+@inner_kernel
+def widen_first(kind, p, x, low, high, shift, out):
+    """`widen` the range of the first derivative alone."""
+    if low <= x <= high:
+        first = slopes(kind, p[0], p[1], p[2], x)[0] * math.exp(log_leaf(kind, p[0], p[1], p[2], p[3], x) - shift)
+        out[0] = min(out[0], first)
+        out[1] = max(out[1], first)
+
+
+@inner_kernel
+def beta_factor(p, x, shift):
+    """c x^(k - 2) (1 - x)^(l - 2) for `beta_ranges`; at an end only where its power is not negative."""
+    left = (p[0] - 2.0) * math.log(x) if x > 0.0 else (0.0 if p[0] == 2.0 else -math.inf)
+    right = (p[1] - 2.0) * math.log1p(-x) if x < 1.0 else (0.0 if p[1] == 2.0 else -math.inf)
+    return math.exp(p[2] - shift + left + right)
 
 
 @inner_kernel

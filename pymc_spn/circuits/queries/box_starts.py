@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
@@ -36,7 +37,7 @@ def modes_of(tape: Tape) -> np.ndarray:
         out[kind == centred] = p[kind == centred, 0]
     for falling in (EXPONENTIAL, LOMAX, BETA_GEOMETRIC):
         out[kind == falling] = 0.0
-    for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, BINOMIAL):
+    for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, BETA, BINOMIAL):
         out[kind == at_fourth] = p[kind == at_fourth, 3]
     out[kind == POISSON] = p[kind == POISSON, 2]
     out[kind == TRIANGULAR] = p[kind == TRIANGULAR, 1]

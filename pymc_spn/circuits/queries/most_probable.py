@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_falling_gammas
+from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_leaves_without_a_mode
 from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.box_leaves import NOTHING
 from pymc_spn.circuits.queries.box_search import BoxResult, search
@@ -268,7 +268,7 @@ def _search_row(
     """Box search over the missing cells of one row within events."""
     circuit = given.circuit
     points = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
-    refuse_falling_gammas(given, np.isnan(row))
+    refuse_leaves_without_a_mode(given, np.isnan(row))
     tape = tape_of_circuit(circuit, given.log_weights, given.parameters, points)
     discrete = masses_of(circuit)
     allowed = _allowed(inside, discrete, columns_of(circuit))

@@ -14,6 +14,7 @@ from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.families import Categorical, Exponential, Gaussian, Poisson
 from pymc_spn.circuits.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
 from pymc_spn.circuits.queries.box_leaves import (
+    BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
@@ -175,6 +176,8 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
     if name == "gamma":
         constant = p[0] * np.log(p[1]) - gammaln(p[0])
         return builder.add(GAMMA, (), (), d, (p[0] - 1.0, p[1], constant, (p[0] - 1.0) / p[1]))
+    if name == "beta":
+        return builder.add(BETA, (), (), d, (p[0] - 1.0, p[1] - 1.0, -betaln(*p), float(EXPLICIT[name].mode(p))))
     if name == "binomial":
         constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
         mode = float(EXPLICIT[name].mode(p))
