@@ -30,7 +30,7 @@ WIDTH = {
     "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
     "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
     "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
-    "triangular": 3, "beta": 2,
+    "triangular": 3, "beta": 2, "weibull": 2,
 }  # fmt: skip
 
 
@@ -334,6 +334,8 @@ def _typical_row(circuit: Circuit, theta: Any) -> Any:
             location = 1.0 / location
         elif name == "lomax":
             location = own[:, 1] / location
+        elif name == "weibull":
+            location = own[:, 1]
         elif name == "gamma":
             location = location / own[:, 1]
         elif name == "beta":

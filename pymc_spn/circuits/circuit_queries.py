@@ -33,6 +33,7 @@ class CircuitQueries:
     beta_geometric        alpha, beta: geometric with a Beta(alpha, beta) probability
     laplace               location, scale
     gamma                 shape, rate
+    weibull               shape, scale: P(X > x) = exp(-(x / scale)^shape)
     beta                  alpha, beta; 0 and 1 do not belong to it
     uniform               low, high; both ends belong to it
     triangular            lower, mode, upper; the mode may be at an end, which then belongs to it

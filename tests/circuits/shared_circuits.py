@@ -79,6 +79,7 @@ PARAMETERS = {
     "beta_geometric": lambda rng, n, k: 2.0 + rng.gamma(3.0, size=(n, 2)),
     "laplace": lambda rng, n, k: np.column_stack([rng.normal(size=n), rng.gamma(3.0, 0.4, n)]),
     "gamma": lambda rng, n, k: np.column_stack([1.2 + rng.gamma(3.0, size=n), rng.gamma(3.0, size=n)]),
+    "weibull": lambda rng, n, k: np.column_stack([1.2 + rng.gamma(2.0, 0.5, n), rng.gamma(3.0, size=n)]),
     "beta": lambda rng, n, k: 1.5 + rng.gamma(3.0, size=(n, 2)),
     "uniform": lambda rng, n, k: np.column_stack([-rng.gamma(3.0, size=n), 8.0 + rng.gamma(3.0, size=n)]),
     "triangular": lambda rng, n, k: np.column_stack(
@@ -104,6 +105,7 @@ SCIPY = {
     "beta_geometric": lambda p: stats.betanbinom(1, p[0], p[1]),
     "laplace": lambda p: stats.laplace(p[0], p[1]),
     "gamma": lambda p: stats.gamma(p[0], scale=1 / p[1]),
+    "weibull": lambda p: stats.weibull_min(p[0], scale=p[1]),
     "beta": lambda p: stats.beta(p[0], p[1]),
     "uniform": lambda p: stats.uniform(p[0], p[1] - p[0]),
     "triangular": lambda p: stats.triang((p[1] - p[0]) / (p[2] - p[0]), p[0], p[2] - p[0]),
@@ -113,7 +115,7 @@ SCIPY = {
 }
 DENSITIES = (
     "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",
-    "triangular", "beta",
+    "triangular", "weibull", "beta",
 )  # fmt: skip
 
 

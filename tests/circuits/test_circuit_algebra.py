@@ -26,6 +26,7 @@ ROWS = {
     "lomax": [[2.5, 1.0], [30.0, 4.0], [1.0, 0.05]],
     "laplace": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
     "gamma": [[2.5, 1.0], [0.6, 0.3], [400.0, 20.0]],
+    "weibull": [[2.5, 1.0], [0.6, 3.0], [40.0, 20.0]],
     "beta": [[2.5, 2.0], [0.6, 3.0], [40.0, 20.0]],
     "uniform": [[-1.0, 2.0], [-7.0, -4.0], [1.5, 60.0]],
     "triangular": [[-1.0, 0.3, 2.0], [-7.0, -7.0, -4.0], [1.5, 1.9, 60.0]],
@@ -74,7 +75,7 @@ def test_pairs_of_densities(family, other):
         elif found[i, j] < 0.0:
             assert {"uniform", "triangular"} & {family, other}
         else:
-            assert {"gamma", "beta"} & {family, other}
+            assert {"gamma", "weibull", "beta"} & {family, other}
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ from pymc_spn.circuits.queries.tapes import tape_of_circuit
 from tests.circuits.shared_circuits import build
 
 TOLERANCE = 1e-6
-CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular", "beta")
+CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular", "beta", "weibull")
 DRAW = {
     "gaussian": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "laplace": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
     "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
+    "weibull": lambda rng: [1.0 + np.exp(rng.normal(0, 0.8)), np.exp(rng.normal(0.5, 0.7))],
     "beta": lambda rng: (1.0 + np.exp(rng.normal(0, 1.2, 2))).tolist(),
     "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
     "triangular": lambda rng: np.sort(rng.normal(0, 2, 3))[[0, rng.integers(0, 3), 2]].tolist(),  # two in three lean
@@ -59,6 +60,9 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
         special.append(parameters["triangular"].ravel())
     if "gamma" in parameters:
         special.append((parameters["gamma"][:, 0] - 1.0) / parameters["gamma"][:, 1])
+    if "weibull" in parameters:
+        shape, scale = parameters["weibull"].T
+        special.append(scale * (1.0 - 1.0 / shape) ** (1.0 / shape))
     if "beta" in parameters:
         special += [
             (parameters["beta"][:, 0] - 1.0) / (parameters["beta"].sum(axis=1) - 2.0),
@@ -69,7 +73,7 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
 
 @pytest.mark.parametrize("seed", range(16))
 def test_random_mixtures_are_certified(seed):
-    """Leaves of all six families share the columns; against a grid that holds their corners."""
+    """Leaves of all seven families share the columns; against a grid that holds their corners."""
     rng = np.random.default_rng(seed)
     circuit, *parameters = mixture(rng, [CONTINUOUS] * (1 + seed % 2))
     found = ps.most_probable(circuit, *parameters)
@@ -198,6 +202,7 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
         ("laplace", [0.0, -1.0], "location must be finite, scale positive and finite"),
         ("laplace", [np.nan, 1.0], "location must be finite"),
         ("gamma", [0.0, 1.0], "shape and rate must be positive and finite"),
+        ("weibull", [1.0, 0.0], "shape and scale must be positive and finite"),
         ("beta", [0.0, 1.0], "alpha and beta must be positive and finite"),
         ("uniform", [2.0, 2.0], "low and high must be finite, low below high"),
         ("uniform", [-np.inf, 2.0], "low and high must be finite"),

@@ -24,7 +24,8 @@ POLISHING_STEPS = 200
 CANDIDATES = 64  # values of one column that are tried at a time
 CERTIFIED = 1e-6  # nats
 STARTS = 16  # random trees whose modes are tried beside the best tree's
-OPEN_ENDED = {"gamma": (1, "0"), "beta": (2, "0 and 1")}  # number of shapes, and ends that are largest if one is small
+# number of shapes, and ends where the density is largest if one of these is small
+OPEN_ENDED = {"gamma": (1, "0"), "weibull": (1, "0"), "beta": (2, "0 and 1")}
 ENUMERATED = 4096  # completions that are all tried where the missing columns have only so many
 
 

@@ -39,6 +39,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     STUDENT_T,
     TRIANGULAR,
     UNIFORM,
+    WEIBULL,
 )
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
 
@@ -208,6 +209,12 @@ def gamma(theta: Any, u: Any, zero: float) -> Any:
     return chosen(u < math.log(-zero), lambda u: lead + shape * u - rate * jnp.exp(u), u, zero)
 
 
+def weibull(theta: Any, u: Any, zero: float) -> Any:
+    shape, scale = columns(theta)
+    t = shape * (u - jnp.log(scale))
+    return chosen(t < math.log(-zero), lambda t: jnp.log(shape) + t - jnp.exp(t), t, zero)
+
+
 def beta(theta: Any, u: Any, zero: float) -> Any:
     a, b = columns(theta)
     lead = gammaln(a + b) - gammaln(a) - gammaln(b)
@@ -262,6 +269,7 @@ FORMS = {
     TRIANGULAR: triangular,
     GAMMA: gamma,
     BETA: beta,
+    WEIBULL: weibull,
     BINOMIAL: binomial,
     HYPERGEOMETRIC: hypergeometric,
     BETA_BINOMIAL: beta_binomial,

@@ -16,8 +16,8 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
 QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-MATCHING, URN, TENT, SIGMOIDS = 12, 13, 14, 15
-N_FORMS = 16
+MATCHING, URN, TENT, SIGMOIDS, EXTREME = 12, 13, 14, 15, 16
+N_FORMS = 17
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LOG_ODDS = range(7)
 
@@ -25,24 +25,24 @@ NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
     "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
-    "beta",
+    "beta", "weibull",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
     LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
-    BETA,
-) = range(20)  # fmt: skip
+    BETA, WEIBULL,
+) = range(21)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS, EXTREME,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL, LOG_ODDS,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL, LOG_ODDS, LOGARITHM,
     ]
 )  # fmt: skip
 
@@ -182,6 +182,10 @@ def leaf_coefficients(family, theta, width, out):
         out[0] = math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[0]) - math.lgamma(theta[1])
         out[1] = theta[0]
         out[2] = theta[1]
+    elif family == WEIBULL:
+        out[0] = math.log(theta[0])
+        out[1] = math.log(theta[1])
+        out[2] = theta[0]
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]
@@ -232,6 +236,9 @@ def form_at(form, lead, a, b, c, table, u):
         if share <= 0.0:
             return IMPOSSIBLE
         return lead + (fast_log(share) if share > 1e-300 else math.log(share))
+    if form == EXTREME:
+        t = (u - a) * b
+        return lead + t - fast_exp(t) if t < 690.0 else IMPOSSIBLE  # the density is 0
     if form == SIGMOIDS:
         nearer = a * u if u < 0.0 else -b * u
         return lead + nearer - (a + b) * fast_log1p(fast_exp(-abs(u)))
@@ -320,6 +327,12 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         total = digamma(theta[0] + theta[1])
         out[0] += flow * (min(u, 0.0) + small - digamma(theta[0]) + total)
         out[1] += flow * (min(-u, 0.0) + small - digamma(theta[1]) + total)
+    elif family == WEIBULL:
+        away = u - math.log(theta[1])
+        if theta[0] * away < 690.0:
+            beyond = math.expm1(theta[0] * away)
+            out[0] += flow * (1.0 / theta[0] - away * beyond)
+            out[1] += flow * theta[0] / theta[1] * beyond
     else:
         alpha, beta = theta[0], theta[1]
         total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
@@ -350,6 +363,8 @@ def value_derivative(family, theta, u, x):
         if theta[0] < u < theta[1]:
             return 1.0 / (u - theta[0])
         return -1.0 / (theta[2] - u) if theta[1] < u < theta[2] else 0.0
+    if family == WEIBULL and x > 0.0 and theta[0] * (u - math.log(theta[1])) < 690.0:
+        return -(1.0 + theta[0] * math.expm1(theta[0] * (u - math.log(theta[1])))) / x
     if family == BETA and 0.0 < x < 1.0:
         return (theta[0] - 1.0) / x - (theta[1] - 1.0) / (1.0 - x)
     return 0.0

@@ -26,6 +26,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     STUDENT_T,
     TRIANGULAR,
     UNIFORM,
+    WEIBULL,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
 from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, SMALLEST_SHARE
@@ -230,6 +231,8 @@ def draw_leaf(rng, code, theta):
         return min(max(left if below < rise else right, theta[0]), theta[2])
     if code == GAMMA:
         return rng.standard_gamma(theta[0]) / theta[1]
+    if code == WEIBULL:
+        return theta[1] * rng.standard_exponential() ** (1.0 / theta[0])
     if code == BETA:
         log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
         return min(max(1.0 / (1.0 + math.exp(-log_odds)), SMALLEST_SHARE), LARGEST_SHARE)

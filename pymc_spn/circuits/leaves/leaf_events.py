@@ -206,6 +206,20 @@ def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return out
 
 
+def _weibull(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """With hazards s = (x / scale)^shape up to both ends: -s_low plus the log of 1 - exp(-(s_high - s_low))."""
+    shape, start, stop = np.broadcast_arrays(p[..., 0], np.maximum(low, 0.0), np.maximum(high, 0.0))
+    some = (stop > start) & np.isfinite(start)
+    begin, end = np.where(some, start, 1.0), np.where(some, stop, 2.0)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_low, log_high = shape * np.log(begin / p[..., 1]), shape * np.log(end / p[..., 1])
+        growth = shape * np.log1p((end - begin) / begin)  # of the log hazard, also over a narrow interval
+        between = log_low + np.where(growth < 30.0, np.log(np.expm1(np.minimum(growth, 30.0))), growth)
+        between = np.where(begin > 0.0, between, log_high)
+        inside = np.where(between < -40.0, between, np.log(-np.expm1(-np.exp(between))))
+        return np.where(some, inside - np.exp(log_low), -np.inf)
+
+
 def _beta(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     alpha, beta, start, stop = np.broadcast_arrays(
         p[..., 0], p[..., 1], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
@@ -296,6 +310,7 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "uniform": _uniform,
     "triangular": _triangular,
     "gamma": _gamma,
+    "weibull": _weibull,
     "beta": _beta,
     "binomial": _binomial,
     "hypergeometric": _hypergeometric,

@@ -11,7 +11,7 @@ from pymc_spn.circuits.leaves.leaf_integrals import log_integrals, log_sums
 from pymc_spn.circuits.leaves.real_families import LOG_2PI
 from pymc_spn.circuits.leaves.share_integrals import log_share_integrals
 
-POWERS = ("gamma", "beta")  # whose densities are like x^(first parameter - 1) at 0
+POWERS = ("gamma", "weibull", "beta")  # whose densities are like x^(first parameter - 1) at 0
 LEVELS = ("bernoulli", "categorical")
 Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
+from pymc_spn.circuits.leaves.plain_leaves import weibull_of_log
 
 RELATIVE = 1e-13  # estimated error at which the quadrature of a piece stops
 LEAST_LEVEL = 5  # halvings of the step before that; after three, estimates of 1e-13 stood beside errors of 1e-7
@@ -214,6 +215,8 @@ def features_of(family: str, p: np.ndarray, in_logs: bool) -> Feature:
         return Feature(-np.log(first), np.ones_like(first))
     if family == "gamma":
         return Feature(np.log(first / second), np.maximum(1.0 / np.sqrt(first), 1.0 / first))
+    if family == "weibull":
+        return Feature(np.log(second), 1.0 / first)
     if family == "lomax":
         return Feature(np.log(second / np.maximum(first, 1.0)), np.maximum(1.0, 1.0 / first))
     if not in_logs:
@@ -236,6 +239,9 @@ def _at_log(family: str, p: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Log density of x at exp(y), of families whose density has a power of x also where exp(y) underflows."""
     if family == "gamma":
         return _gamma_powers(p, y, p[..., 0] - 1.0)
+    if family == "weibull":
+        t = p[..., 0] * (y - np.log(p[..., 1]))
+        return np.log(p[..., 0] / p[..., 1]) + (p[..., 0] - 1.0) * (y - np.log(p[..., 1])) - np.exp(t)
     if family == "log_normal":
         return OF_LOG[family](p, y) - y
     return EXPLICIT[family].log_density(p, np.exp(y))
@@ -251,6 +257,7 @@ OF_LOG = {
     "log_student_t": EXPLICIT["student_t"].log_density,
     "log_normal": EXPLICIT["gaussian"].log_density,
     "gamma": lambda p, y: _gamma_powers(p, y, p[..., 0]),
+    "weibull": weibull_of_log,
     "lomax": lambda p, y: EXPLICIT["lomax"].log_density(p, np.exp(y)) + y,
     "exponential": lambda p, y: EXPLICIT["exponential"].log_density(p, np.exp(y)) + y,
 }

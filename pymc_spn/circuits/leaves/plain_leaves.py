@@ -1,8 +1,8 @@
 """What a kind of leaf with explicit parameters is, and the kinds that have no module of their own.
 
-Laplace, gamma, beta, uniform, triangular, binomial and hypergeometric leaves: for circuits that are given, built or
-fitted, and for parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates one out. A
-mixture of uniform leaves is a histogram, one of triangular leaves a piecewise linear density
+Laplace, gamma, Weibull, beta, uniform, triangular, binomial and hypergeometric leaves: for circuits that are given,
+built or fitted, and for parameters with priors of the user's own in `CircuitDensity`. Of these `binomial` integrates
+one out. A mixture of uniform leaves is a histogram, one of triangular leaves a piecewise linear density
 (`structures.piecewise_linear`).
 """
 
@@ -89,6 +89,31 @@ def _gamma(p: np.ndarray, x: Any) -> np.ndarray:
     y = np.where(inside, x, 1.0)
     logs = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(y) - rate * y
     return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
+
+
+def _weibull(p: np.ndarray, x: Any) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    inside = (x > 0) & np.isfinite(x)
+    y = np.log(np.where(inside, x, 1.0))
+    return np.where(np.isnan(x), np.nan, np.where(inside, weibull_of_log(p, y) - y, -np.inf))
+
+
+def weibull_of_log(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log density of the log of the value, y: a Gumbel density of minimum values."""
+    t = p[..., 0] * (y - np.log(p[..., 1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(t < 700.0, np.log(p[..., 0]) + t - np.exp(t), -np.inf)
+
+
+def _weibull_variance(p: np.ndarray) -> np.ndarray:
+    first = gammaln(1.0 + 1.0 / p[..., 0])
+    with np.errstate(over="ignore"):
+        return np.square(p[..., 1] * np.exp(first)) * np.expm1(gammaln(1.0 + 2.0 / p[..., 0]) - 2.0 * first)
+
+
+def _weibull_mode(p: np.ndarray) -> np.ndarray:
+    shape = np.maximum(p[..., 0], 1.0)
+    return p[..., 1] * (1.0 - 1.0 / shape) ** (1.0 / shape)
 
 
 def _beta(p: np.ndarray, x: Any) -> np.ndarray:
@@ -218,6 +243,16 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 0] / np.square(p[..., 1]),
         lambda p: np.maximum(p[..., 0] - 1.0, 0.0) / p[..., 1],
         lambda p, rng: rng.standard_gamma(p[..., 0]) / p[..., 1],
+        lowest=0.0,
+    ),
+    "weibull": ExplicitLeaf(
+        True,
+        _weibull,
+        all_positive("shape", "scale"),
+        lambda p: p[..., 1] * np.exp(gammaln(1.0 + 1.0 / p[..., 0])),
+        _weibull_variance,
+        _weibull_mode,
+        lambda p, rng: p[..., 1] * rng.standard_exponential(p.shape[:-1]) ** (1.0 / p[..., 0]),
         lowest=0.0,
     ),
     "beta": ExplicitLeaf(

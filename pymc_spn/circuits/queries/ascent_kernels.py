@@ -25,6 +25,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     STUDENT,
     SUM,
     TRIANGULAR,
+    WEIBULL,
     leaf_log,
     leaf_log_range,
     leaf_mode,
@@ -206,6 +207,10 @@ def pull(tape, i, share, x, force, stiffness):
     elif kind == GAMMA and x[d] > 0.0:
         force[d] += share * (p[0] / x[d] - p[1])
         stiffness[d] += share * p[0] / (x[d] * x[d])
+    elif kind == WEIBULL and x[d] > 0.0:
+        hazard = (x[d] / p[1]) ** p[0]
+        force[d] += share * (p[0] - 1.0 - p[0] * hazard) / x[d]
+        stiffness[d] += share * (p[0] - 1.0) * (1.0 + p[0] * hazard) / (x[d] * x[d])
     elif kind == BETA and 0.0 < x[d] < 1.0:
         force[d] += share * (p[0] / x[d] - p[1] / (1.0 - x[d]))
         stiffness[d] += share * (p[0] / (x[d] * x[d]) + p[1] / ((1.0 - x[d]) * (1.0 - x[d])))

@@ -13,7 +13,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inn
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
 LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
-TRIANGULAR, BETA = 19, 20
+TRIANGULAR, BETA, WEIBULL = 19, 20, 21
 NOTHING = -1e300
 
 
@@ -40,8 +40,8 @@ class Tape(NamedTuple):
         log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of a shape of at least 1; BINOMIAL
         (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log constant);
         BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the mode);
-        BETA (alpha - 1, beta - 1, log constant, mode), both above 0; LEVELS (first entry in `level`, number of levels,
-        ., .).
+        BETA (alpha - 1, beta - 1, log constant, mode), both above 0; WEIBULL (shape, scale, log shape, mode), of a
+        shape above 1; LEVELS (first entry in `level`, number of levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -75,6 +75,9 @@ def log_leaf(kind, a, b, c, e, x):
         return c + a * math.log(x) + b * math.log1p(-x) if 0.0 < x < 1.0 else NOTHING
     if x < 0.0:
         return NOTHING
+    if kind == WEIBULL:
+        t = a * math.log(x / b) if x > 0.0 else 700.0
+        return c + t - math.exp(t) - math.log(x) if t < 700.0 else NOTHING
     if kind == GAMMA:
         return c + a * math.log(x) - b * x if x > 0.0 else (c if a == 0.0 else NOTHING)
     if kind == BINOMIAL:
@@ -141,7 +144,7 @@ def leaf_mode(tape, i):
         return 0.5 * (p[0] + p[1])
     if kind == TRIANGULAR:
         return p[1]
-    if kind == GAMMA or kind == BETA or kind == BINOMIAL:
+    if kind == GAMMA or kind == WEIBULL or kind == BETA or kind == BINOMIAL:
         return p[3]
     if kind == HYPERGEOMETRIC:
         return math.floor((p[0] + 1.0) * (p[1] + 1.0) / (p[0] + p[1] + p[2] + 2.0))

@@ -16,6 +16,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     STUDENT,
     TRIANGULAR,
     UNIFORM,
+    WEIBULL,
     is_one_sided,
     log_leaf,
     log_student_turn,
@@ -48,6 +49,9 @@ def slopes(kind, a, b, c, x):
     if kind == BETA:
         g = a / x - b / (1.0 - x)
         return g, g * g - a / (x * x) - b / ((1.0 - x) * (1.0 - x))
+    if kind == WEIBULL:
+        g = (a - 1.0 - a * (x / b) ** a) / x
+        return g, g * g - (a - 1.0) * (1.0 + a * (x / b) ** a) / (x * x)
     if kind == GAMMA:
         g = a / x - b
         return g, g * g - a / (x * x)
@@ -94,6 +98,9 @@ def derivative_ranges(kind, p, low, high, shift, out):
         return
     if kind == BETA:
         beta_ranges(p, low, high, shift, out)
+        return
+    if kind == WEIBULL:
+        weibull_ranges(p, low, high, shift, out)
         return
     out[0] = out[2] = math.inf
     out[1] = out[3] = -math.inf
@@ -210,10 +217,58 @@ def beta_ranges(p, low, high, shift, out):
 
 
 @inner_kernel
+def weibull_ranges(p, low, high, shift, out):
+    """`derivative_ranges` of a Weibull leaf f over low >= 0: the first in closed form, the second by its factors.
+
+    With k the shape and s = (x / scale)^k the first derivative is f (k - 1 - k s) / x, the second f / x^2, which turns
+    at k s = k - 3, times the parabola k^2 s^2 - 3 k (k - 1) s + (k - 1) (k - 2).
+    """
+    k = p[0]
+    if low <= 0.0 and k < 3.0:
+        out[0] = out[2] = -math.inf  # a derivative has a pole or a jump at 0
+        out[1] = out[3] = math.inf
+        return
+    s_low = min((low / p[1]) ** k, 1e100)  # far beyond where f is 0
+    s_high = min((high / p[1]) ** k, 1e100)
+    at_low = k * s_low * (k * s_low - 3.0 * (k - 1.0)) + (k - 1.0) * (k - 2.0)
+    at_high = k * s_high * (k * s_high - 3.0 * (k - 1.0)) + (k - 1.0) * (k - 2.0)
+    parabola_low = min(at_low, at_high)
+    parabola_high = max(at_low, at_high)
+    if s_low < 1.5 * (k - 1.0) / k < s_high:
+        parabola_low = (k - 1.0) * (k - 2.0) - 2.25 * (k - 1.0) * (k - 1.0)
+    factor_low = min(weibull_factor(p, low, shift), weibull_factor(p, high, shift))
+    factor_high = max(weibull_factor(p, low, shift), weibull_factor(p, high, shift))
+    if s_low < 1.0 - 3.0 / k < s_high:
+        factor_high = weibull_factor(p, p[1] * (1.0 - 3.0 / k) ** (1.0 / k), shift)
+    out[2], out[3] = times(factor_low, factor_high, parabola_low, parabola_high)
+    out[0] = 0.0 if low <= 0.0 else math.inf
+    out[1] = 0.0 if low <= 0.0 else -math.inf
+    if low > 0.0:
+        widen_first(WEIBULL, p, low, low, high, shift, out)
+    if high > 0.0:
+        widen_first(WEIBULL, p, high, low, high, shift, out)
+    if low == high:
+        return
+    for sign in (-1.0, 1.0):
+        s = (3.0 * (k - 1.0) + sign * math.sqrt((k - 1.0) * (5.0 * k - 1.0))) / (2.0 * k)
+        if s > 0.0:
+            widen_first(WEIBULL, p, p[1] * s ** (1.0 / k), low, high, shift, out)
+
+
+@inner_kernel
+def weibull_factor(p, x, shift):
+    """f / x^2 for `weibull_ranges`; at 0 only where its power is not negative."""
+    if x <= 0.0:
+        return math.exp(p[2] - 3.0 * math.log(p[1]) - shift) if p[0] == 3.0 else 0.0
+    return math.exp(log_leaf(WEIBULL, p[0], p[1], p[2], p[3], x) - 2.0 * math.log(x) - shift)
+
+
+@inner_kernel
 def widen_first(kind, p, x, low, high, shift, out):
     """`widen` the range of the first derivative alone."""
     if low <= x <= high:
-        first = slopes(kind, p[0], p[1], p[2], x)[0] * math.exp(log_leaf(kind, p[0], p[1], p[2], p[3], x) - shift)
+        v = math.exp(log_leaf(kind, p[0], p[1], p[2], p[3], x) - shift)
+        first = v * slopes(kind, p[0], p[1], p[2], x)[0] if v > 0.0 else 0.0  # the slope may be infinite there
         out[0] = min(out[0], first)
         out[1] = max(out[1], first)
 

@@ -23,6 +23,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     STUDENT,
     TRIANGULAR,
     UNIFORM,
+    WEIBULL,
     Tape,
     beta_binomial_mode,
     log_student_turn,
@@ -37,7 +38,7 @@ def modes_of(tape: Tape) -> np.ndarray:
         out[kind == centred] = p[kind == centred, 0]
     for falling in (EXPONENTIAL, LOMAX, BETA_GEOMETRIC):
         out[kind == falling] = 0.0
-    for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, BETA, BINOMIAL):
+    for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, WEIBULL, BETA, BINOMIAL):
         out[kind == at_fourth] = p[kind == at_fourth, 3]
     out[kind == POISSON] = p[kind == POISSON, 2]
     out[kind == TRIANGULAR] = p[kind == TRIANGULAR, 1]
@@ -92,7 +93,7 @@ def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_di
             cells = []
             for start, stop in allowed.get(d, [(-np.inf, np.inf)]):
                 a, b = max(min(low, stop), start), min(max(high, start), stop)
-                one_sided = np.isin(kinds, (EXPONENTIAL, LOMAX, LOGNORMAL, GAMMA)).any()
+                one_sided = np.isin(kinds, (EXPONENTIAL, LOMAX, LOGNORMAL, GAMMA, WEIBULL)).any()
                 cells += [(a, 0.0), (0.0, b)] if one_sided and a < 0.0 <= b else [(a, b)]
         boxes = [(with_column(low, d, cell[0]), with_column(high, d, cell[1])) for low, high in boxes for cell in cells]
     return boxes

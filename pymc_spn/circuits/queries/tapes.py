@@ -35,6 +35,7 @@ from pymc_spn.circuits.queries.box_leaves import (
     SUM,
     TRIANGULAR,
     UNIFORM,
+    WEIBULL,
     Tape,
 )
 from pymc_spn.circuits.queries.draw_laws import shares_of
@@ -176,6 +177,8 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
     if name == "gamma":
         constant = p[0] * np.log(p[1]) - gammaln(p[0])
         return builder.add(GAMMA, (), (), d, (p[0] - 1.0, p[1], constant, (p[0] - 1.0) / p[1]))
+    if name == "weibull":
+        return builder.add(WEIBULL, (), (), d, (p[0], p[1], np.log(p[0]), float(EXPLICIT[name].mode(p))))
     if name == "beta":
         return builder.add(BETA, (), (), d, (p[0] - 1.0, p[1] - 1.0, -betaln(*p), float(EXPLICIT[name].mode(p))))
     if name == "binomial":
