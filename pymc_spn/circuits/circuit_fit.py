@@ -9,7 +9,7 @@ from warnings import warn
 import numpy as np
 
 from pymc_spn.circuits.coded_rows import coded_rows
-from pymc_spn.circuits.evaluation.leaf_updates import IN_PART, KEPT, ON_LEVELS, pool
+from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, KEPT, ON_LEVELS, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.fit_starts import checked_start, random_start
 from pymc_spn.circuits.fit_steps import Ascent, Batches
@@ -45,10 +45,11 @@ def fit_em(
     Parameters
     ----------
     circuit : Circuit
-        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, beta, Poisson, geometric, binomial,
-        negative binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without declared
-        supports. Of binomial leaves the number of trials stays as `start` gives it, of negative binomial ones alpha, of
-        the last three all, but see `learn_ends`. Laplace leaves take a number for each leaf and row.
+        With leaves among Gaussian, log-normal, Laplace, exponential, gamma, beta, Weibull, Poisson, geometric,
+        binomial, negative binomial, Bernoulli, categorical, uniform, triangular and hypergeometric, and without
+        declared supports. Of binomial leaves the number of trials stays as `start` gives it, of negative binomial ones
+        alpha, of the last three all, but see `learn_ends`. Laplace and Weibull leaves take a number for each leaf and
+        row.
     observed : DataFrame, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
@@ -56,10 +57,10 @@ def fit_em(
     leaf_prior_rows : float
         Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
         levels, of the column and one row more that is spread over all of them, so that none becomes impossible; of a
-        Laplace leaf at the column's median, its mean distance from there added to every distance; of a uniform leaf of
-        length l, where ends are learned, each of density exp(-r / l) / l, r the length of the column. 0 for none, with
-        leaves on levels and those that stay only: scales would have no maximum, rates and probabilities one that is no
-        leaf.
+        Laplace leaf at the column's median, its mean distance from there added to every distance; of a Weibull leaf of
+        shape k the density k exp(-k / c), c the shape that fits the column; of a uniform leaf of length l, where ends
+        are learned, each of density exp(-r / l) / l, r the length of the column. 0 for none, with leaves on levels and
+        those that stay only: scales would have no maximum, rates and probabilities one that is no leaf.
     start : tuple of log_weights or None and leaf_parameters, optional
         Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times: leaf i of a
         column halfway from the column's average to the i-th of the rows in a random order (Gaussian, log-normal and
@@ -84,7 +85,7 @@ def fit_em(
         k = 0, 1, .., and weights and leaves go to the maximum given them. Steps over all rows follow, to a maximum on
         them. With a hundred times more rows than parameters the first part of the way takes a half to a third of the
         time; the last hundredths of a nat a row take steps over all rows as before. Several hundred rows make a good
-        batch. Not with Laplace leaves, whose medians have no running statistics, nor with `learn_ends`.
+        batch. Not with Laplace and Weibull leaves, which have no running statistics, nor with `learn_ends`.
     batch_epochs : int
         Passes in batches; one that gains less than `tolerance` is the last.
     step_decay : float
@@ -148,7 +149,7 @@ def fit_em(
     values, labels = coded_rows(circuit, observed)
     if batch_size is not None and (not is_int(batch_size) or not 1 <= batch_size <= len(values)):
         raise ValueError(f"batch_size must be an integer from 1 to the {len(values)} rows, or None; got {batch_size!r}")
-    for name, needs in (("laplace", "laplace" in used), ("uniform", learn_ends)):
+    for name, needs in (*((f, f in used) for f in BY_ROWS), ("uniform", learn_ends)):
         if batch_size is not None and needs:
             raise ValueError(
                 f"batch_size must be None with {name} leaves, which need all rows at once; got {batch_size}"

@@ -84,6 +84,9 @@ def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
         return of_mean(family, *(np.where(usable, 0.5 * (end + cell), end) for end in (pooled.mean, pooled.variance)))
     if family == "laplace":
         return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
+    if family == "weibull":  # at the column's shape
+        scale = np.where(usable, 0.5 * (pooled.variance + cell), pooled.variance)
+        return of_mean(family, pooled.mean, scale)
     if family == "beta":  # at the column's alpha + beta
         shapes = of_mean(family, pooled.mean, pooled.variance)
         total = shapes.sum(axis=1)

@@ -9,13 +9,16 @@ from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import (
+    BY_ROWS,
     KEPT,
     WITH_A_SCALE,
     Pooled,
     laplace_leaf,
     log_prior,
+    possible,
     recentred,
     updated,
+    weibull_leaf,
 )
 from pymc_spn.circuits.fit_ends import best_ends
 from pymc_spn.circuits.fitted_circuit import CircuitFit
@@ -64,10 +67,13 @@ class Ascent:
         self.laplace_columns = circuit.leaf_column[circuit.leaves_of("laplace")] if "laplace" in pooled else np.empty(0)
         self.ordered = {d: self.in_order(d) for d in np.unique(self.laplace_columns).tolist()}
         self.no_place = np.full(self.layout.leaf_row.size, -1)
-        self.laplace_place = self.no_place.copy()
-        if "laplace" in pooled:
-            is_laplace = self.layout.leaf_family == circuit.families.index("laplace")
-            self.laplace_place[is_laplace] = self.layout.leaf_row[is_laplace]
+        self.row_place, n_placed = self.no_place.copy(), 0
+        self.of_family = {}  # where their leaves stand in the uses of all rows
+        for name in (f for f in BY_ROWS if f in pooled):
+            is_own = self.layout.leaf_family == circuit.families.index(name)
+            self.row_place[is_own] = n_placed + self.layout.leaf_row[is_own]
+            self.of_family[name] = slice(n_placed, n_placed + int(is_own.sum()))
+            n_placed += int(is_own.sum())
         uniform = circuit.leaf_column[circuit.leaves_of("uniform")] if "uniform" in pooled else np.empty(0, np.int64)
         self.columns_with_ends = np.unique(uniform).tolist()
 
@@ -142,9 +148,9 @@ class Ascent:
     ) -> tuple[float, Expected]:
         """Log likelihood and expected statistics of all rows, or of those at the places `rows`.
 
-        Each row's use is kept of the leaves that have a `row_place` (L,), by default of the Laplace leaves.
+        Each row's use is kept of the leaves that have a `row_place` (L,), by default of those of `BY_ROWS`.
         """
-        row_place = self.laplace_place if row_place is None else row_place
+        row_place = self.row_place if row_place is None else row_place
         values = self.values if rows is None else self.values[rows]
         edge_flow, moments = np.zeros(self.circuit.n_sum_edges), np.zeros((3, self.layout.leaf_row.size))
         level_flow, logs = np.zeros(at.flat.theta.size), np.empty(len(values))
@@ -238,7 +244,10 @@ class Ascent:
                 found[name] = own
                 continue
             if name == "laplace":
-                found[name] = self.best_laplace_leaves(expected.row_flow)
+                found[name] = self.best_laplace_leaves(expected.row_flow[self.of_family[name]])
+                continue
+            if name == "weibull":
+                found[name] = self.best_weibull_leaves(own, expected.row_flow[self.of_family[name]])
                 continue
             flow = expected.level_flow[begin : begin + own.size].reshape(own.shape)
             of_family = expected.moments[:, self.layout.leaf_family == f]
@@ -250,6 +259,16 @@ class Ascent:
                     f"leaf_prior_rows={self.leaf_rows:g} is too small for the {name} leaves of column "
                     f"{self.circuit.names[d]!r}: {problem[1]}, got {found[name][problem[0]].tolist()}"
                 )
+        return found
+
+    def best_weibull_leaves(self, own: np.ndarray, row_flow: np.ndarray) -> np.ndarray:
+        """Shapes and scales (n, 2) from the expected uses of every row; leaves without any keep their own."""
+        columns = self.circuit.leaf_column[self.circuit.leaves_of("weibull")]
+        found, usual = own.copy(), self.pooled["weibull"].mean
+        for k, d in enumerate(columns.tolist()):
+            usable = np.flatnonzero(possible("weibull", self.values[:, d]))
+            if np.any(row_flow[k, usable] > 0.0):
+                found[k] = weibull_leaf(np.log(self.values[usable, d]), row_flow[k, usable], self.leaf_rows, usual[k])
         return found
 
     def best_laplace_leaves(self, row_flow: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ def expected_statistics(
     layout : Layout
         With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, beta,
         Poisson, geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and
-        categorical; with Laplace leaves, which need all rows; and with uniform, triangular and hypergeometric ones,
-        which are given, the first also with ends to be learned from all rows.
+        categorical; with Laplace and Weibull leaves, which need all rows; and with uniform, triangular and
+        hypergeometric ones, which are given, the first also with ends to be learned from all rows.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.

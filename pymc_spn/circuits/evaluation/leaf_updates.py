@@ -1,11 +1,11 @@
-"""Leaves from expected statistics: the maximisation step, in closed form but for gamma and beta leaves.
+"""Leaves from expected statistics: the maximisation step, in closed form but for gamma, beta and Weibull leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column (levels:
 of the column and one row that is spread over all of them, so that none is impossible). That keeps scales and rates
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
-at the column's median, but as far again from every place as the column's values do on average from there. Numbers of
-trials, the first parameters of negative binomial leaves, uniform, triangular and hypergeometric leaves are given and
-stay; the ends of uniform ones can be learned (`circuits.fit_ends`).
+at the column's median, but as far again from every place as the column's values do on average from there. The prior of
+a Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
+triangular and hypergeometric leaves are given and stay; the ends of uniform ones can be learned (`circuits.fit_ends`).
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,12 @@ from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
 FITTED = (
-    "gaussian", "log_normal", "laplace", "exponential", "gamma", "beta", "poisson", "geometric", "binomial",
+    "gaussian", "log_normal", "laplace", "exponential", "gamma", "beta", "weibull", "poisson", "geometric", "binomial",
     "negative_binomial", "bernoulli", "categorical",
 )  # fmt: skip
 KEPT = ("uniform", "triangular", "hypergeometric")  # as they are given
 IN_PART = {"binomial": "the numbers of trials", "negative_binomial": "alpha"}  # of which the first parameter is kept
+BY_ROWS = ("laplace", "weibull")  # for which all rows are needed
 GIVEN = (*IN_PART, *KEPT)  # with parameters that rows do not tell
 WITH_A_SCALE = ("gaussian", "log_normal")
 ON_LEVELS = ("bernoulli", "categorical")
@@ -32,11 +33,13 @@ AVERAGES = {
     "gamma": "mean {:g} and mean log {:g}",
     "beta": "mean log {:g} and mean log of the rest to 1 {:g}",
     "laplace": "median {:g} and mean distance {:g} from it",
+    "weibull": "best shape {:g} and scale {:g}",
     "uniform": "least value {:g} and largest value {:g}",
     "binomial": "mean {:g} of {:g} trials",
     "negative_binomial": "mean {:g} under alpha {:g}",
 }
-LEAST_GAP, MOST_STEPS, NEWTON_END = 1e-13, 100, 1e-12  # of beta shapes
+LEAST_GAP, MOST_STEPS, NEWTON_END = 1e-13, 100, 1e-12  # of beta and Weibull shapes
+EQUAL = 1e-14  # spread of logs that is rounding
 MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number for each
 
 
@@ -47,8 +50,9 @@ class Pooled(NamedTuple):
     ----------
     mean, variance : (n,) float64
         Of the values, for log-normal leaves of their logs. For gamma leaves mean of the values and of their logs, for
-        beta leaves means of the logs of x and of 1 - x, for Laplace leaves median and mean distance from it, for
-        uniform ones least and largest value, for those of `IN_PART` mean and what is kept.
+        beta leaves means of the logs of x and of 1 - x, for Weibull leaves shape and scale of largest density, for
+        Laplace leaves median and mean distance from it, for uniform ones least and largest value, for those of
+        `IN_PART` mean and what is kept.
     levels : (n, K) float64
         Shares of the levels; K = 0 but for categorical leaves.
     """
@@ -104,6 +108,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) ->
         mean, variance = u.mean(), np.log(u).mean() if np.ptp(u) > 0.0 else np.log(u.mean())
     elif family == "beta":
         mean, variance = np.log(u).mean(), np.log1p(-u).mean()
+    elif family == "weibull":
+        mean, variance = (np.float64(v) for v in weibull_leaf(np.log(u), np.ones(u.size)))
     elif family == "laplace":
         mean = np.median(u)
         variance = np.abs(u - mean).mean()
@@ -131,7 +137,7 @@ def possible(family: str, x: np.ndarray) -> np.ndarray:
         return known
     if family == "beta":
         return known & (x > 0) & (x < 1)
-    if family in ("log_normal", "gamma", "exponential"):
+    if family in ("log_normal", "gamma", "weibull", "exponential"):
         return known & (x >= 0 if family == "exponential" else x > 0)
     return known & (x >= 0) & (x == np.floor(x)) & (x <= (1 if family == "bernoulli" else np.inf))
 
@@ -150,7 +156,7 @@ def _n_levels(column: Any, codes: np.ndarray) -> int:
 
 def of_mean(family: str, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Leaf parameters (n, p) with these averages, see `Pooled`; variances matter where there is a scale."""
-    if family in ("laplace", "uniform"):
+    if family in ("laplace", "uniform", "weibull"):
         return np.column_stack([mean, variance])
     if family == "binomial":
         return np.column_stack([variance, mean / variance])
@@ -216,7 +222,7 @@ def updated(
     Parameters
     ----------
     family : str
-        Among `FITTED`, not Laplace, for which see `laplace_leaf`.
+        Among `FITTED`, not among `BY_ROWS`, for which see `laplace_leaf` and `weibull_leaf`.
     own : (n, p) float64
         Parameters with which the statistics were taken; kept by leaves without any row, real or of the prior.
     moments : (3, n) float64
@@ -270,6 +276,42 @@ def laplace_leaf(x: np.ndarray, weight: np.ndarray, distance: float) -> tuple[fl
     return location, (float(weight @ np.abs(x - location)) + distance) / below[-1]
 
 
+def weibull_leaf(y: np.ndarray, weight: np.ndarray, rows: float = 0.0, usual: float = 1.0) -> tuple[float, float]:
+    """Shape and scale of largest posterior density for logs (n,) of values with weights (n,), some of them positive.
+
+    The prior is that of a shape alone, ``rows (log k - k / usual)``, a gamma density with its mode at `usual`, the
+    shape that fits the whole column. A value's density is at most k / (e x), so that keeps the objective bounded.
+    Observations of the column, as of other families, would bind scales that are smaller than its own: their hazards are
+    powers.
+
+    The shape is where the mean of y under weights times exp(k y) exceeds that under the weights by 1 / k (Cohen 1965,
+    Maximum likelihood estimation in the Weibull distribution, Technometrics 7), here by (1 + r) / k - r / usual with r
+    the rows of the prior for each of the data. The difference rises in k; Newton's steps change k by a factor of at
+    most five. Without prior equal values have an infinite shape.
+    """
+    y, weight = y[weight > 0.0], weight[weight > 0.0]
+    total = float(weight.sum())
+    top = y.max()
+    away = y - top
+    mean = float(weight @ away) / total
+    spread = np.sqrt(float(weight @ np.square(away - mean)) / total)
+    if rows == 0.0 and not spread > EQUAL * max(1.0, abs(top)):
+        return np.inf, float(np.exp(top))
+    of_logs = spread * np.sqrt(6.0) / np.pi  # 1 / k if it is that of a Gumbel variable
+    shape = (total + rows) / (rows / usual + total * of_logs)
+    for _ in range(MOST_STEPS):
+        tilted = weight * np.exp(shape * away)
+        tilted_mean = float(tilted @ away) / float(tilted.sum())
+        tilted_variance = float(tilted @ np.square(away - tilted_mean)) / float(tilted.sum())
+        excess = total * (tilted_mean - mean) - (total + rows) / shape + rows / usual
+        new = shape - excess / (total * tilted_variance + (total + rows) / shape**2)
+        new = min(max(new, 0.2 * shape), 5.0 * shape)
+        moved, shape = abs(new / shape - 1.0), new
+        if moved < NEWTON_END:
+            break
+    return shape, float(np.exp(top + np.log(float(weight @ np.exp(shape * away)) / total) / shape))
+
+
 def recentred(moments: np.ndarray, own: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Moments (3, n) of leaves with a scale, taken about their parameters ``own``, about those that are ``new``."""
     mass, total, squares = moments
@@ -294,6 +336,8 @@ def log_prior(family: str, own: np.ndarray, pooled: Pooled) -> float:
     theta, mean = own[:, 0], pooled.mean
     if family == "laplace":
         return float((-np.log(2.0 * own[:, 1]) - (pooled.variance + np.abs(theta - mean)) / own[:, 1]).sum())
+    if family == "weibull":  # see `weibull_leaf`
+        return float((np.log(theta) - theta / mean).sum())
     if family == "uniform":  # an observation of density exp(-column's length / length) / length, see `best_ends`
         length = own[:, 1] - theta
         return float((-np.log(length) - (pooled.variance - mean) / length).sum())
