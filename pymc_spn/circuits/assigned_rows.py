@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.leaf_updates import Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, Pooled, of_mean, possible
 from pymc_spn.circuits.fit_steps import Ascent, Expected
 
 
@@ -26,12 +26,16 @@ def _gamma(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
     return x.size, np.log(x).sum(), x.sum()
 
 
+def _beta(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
+    return x.size, np.log(x).sum(), np.log1p(-x).sum()
+
+
 # of cells and the leaf's parameters, as the moments in `expected_statistics`
 MOMENTS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[float, float, float]]] = {
-    "gaussian": _gaussian, "log_normal": _log_normal, "gamma": _gamma, "exponential": _plain, "poisson": _plain,
-    "geometric": _plain, "bernoulli": _plain,
+    "gaussian": _gaussian, "log_normal": _log_normal, "gamma": _gamma, "beta": _beta, "exponential": _plain,
+    "poisson": _plain, "geometric": _plain, "bernoulli": _plain,
 }  # fmt: skip
-ASSIGNED = (*MOMENTS, "laplace", "categorical")  # families of which leaves are made from rows alone
+ASSIGNED = (*MOMENTS, *BY_ROWS, "categorical")  # families of which leaves are made from rows alone
 
 
 def average_leaves(pooled: dict[str, Pooled]) -> dict[str, np.ndarray]:
@@ -61,14 +65,14 @@ def leaves_of_rows(ascent: Ascent, at: Parameterised, rows_of: Sequence[np.ndarr
     """
     layout, families = ascent.layout, ascent.circuit.families
     moments, level_flow = np.zeros((3, layout.leaf_row.size)), np.zeros(at.flat.theta.size)
-    row_flow = np.zeros((ascent.laplace_columns.size, len(ascent.values)))
+    row_flow = np.zeros((int(ascent.row_place.max(initial=-1)) + 1, len(ascent.values)))
     for k, rows in enumerate(rows_of):
         f, row = layout.leaf_family[k], layout.leaf_row[k]
         x = ascent.values[rows, layout.leaf_column[k]]
         taken = possible(families[f], x)
         x, own = x[taken], at.parameters[families[f]][row]
-        if families[f] == "laplace":
-            row_flow[row, rows[taken]] = 1.0
+        if ascent.row_place[k] >= 0:
+            row_flow[ascent.row_place[k], rows[taken]] = 1.0
         elif families[f] == "categorical":
             begin = at.flat.begin[f] + row * own.size
             level_flow[begin : begin + own.size] = np.bincount(x.astype(np.int64), minlength=own.size)

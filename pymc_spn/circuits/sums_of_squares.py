@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.circuit_algebra import _operand
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.parameters import checked_values
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.queries.circuit_products import product_circuit
 from pymc_spn.circuits.queries.signed_mixtures import SignedMixture
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.parameterised import operand
 from pymc_spn.circuits.structures.tree_arguments import is_int
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class SumOfSquares:
         put = object.__setattr__
         if isinstance(self.components, Mapping | str) or not isinstance(self.components, Sequence):
             raise TypeError(f"components must be a sequence of circuits with parameters, got {self.components!r}")
-        operands = [_operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
+        operands = [operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
         check_components([circuit for circuit, _, _ in operands])
         put(self, "components", tuple(operands))
         put(self, "coefficients", checked_coefficients(self.coefficients, len(operands)))

@@ -13,10 +13,10 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.circuit_algebra import _operand
 from pymc_spn.circuits.circuit_density import _observed_rows, _own_dims, _value
 from pymc_spn.circuits.evaluation.signed_draws import draw_row_of_squares
 from pymc_spn.circuits.ops import source_version
+from pymc_spn.circuits.structures.parameterised import operand
 from pymc_spn.circuits.sums_of_squares import check_components, checked_coefficients
 from pymc_spn.circuits.symbolic_squares import SymbolicSquares
 
@@ -130,7 +130,7 @@ def SumOfSquaresDensity(
         raise TypeError(f"components must be a sequence of circuits with parameters, got {components!r}")
     if isinstance(_value(observed), Variable) or observed is None:
         raise TypeError(f"observed must be a DataFrame, a Table or an array of rows, got {observed!r}")
-    operands = [_operand(f"components[{k}]", given) for k, given in enumerate(components)]
+    operands = [operand(f"components[{k}]", given) for k, given in enumerate(components)]
     check_components([circuit for circuit, _, _ in operands])
     values, index = _observed_rows(operands[0][0], observed)
     form, theta = SymbolicSquares.of(operands, bool(np.isnan(values.get_value()).any()))

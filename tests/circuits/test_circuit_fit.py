@@ -161,7 +161,7 @@ def test_no_step_goes_down_whatever_the_leaves(seed, edge_rows, gaps):
     families = tuple(rng.choice(FAMILIES, 3))
     rows = mixed_rows(rng, families, 25, gaps)
     rows[0] = mixed_rows(rng, families, 1)
-    rows[1] = rows[0] + (np.arange(3) == np.flatnonzero(rows[0] >= 0)[:1])  # no column is constant
+    rows[1] = rows[0] + np.isin(np.arange(3), np.flatnonzero(rows[0] >= 0)[:1])  # no column is constant
     rows[1, [f in ("bernoulli", "categorical") for f in families]] = 0.0
     circuit = mixture(families, 3)
     with warnings.catch_warnings():

@@ -124,7 +124,8 @@ def values_of(family, rng, n):
         "log_normal": lambda: rng.lognormal(size=n), "gamma": lambda: rng.gamma(3.0, size=n),
         "exponential": lambda: rng.exponential(2.0, n), "poisson": lambda: rng.poisson(3.0, n).astype(float),
         "geometric": lambda: rng.geometric(0.3, n) - 1.0, "bernoulli": lambda: rng.integers(0, 2, n).astype(float),
-        "categorical": lambda: rng.integers(0, 3, n).astype(float),
+        "categorical": lambda: rng.integers(0, 3, n).astype(float), "beta": lambda: rng.beta(2.0, 3.0, n),
+        "weibull": lambda: 2.0 * rng.weibull(1.5, n),
     }[family]()  # fmt: skip
 
 

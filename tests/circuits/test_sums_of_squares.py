@@ -168,9 +168,9 @@ def model():
     rows[2, 0] = rows[3, 1] = np.nan
     rows[4, 1:] = np.nan
     with pm.Model() as model:
-        coefficients = pm.Normal("coefficients", shape=(2, 2), initval=COEFFICIENTS[:, :2])
+        coefficients = pm.Normal("coefficients", shape=(2, 2), initval=COEFFICIENTS[:, ::2])
         operands = []
-        for k, (circuit, log_weights, parameters) in enumerate(COMPONENTS[:2]):
+        for k, (circuit, log_weights, parameters) in enumerate(COMPONENTS[::2]):
             means = pm.Normal(
                 f"means_{k}", 0, 2, shape=len(parameters["gaussian"]), initval=parameters["gaussian"][:, 0]
             )
@@ -178,7 +178,7 @@ def model():
             levels = pm.Dirichlet(f"levels_{k}", np.ones((len(parameters["categorical"]), 3)))
             gaussian = pt.stack([means, pt.full_like(means, scale)], axis=1)
             given = {"gaussian": gaussian, "categorical": levels, "bernoulli": parameters["bernoulli"]}
-            operands.append((circuit, log_weights if k else circuit.dirichlet(2.0), given))
+            operands.append((circuit, circuit.dirichlet(2.0) if k == 0 else log_weights, given))
         ps.SumOfSquaresDensity("x", operands, coefficients, frame(rows))
     return model, rows, coefficients, operands
 
@@ -221,16 +221,24 @@ def test_parameters_out_of_bounds():
     assert np.all(np.isneginf(value(-1.0, 0.4))) and np.all(np.isneginf(value(1.0, 0.5)))
 
 
-def test_draws_in_a_model(squares, density):
-    """Levels and numbers tested as above."""
-    with pm.Model():
-        variable = ps.SumOfSquaresDensity("x", COMPONENTS, COEFFICIENTS, frame(squares.sample(3, random_seed=1)))
-        drawn = pm.draw(variable, 600, random_seed=2, mode=PLAIN)
-    assert drawn.shape == (600, 3, 3)
-    drawn = drawn.reshape(-1, 3)
-    expected = [density[TABLE[:, 1] == k] @ MASS[TABLE[:, 1] == k] for k in range(3)]
+def test_draws_in_a_model():
+    """Levels and numbers tested as above; compiled, since a fall back to Python would warn."""
+    circuit = ps.complete_tree(["a", "k"], n_children=1).circuit({"a": ["gaussian"], "k": ["categorical"]})
+    none = np.zeros(circuit.n_sum_edges)
+    parts = [
+        (circuit, none, {"gaussian": np.array([[0.0, 1.5]]), "categorical": np.array([[0.2, 0.3, 0.5]])}),
+        (circuit, none, {"gaussian": np.array([[0.5, 1.0]]), "categorical": np.array([[0.4, 0.5, 0.1]])}),
+    ]
+    squares = ps.SumOfSquares(parts, [1.0, -0.5])
+    with pm.Model(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        variable = ps.SumOfSquaresDensity("x", parts, [1.0, -0.5], frame(np.zeros((3, 2)), ["a", "k"]))
+        drawn = pm.draw(variable, 600, random_seed=2)
+    assert drawn.shape == (600, 3, 2)
+    drawn = drawn.reshape(-1, 2)
     counts = np.bincount(drawn[:, 1].astype(int), minlength=3)
-    assert stats.chisquare(counts, np.array(expected) * len(drawn)).pvalue > 1e-4
+    expected = np.array([squares.probability({"k": k}) for k in range(3)])
+    assert stats.chisquare(counts, expected * len(drawn)).pvalue > 1e-4
 
     def cdf(x):
         return squares.probability({"a": (np.full(x.size, -np.inf), x)})
@@ -263,9 +271,9 @@ def test_posterior_of_a_coefficient():
     ess = float(az.ess(drawn))
     assert abs(float(drawn.mean()) - mean) < 4.5 * sd / np.sqrt(ess)
     assert float(drawn.std()) == pytest.approx(sd, rel=4.5 / np.sqrt(ess))  # the distribution is nearly normal
-    with model, warnings.catch_warnings():
-        warnings.simplefilter("error")  # such as that a compiled function falls back to Python
-        predicted = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False).posterior_predictive["x"]
+    with model:
+        predicted = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False, **BY_PYTHON)
+    predicted = predicted.posterior_predictive["x"]
     expected = sum(
         w * ps.SumOfSquares(parts, [1.0, v]).moments([[np.nan]]).mean[0, 0] for w, v in zip(weights, grid, strict=True)
     )
