@@ -17,7 +17,6 @@ from pymc_spn.indian_chefs import step_methods as _chefs_steps  # noqa: F401
 from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
-    from pymc_spn.circuits.chow_liu import chow_liu_tree as chow_liu_tree
     from pymc_spn.circuits.circuit_algebra import CircuitProduct as CircuitProduct
     from pymc_spn.circuits.circuit_algebra import cauchy_schwarz_divergence as cauchy_schwarz_divergence
     from pymc_spn.circuits.circuit_algebra import log_inner_product as log_inner_product
@@ -25,13 +24,15 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_algebra import renyi_entropy as renyi_entropy
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
-    from pymc_spn.circuits.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.composition import ComposedCircuit as ComposedCircuit
     from pymc_spn.circuits.composition import mixture_of as mixture_of
     from pymc_spn.circuits.composition import product_of as product_of
-    from pymc_spn.circuits.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.distributions import SPN as SPN
-    from pymc_spn.circuits.fitted_circuit import CircuitFit as CircuitFit
+    from pymc_spn.circuits.estimation.chow_liu import chow_liu_tree as chow_liu_tree
+    from pymc_spn.circuits.estimation.circuit_fit import fit_em as fit_em
+    from pymc_spn.circuits.estimation.cutset_networks import cutset_network as cutset_network
+    from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit as CircuitFit
+    from pymc_spn.circuits.estimation.prometheus import prometheus as prometheus
     from pymc_spn.circuits.integral_circuits import IntegralCircuit as IntegralCircuit
     from pymc_spn.circuits.integral_circuits import integral_circuit as integral_circuit
     from pymc_spn.circuits.learners import fit_variational as fit_variational
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
     from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
     from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
-    from pymc_spn.circuits.prometheus import prometheus as prometheus
     from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
     from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior as UnionPosterior
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
+    from pymc_spn.circuits.squares.sums_of_squares import SumOfSquares as SumOfSquares
+    from pymc_spn.circuits.squares.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
@@ -60,8 +62,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
-    from pymc_spn.circuits.sums_of_squares import SumOfSquares as SumOfSquares
-    from pymc_spn.circuits.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
     from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
     from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
@@ -150,7 +150,7 @@ _PUBLIC = {
     "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "circuits.circuit_density",
-    "CircuitFit": "circuits.fitted_circuit",
+    "CircuitFit": "circuits.estimation.fitted_circuit",
     "CircuitProduct": "circuits.circuit_algebra",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",
@@ -202,8 +202,8 @@ _PUBLIC = {
     "SPNPosterior": "circuits.queries.posterior",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "SigmoidNetworkStep": "indian_chefs.network_steps",
-    "SumOfSquares": "circuits.sums_of_squares",
-    "SumOfSquaresDensity": "circuits.sums_of_squares_density",
+    "SumOfSquares": "circuits.squares.sums_of_squares",
+    "SumOfSquaresDensity": "circuits.squares.sums_of_squares_density",
     "Table": "tables",
     "TooWideError": "factor_graphs.plan",
     "TopDownSPNStep": "circuits.step_methods",
@@ -215,15 +215,15 @@ _PUBLIC = {
     "VariationalPosterior": "circuits.queries.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
     "cauchy_schwarz_divergence": "circuits.circuit_algebra",
-    "chow_liu_tree": "circuits.chow_liu",
+    "chow_liu_tree": "circuits.estimation.chow_liu",
     "complete_tree": "circuits.structures.builders",
     "completed_columns": "circuits.missing_cells",
-    "cutset_network": "circuits.cutset_networks",
+    "cutset_network": "circuits.estimation.cutset_networks",
     "dag_log_evidence": "dags.log_evidence",
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "expected_graph": "indian_chefs.node_law",
-    "fit_em": "circuits.circuit_fit",
+    "fit_em": "circuits.estimation.circuit_fit",
     "fit_tree": "trees.fit",
     "fit_variational": "circuits.learners",
     "gamma_for_nodes": "indian_chefs.node_law",
@@ -240,7 +240,7 @@ _PUBLIC = {
     "node_count_pmf": "indian_chefs.node_law",
     "piecewise_linear": "circuits.structures.piecewise_linear",
     "product_of": "circuits.composition",
-    "prometheus": "circuits.prometheus",
+    "prometheus": "circuits.estimation.prometheus",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
     "renyi_entropy": "circuits.circuit_algebra",

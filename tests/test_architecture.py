@@ -30,6 +30,8 @@ INSIDE_CIRCUITS = {  # folders of the room, and which of the others each may imp
     "gibbs": {"leaves", "structures"},
     "variational": {"leaves", "structures", "gibbs"},
     "queries": {"leaves", "evaluation", "structures", "gibbs", "variational"},
+    "estimation": {"leaves", "evaluation", "structures"},
+    "squares": {"leaves", "evaluation", "structures", "queries"},
 }
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from pymc_spn.circuits.estimation.fit_steps import Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.fit_steps import Ascent
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp

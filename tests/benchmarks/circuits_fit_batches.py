@@ -11,10 +11,10 @@ import time
 
 import numpy as np
 
+from pymc_spn.circuits.estimation.fit_starts import random_start
+from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import pool
-from pymc_spn.circuits.fit_starts import random_start
-from pymc_spn.circuits.fit_steps import Ascent, Batches
 from pymc_spn.circuits.structures.circuit_builders import rat_spn
 from pymc_spn.numerics.progress_bars import ProgressBar
 from tests.benchmarks.report import machine, markdown_table

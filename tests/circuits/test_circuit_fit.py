@@ -13,12 +13,12 @@ from scipy import optimize
 from scipy.special import digamma
 
 import pymc_spn as ps
+from pymc_spn.circuits.estimation.fit_starts import random_start
+from pymc_spn.circuits.estimation.fit_steps import Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import gamma_shape, pool
-from pymc_spn.circuits.fit_starts import random_start
-from pymc_spn.circuits.fit_steps import Ascent
 from tests.circuits.shared_circuits import (
     build,
     crossed_circuit,

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from pymc_spn.circuits.estimation.fit_steps import Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.fit_steps import Ascent
 from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
 
 APART = build(  # rows between the two components are so improbable that the root underflows in linear space

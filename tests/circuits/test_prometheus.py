@@ -7,7 +7,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 import pymc_spn as ps
-from pymc_spn.circuits.assigned_rows import ASSIGNED
+from pymc_spn.circuits.estimation.assigned_rows import ASSIGNED
 from pymc_spn.circuits.structures import circuit_builders
 from pymc_spn.circuits.structures.spanning_decompositions import spanning_decompositions
 

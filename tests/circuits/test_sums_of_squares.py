@@ -14,7 +14,7 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries import signed_mixtures
-from pymc_spn.circuits.symbolic_products import SymbolicProduct
+from pymc_spn.circuits.squares.symbolic_products import SymbolicProduct
 from tests.circuits.shared_circuits import random_parameters
 from tests.modes import BY_PYTHON, PLAIN
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.circuits.fit_ends import best_ends
+from pymc_spn.circuits.estimation.fit_ends import best_ends
 from tests.circuits.shared_circuits import build, reference_log_density
 from tests.circuits.test_circuit_fit import ROWS, mixture
 

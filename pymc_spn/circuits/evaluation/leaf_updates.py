@@ -5,7 +5,7 @@ of the column and one row that is spread over all of them, so that none is impos
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. The prior of
 a Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
-triangular and hypergeometric leaves are given and stay; the ends of uniform ones can be learned (`circuits.fit_ends`).
+triangular and hypergeometric leaves are given and stay; the ends of uniform ones can be learned (`fit_ends`).
 """
 
 from collections.abc import Mapping

@@ -13,9 +13,9 @@ from pymc_spn.circuits.circuit_ops import circuit_rows
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE, pack
 from pymc_spn.circuits.evaluation.signed_draws import bundle
+from pymc_spn.circuits.squares.symbolic_leaf_products import LEAF_PAIRS
+from pymc_spn.circuits.squares.symbolic_products import SymbolicProduct
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.circuits.symbolic_leaf_products import LEAF_PAIRS
-from pymc_spn.circuits.symbolic_products import SymbolicProduct
 
 
 class Component(NamedTuple):

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.estimation.fit_ends import best_ends
+from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
@@ -20,8 +22,6 @@ from pymc_spn.circuits.evaluation.leaf_updates import (
     updated,
     weibull_leaf,
 )
-from pymc_spn.circuits.fit_ends import best_ends
-from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.numerics.progress_bars import ProgressBar

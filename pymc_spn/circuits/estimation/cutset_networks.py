@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.chow_liu import GrowingLevels, positive, shares_given_parent, table_of_levels
-from pymc_spn.circuits.fitted_circuit import CircuitFit
+from pymc_spn.circuits.estimation.chow_liu import GrowingLevels, positive, shares_given_parent, table_of_levels
+from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.structures.circuit import PRODUCT
 from pymc_spn.circuits.structures.circuit_builders import grow_states
 from pymc_spn.circuits.structures.level_scores import BayesianInformation, DirichletEvidence, LevelCounter

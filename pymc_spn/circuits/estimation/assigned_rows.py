@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pymc_spn.circuits.estimation.fit_steps import Ascent, Expected
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, Pooled, of_mean, possible
-from pymc_spn.circuits.fit_steps import Ascent, Expected
 
 
 def _plain(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.fit_json import fields_from_json, fit_to_json
+from pymc_spn.circuits.estimation.fit_json import fields_from_json, fit_to_json
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 

@@ -16,9 +16,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.circuit_density import _observed_rows, _own_dims, _value
 from pymc_spn.circuits.evaluation.signed_draws import draw_row_of_squares
 from pymc_spn.circuits.ops import source_version
+from pymc_spn.circuits.squares.sums_of_squares import check_components, checked_coefficients
+from pymc_spn.circuits.squares.symbolic_squares import SymbolicSquares
 from pymc_spn.circuits.structures.parameterised import operand
-from pymc_spn.circuits.sums_of_squares import check_components, checked_coefficients
-from pymc_spn.circuits.symbolic_squares import SymbolicSquares
 
 
 class SumOfSquaresRV(RandomVariable):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.density import log_density
-from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
 from pymc_spn.tables import Column, Table

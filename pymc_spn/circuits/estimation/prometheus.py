@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.assigned_rows import ASSIGNED, average_leaves, leaves_of_rows
-from pymc_spn.circuits.chow_liu import positive
+from pymc_spn.circuits.estimation.assigned_rows import ASSIGNED, average_leaves, leaves_of_rows
+from pymc_spn.circuits.estimation.chow_liu import positive
+from pymc_spn.circuits.estimation.fit_steps import Ascent
+from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import log_density
 from pymc_spn.circuits.evaluation.leaf_updates import pool, possible
-from pymc_spn.circuits.fit_steps import Ascent
-from pymc_spn.circuits.fitted_circuit import CircuitFit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, check_at_least, leaf_palettes
 from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs

@@ -10,7 +10,7 @@ from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_
 from pymc_spn.circuits.structures.circuit import Circuit
 
 if TYPE_CHECKING:
-    from pymc_spn.circuits.fitted_circuit import CircuitFit
+    from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 
 JSON_FORMAT = "circuit_fit/1"
 LISTS = ("log_weights", "objective", "of_restarts")

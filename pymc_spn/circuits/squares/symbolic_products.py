@@ -9,8 +9,8 @@ from pytensor.gradient import disconnected_grad
 
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, Side
 from pymc_spn.circuits.queries.circuit_products import circuit_of_nodes, product_nodes
+from pymc_spn.circuits.squares.symbolic_leaf_products import LEAF_PAIRS
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
-from pymc_spn.circuits.symbolic_leaf_products import LEAF_PAIRS
 
 IMPOSSIBLE, CERTAIN = 0, 1  # places of -inf and 0 before the logs of all pairs
 

@@ -1,0 +1,1 @@
+"""Squares of sums of circuits, with coefficients of either sign."""
