@@ -4,12 +4,14 @@ Rows on a ring and on two half moons. Components are products of Gaussian leaves
 their posterior density (L-BFGS, the best of several random starts by that density), mixtures by `fit_em`; densities are
 those of as many rows that were not fitted, in nats a row.
 
-    python -m tests.benchmarks.circuits_squares
+    python -m tests.benchmarks.circuits_squares --figure squares.png
 """
 
 import argparse
 import time
+from functools import partial
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -22,6 +24,8 @@ from tests.benchmarks.report import machine, markdown_table
 
 SQUARES = [(1, 2), (1, 4), (2, 4), (2, 6)]
 MIXTURES = [2, 4, 8, 16, 32]
+SHOWN = ["1 square of 2", "2 squares of 6", "mixture of 4"]
+EM = {"leaf_prior_rows": 0.1, "max_steps": 3_000, "progressbar": False}  # of 0.01 to 1 the best prior for 8 or more
 PRODUCT = ps.complete_tree(["a", "b"], n_children=1).circuit({"a": ["gaussian"], "b": ["gaussian"]})
 NO_CHOICE = np.zeros(PRODUCT.n_sum_edges)
 
@@ -30,30 +34,54 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rows", type=int, default=500)
     arguments.add_argument("--starts", type=int, default=8)
+    arguments.add_argument("--figure", help="file of a picture of the ring")
     arguments = arguments.parse_args()
-    rows = []
+    rows, drawn = [], {}
     for name, draw in {"ring": ring, "moons": moons}.items():
         fitted, held_out = (draw(arguments.rows, seed) for seed in (0, 1))
         for n_squares, n_components in SQUARES:
             squares, seconds = fit_squares(fitted, n_squares, n_components, arguments.starts)
             n_numbers = 4 * n_components + n_squares * n_components - n_squares * (n_squares + 1) // 2
             density = squares.log_density(held_out).mean()
-            what = f"{n_squares} of {n_components}"
+            what = f"{n_squares} square{'s' * (n_squares > 1)} of {n_components}"
             rows.append([name, what, n_numbers, density, squares.acceptance_rate, seconds])
+            drawn[name, what] = squares.log_density
         for n_components in MIXTURES:
             begin = time.process_time()
             circuit = ps.complete_tree(["a", "b"], n_children=[n_components, 1])
             circuit = circuit.circuit({"a": ["gaussian"], "b": ["gaussian"]})
-            fit = ps.fit_em(
-                circuit, fitted, restarts=arguments.starts, max_steps=3_000, random_seed=1, progressbar=False
-            )
+            fit = ps.fit_em(circuit, fitted, restarts=arguments.starts, random_seed=1, **EM)
             density = fit.circuit.log_density(held_out, **fit.parameters).mean()
             what = f"mixture of {n_components}"
             rows.append([name, what, 5 * n_components - 1, density, 1.0, time.process_time() - begin])
+            drawn[name, what] = partial(fit.circuit.log_density, **fit.parameters)
     print(machine() + "\n")
     print(
         markdown_table(["rows", "model", "free numbers", "held out, nats a row", "what cancels leaves", "CPU, s"], rows)
     )
+    if arguments.figure:
+        picture(arguments.figure, ring(arguments.rows, 0), {what: drawn["ring", what] for what in SHOWN})
+
+
+def picture(path, rows, log_densities):
+    """The rows, and densities of models beside them, all in one colour scale."""
+    figure, panels = plt.subplots(1, 1 + len(log_densities), figsize=(10.0, 3.2), sharex=True, sharey=True,
+                                  layout="constrained")  # fmt: skip
+    grid = np.linspace(-4.5, 4.5, 241)
+    points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    densities = {what: np.exp(found(points)).reshape(grid.size, -1) for what, found in log_densities.items()}
+    top = max(np.quantile(density, 0.995) for density in densities.values())
+    panels[0].plot(*rows.T, ".", markersize=2, color="black")
+    panels[0].set_title(f"{len(rows)} rows", fontsize=10)
+    for panel, (what, density) in zip(panels[1:], densities.items(), strict=True):
+        image = panel.pcolormesh(grid, grid, density, vmin=0.0, vmax=top, cmap="viridis", rasterized=True)
+        panel.set_title(what, fontsize=10)
+    for panel in panels:
+        panel.set_aspect("equal")
+    figure.colorbar(image, ax=panels.tolist(), label="density", shrink=0.9, extend="max")
+    figure.supxlabel("a", fontsize=10)
+    figure.supylabel("b", fontsize=10)
+    figure.savefig(path, dpi=110)
 
 
 def ring(n, seed):
