@@ -139,7 +139,7 @@ def test_nearly_cancelling_components():
     assert abs(np.mean(drawn > 0) - 0.5) < 4 * 0.5 / np.sqrt(2_000)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "log_normal", "exponential", "gamma", "geometric", "bernoulli"])
+@pytest.mark.parametrize("family", ["gaussian", "log_normal", "exponential", "gamma", "beta", "geometric", "bernoulli"])
 def test_symbolic_products_of_families(family):
     """As `multiply` does it in NumPy, to rounding; with sums of different widths, so that weights meet weights."""
     rng = np.random.default_rng(0)
@@ -147,8 +147,8 @@ def test_symbolic_products_of_families(family):
     given = []
     for circuit in circuits:
         log_weights, parameters = random_parameters(circuit, rng)
-        if family == "gamma":
-            parameters["gamma"][:, 0] += 0.6
+        if family == "beta":
+            parameters[family] += 0.6  # shapes that add up to more than one
         given.append((log_weights, parameters))
     symbolic = SymbolicProduct(*circuits, n_levels=2)
     tensors = [(pt.as_tensor_variable(w), {f: pt.as_tensor_variable(p) for f, p in own.items()}) for w, own in given]

@@ -95,8 +95,8 @@ def SumOfSquaresDensity(
     components : sequence of (circuit, log_weights, leaf_parameters)
         Of each circuit its parameters as `CircuitDensity` takes them, arrays or tensors; or an object that has them,
         such as a `CircuitFit`. The columns are the same in the same order. In each column leaves are of one family
-        among Gaussian, log-normal, exponential, gamma, geometric, Bernoulli and categorical, and each pair of circuits
-        divides columns alike (see `log_inner_product`).
+        among Gaussian, log-normal, exponential, gamma, beta, geometric, Bernoulli and categorical, and each pair of
+        circuits divides columns alike (see `log_inner_product`).
     coefficients : (n_squares, n_components) or (n_components,) array or tensor
         One row for each square.
     observed : DataFrame, Table or (N, D) array

@@ -56,6 +56,18 @@ def _gamma(p: Any, q: Any) -> tuple[Any, Any]:
     return pt.switch(converges, logs, np.inf), pt.stack([shape, rate], axis=1)
 
 
+def _beta(p: Any, q: Any) -> tuple[Any, Any]:
+    shapes = p + q - 1.0
+    converges = pt.all(shapes > 0.0, axis=1)
+    shapes = pt.switch(converges[:, None], shapes, 1.0)
+    logs = _log_beta(shapes) - _log_beta(p) - _log_beta(q)
+    return pt.switch(converges, logs, np.inf), shapes
+
+
+def _log_beta(shapes: Any) -> Any:
+    return pt.gammaln(shapes).sum(axis=1) - pt.gammaln(shapes.sum(axis=1))
+
+
 def _geometric(p: Any, q: Any) -> tuple[Any, Any]:
     total = p + q - p * q
     return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
@@ -81,6 +93,7 @@ LEAF_PAIRS = {
     "log_normal": LeafPairs(_log_normal, (REAL, POSITIVE)),
     "exponential": LeafPairs(_exponential, (POSITIVE,)),
     "gamma": LeafPairs(_gamma, (POSITIVE, POSITIVE)),
+    "beta": LeafPairs(_beta, (POSITIVE, POSITIVE)),
     "geometric": LeafPairs(_geometric, (SHARE,)),
     "bernoulli": LeafPairs(_bernoulli, (SHARE,)),
     "categorical": LeafPairs(_categorical, (SHARE,)),
