@@ -4,7 +4,7 @@ Any circuit so becomes a leaf of another: Chow-Liu trees, cutset networks or fit
 each other below a product. The parts are copied as they are; nothing about them is estimated anew.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -52,7 +52,9 @@ def mixture_of(circuits: Iterable[Any], weights: Sequence[float] | np.ndarray | 
     ----------
     circuits : sequence of CircuitFit, CircuitProduct, ComposedCircuit, PosteriorCircuit, DrawnCircuit or tuple
         Circuits with parameters; a tuple holds circuit, log_weights and leaf_parameters. Their columns are the same, in
-        any order; the mixture has those of the first. A column has densities in all of them or masses in all.
+        any order; the mixture has those of the first. A column has densities in all of them or masses in all. Levels
+        of text are those that a table has: where the parts are of parts of the rows, make such columns categorical
+        before the rows are divided.
     weights : (n_circuits,) array_like, optional
         Positive, adding up to 1 (to within 1e-6, as the weights of every sum). By default equal.
 
@@ -110,7 +112,9 @@ def product_of(circuits: Iterable[Any]) -> ComposedCircuit:
 
 def _checked_parts(circuits: Any) -> list[_Part]:
     """Circuits with checked parameters, an error naming the place of the bad one."""
-    if isinstance(circuits, ParameterisedCircuit | Circuit) or not isinstance(circuits, Iterable):
+    # sets have no order, mappings would give their keys
+    alone = isinstance(circuits, ParameterisedCircuit | Circuit | Mapping | Set)
+    if alone or not isinstance(circuits, Iterable):
         raise TypeError(f"circuits must be a sequence of circuits with parameters, got {type(circuits).__name__}")
     parts = []
     for k, given in enumerate(circuits):
@@ -119,8 +123,8 @@ def _checked_parts(circuits: Any) -> list[_Part]:
             parts.append(
                 _Part(circuit, checked_weights(circuit, log_weights), checked_parameters(circuit, leaf_parameters))
             )
-        except ValueError as error:
-            raise ValueError(f"circuits[{k}]: {error}") from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"circuits[{k}]: {error}") from None
     if not parts:
         raise ValueError("circuits must hold at least one circuit, got none")
     return parts
@@ -161,7 +165,8 @@ def _log_shares(weights: Any, n: int) -> np.ndarray:
     """Log weights (n,) of the parts of a mixture."""
     if weights is None:
         return np.full(n, -np.log(n))
-    given = list(weights) if isinstance(weights, Iterable) and not isinstance(weights, str) else None
+    one_by_one = isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping | Set)
+    given = list(weights) if one_by_one and np.ndim(weights) > 0 else None
     if given is None or len(given) != n:
         raise ValueError(f"weights must hold a number for each of the {n} circuits, got {weights!r}")
     for k, weight in enumerate(given):

@@ -66,9 +66,10 @@ def _frame_values(names: Sequence[str], frame: Any) -> np.ndarray:
 
 def checked_weights(circuit: Any, log_weights: Any) -> np.ndarray:
     """Log weights as (n_sum_edges,) float64; refused unless each sum's weights add up to 1."""
-    log_weights = np.ascontiguousarray(log_weights, dtype=np.float64)
+    log_weights = _numbers("log_weights", log_weights)
     if log_weights.shape != (circuit.n_sum_edges,):
         raise ValueError(f"log_weights must have shape ({circuit.n_sum_edges},), got {log_weights.shape}")
+    log_weights = np.ascontiguousarray(log_weights)
     wrong = np.isnan(log_weights) | (log_weights > WEIGHT_TOLERANCE)
     if np.any(wrong):
         e = int(np.argmax(wrong))
@@ -83,20 +84,30 @@ def checked_weights(circuit: Any, log_weights: Any) -> np.ndarray:
     return log_weights
 
 
+def _numbers(argument: str, given: Any) -> np.ndarray:
+    """As float64, an error naming the argument."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument} must hold numbers, got {type(given).__name__}: {error}") from None
+
+
 def families_in_use(circuit: Any) -> list[str]:
     """Families that some leaf has."""
     return [f for i, f in enumerate(circuit.families) if np.any(circuit.leaf_family == i)]
 
 
-def check_names(circuit: Any, leaf_parameters: Mapping[str, Any]) -> list[str]:
-    """Families in use, if `leaf_parameters` has an entry for each of them and for no other."""
+def check_names(circuit: Any, given: Mapping[str, Any], argument: str = "leaf_parameters") -> list[str]:
+    """Families in use, if the mapping has an entry for each of them and for no other."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} must be a mapping from families, got {given!r}")
     used = families_in_use(circuit)
-    for name in leaf_parameters:
+    for name in given:
         if name not in circuit.families:
-            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, got {name!r}")
+            raise ValueError(f"{argument} must be given for {tuple(used)}, got {name!r}")
     for name in used:
-        if name not in leaf_parameters:
-            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, {name!r} is missing")
+        if name not in given:
+            raise ValueError(f"{argument} must be given for {tuple(used)}, {name!r} is missing")
     return used
 
 
@@ -108,7 +119,7 @@ def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict
 
 def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
     """Leaf parameters (n, p) of one family."""
-    given = np.asarray(given, dtype=np.float64)
+    given = _numbers(f"leaf_parameters[{name!r}]", given)
     leaves = circuit.leaves_of(name)
     if given.ndim != 2 or given.shape[0] != leaves.size:
         raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
