@@ -1,8 +1,9 @@
 """`integral_circuit`: a circuit whose hidden variables are continuous, as quadrature makes an ordinary one of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,8 @@ class IntegralCircuit:
     Parameters
     ----------
     columns : tuple of str or Column
-    leaves : mapping of str to str
-        Family of each column.
+    leaves : mapping of str to str, or None
+        Family of each column; None where the columns have kinds, for the family of each kind.
     parent : mapping of str to str or None, or None
         Parent of each column's hidden variable, None at the root of the tree. None for the mapping: one hidden
         variable for all columns.
@@ -73,7 +74,7 @@ class IntegralCircuit:
     """
 
     columns: tuple[Any, ...]
-    leaves: Mapping[str, str]
+    leaves: Mapping[str, str] | None
     parent: Mapping[str, str | None] | None
     n_points: int = 32
     rule: str = "trapezoid"
@@ -89,22 +90,27 @@ class IntegralCircuit:
         names = [column_name(c) for c in self.columns]
         _check_one_family(self.leaves)
         palettes = leaf_palettes(self.columns, self.leaves, "families of a column", 1)
+        put("leaves", {name: family for name, (family,) in zip(names, palettes, strict=True)})
+        if not is_int(self.n_points) or self.n_points < 2:
+            raise ValueError(f"n_points must be an integer of at least 2, got {self.n_points!r}")
+        put("n_points", int(self.n_points))
+        n_sum_edges = self.n_points
+        if self.parent is None:
+            put("edges", ())
+        else:
+            put("edges", _edges_from_root(self.parent, names))
+            put("parent", dict(self.parent))
+            n_sum_edges += len(self.edges) * self.n_points**2
+        if n_sum_edges > MAX_EDGES:
+            raise ValueError(
+                f"n_points={self.n_points} makes {n_sum_edges:,} edges below sums, more than {MAX_EDGES:,}"
+            )
         put("interval", _checked_interval(self.interval))
         points, weights = _quadrature(self.rule, self.n_points, self.interval)
         points.setflags(write=False)
         weights.setflags(write=False)
         put("points", points)
         put("point_weights", weights)
-        n_sum_edges = self.n_points
-        if self.parent is None:
-            put("edges", ())
-        else:
-            put("edges", _edges_from_root(self.parent, names))
-            n_sum_edges += len(self.edges) * self.n_points**2
-        if n_sum_edges > MAX_EDGES:
-            raise ValueError(
-                f"n_points={self.n_points} makes {n_sum_edges:,} edges below sums, more than {MAX_EDGES:,}"
-            )
         grown = Growing(self.columns, palettes)
         if self.parent is None:
             grown.sums([grown.factorised(range(len(names)), k) for k in range(self.n_points)], 1)
@@ -192,9 +198,8 @@ class IntegralCircuit:
             If a family is missing or unknown, or a function returns another shape or parameters out of bounds; numbers
             are checked at once, the values of tensors by `CircuitDensity`.
         """
-        if not isinstance(functions, Mapping):
-            raise TypeError(f"functions must be a mapping from families to functions, got {functions!r}")
-        return {family: self._family(family, functions[family]) for family in check_names(self.circuit, functions)}
+        used = check_names(self.circuit, functions, "functions")
+        return {family: self._family(family, functions[family]) for family in used}
 
     def _family(self, family: str, function: Callable[..., Any]) -> Any:
         column = self.circuit.leaf_column[self.circuit.leaves_of(family)]
@@ -204,6 +209,8 @@ class IntegralCircuit:
         name = f"functions[{family!r}]"
         out = _called(name, function, z, column, several=True)
         if isinstance(out, tuple):
+            if not out:
+                raise ValueError(f"{name} must return a leaf's parameters, got an empty tuple")
             parts = [_broadcast(f"{name}, parameter {i}", part, (z.size,)) for i, part in enumerate(out)]
             tensors = any(isinstance(part, Variable) for part in parts)
             out = pt.stack(parts, axis=1) if tensors else np.stack(parts, axis=1)
@@ -296,28 +303,31 @@ def integral_circuit(
     return IntegralCircuit(table.columns, leaves, parent, n_points, rule, interval)
 
 
-def _quadrature(rule: Any, n_points: Any, interval: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def _quadrature(rule: Any, n_points: int, interval: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Points (n,), ascending, and weights (n,) of a rule on an interval."""
     if not isinstance(rule, str) or rule not in RULES:
         raise ValueError(f"rule must be one of {list(RULES)}, got {rule!r}")
-    if not is_int(n_points) or n_points < 2:
-        raise ValueError(f"n_points must be an integer of at least 2, got {n_points!r}")
     low, high = interval
     if rule == "legendre":
         points, weights = np.polynomial.legendre.leggauss(n_points)
-        return 0.5 * (low + high) + 0.5 * (high - low) * points, 0.5 * (high - low) * weights
-    weights = np.full(n_points, (high - low) / (n_points - 1))
-    weights[[0, -1]] *= 0.5
-    return np.linspace(low, high, n_points), weights
+        points, weights = 0.5 * (low + high) + 0.5 * (high - low) * points, 0.5 * (high - low) * weights
+    else:
+        points, weights = np.linspace(low, high, n_points), np.full(n_points, (high - low) / (n_points - 1))
+        weights[[0, -1]] *= 0.5
+    if not (np.all(np.diff(points) > 0.0) and np.all(weights > 0.0)):
+        raise ValueError(f"interval must be wide enough for n_points={n_points} different points, got {interval}")
+    return points, weights
 
 
 def _checked_interval(interval: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in interval)
-    except (TypeError, ValueError):
-        raise ValueError(f"interval must be two numbers (low, high), got {interval!r}") from None
+    ends = list(interval) if isinstance(interval, Sequence | np.ndarray) and np.ndim(interval) == 1 else []
+    if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, Real) for end in ends):
+        raise ValueError(f"interval must be two numbers (low, high), got {interval!r}")
+    low, high = float(ends[0]), float(ends[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"interval must be two finite numbers (low, high) with low < high, got {interval!r}")
+    if not np.isfinite(high - low):
+        raise ValueError(f"interval must have a finite length, got {interval!r}")
     return low, high
 
 
@@ -338,7 +348,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
     for name, above in parent.items():
         if name not in names:
             raise ValueError(f"tree: {name!r} is no column; the columns are {names}")
-        if above is not None and above not in names:
+        if above is not None and (not isinstance(above, str) or above not in names):
             raise ValueError(f"tree must name columns as parents, got {above!r} for {name!r}")
     roots = [name for name in names if parent[name] is None]
     if len(roots) != 1:
@@ -374,7 +384,8 @@ def _numbers(name: str, out: Any) -> Any:
         array = np.asarray(out)
     except ValueError as error:  # rows of different lengths
         raise TypeError(f"{name} must return an array of numbers or a tensor: {error}") from None
-    if array.dtype.kind not in "biuf":  # None and text among them; a list of tensors is an array of objects
+    # no None, text or answers of yes and no; a list of tensors is an array of objects
+    if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must return an array of numbers or a tensor, got {out!r}")
     return array.astype(np.float64)
 

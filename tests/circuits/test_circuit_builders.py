@@ -131,7 +131,7 @@ def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pa
         ({"leaves": {**BITS, "a": ["poisson"] * 5}}, ValueError, "at most n_leaves=4, got 5 for 'a'"),
         ({"leaves": {**BITS, "a": None}}, TypeError, "a family or a list of them for every column, got None for 'a'"),
         ({"leaves": {**BITS, "a": [["gaussian"]]}}, TypeError, "got .*'gaussian'.* for 'a'"),
-        ({"leaves": {**BITS, "a": "cauchy"}}, ValueError, "families must be among"),
+        ({"leaves": {**BITS, "a": "cauchy"}}, ValueError, "leaves must name families among .* 'cauchy' for 'a'"),
         ({"columns": []}, ValueError, "columns must hold at least one column"),
     ],
 )

@@ -253,13 +253,21 @@ def test_tensors_and_arrays_give_the_same_parameters_and_impossible_tensors_no_d
         ({"interval": (3, -3)}, ValueError, r"two finite numbers \(low, high\) with low < high, got \(3, -3\)"),
         ({"interval": (0, np.inf)}, ValueError, r"with low < high, got \(0, inf\)"),
         ({"interval": 6.0}, ValueError, r"interval must be two numbers \(low, high\), got 6.0"),
+        ({"interval": "06"}, ValueError, r"interval must be two numbers \(low, high\), got '06'"),
+        ({"interval": (False, True)}, ValueError, r"interval must be two numbers .* got \(False, True\)"),
+        ({"interval": {0, 1}}, ValueError, r"interval must be two numbers .* got \{0, 1\}"),
+        ({"interval": (-1e308, 1e308)}, ValueError, "interval must have a finite length, got"),
+        ({"interval": (0.0, 5e-324)}, ValueError, "wide enough for n_points=4 different points"),
+        ({"interval": (1e20, 1e20 + 32768), "rule": "legendre"}, ValueError, "wide enough for n_points=4"),
+        ({"n_points": 10**9, "tree": "star"}, ValueError, "n_points=1000000000 makes 1,000,000,000 edges"),
         ({"leaves": {"n": "poisson"}}, ValueError, "leaves must name families for every column, 't' is missing"),
-        ({"leaves": {**MIXED, "x": "cauchy"}}, ValueError, "families must be among .* got 'cauchy'"),
+        ({"leaves": {**MIXED, "x": "cauchy"}}, ValueError, "leaves must name families among .* 'cauchy' for 'x'"),
         ({"leaves": {**MIXED, "x": ["gaussian"]}}, TypeError, r"one family for every column, got \['gaussian'\]"),
         ({"leaves": "gaussian"}, TypeError, "leaves must be a mapping from columns to families, got 'gaussian'"),
         ({"tree": "chain"}, ValueError, "tree must be 'chow_liu', 'star' or a mapping .* got 'chain'"),
         ({"tree": {"n": None, "t": "n"}}, ValueError, "a parent, or None, for every column, 'x' is missing"),
         ({"tree": {"n": None, "t": "n", "x": "z"}}, ValueError, "tree must name columns as parents, got 'z' for 'x'"),
+        ({"tree": {"n": None, "t": "n", "x": np.array(["n", "t"])}}, ValueError, "columns as parents, got array.* 'x'"),
         ({"tree": {"n": None, "t": "n", "x": "n", "z": "n"}}, ValueError, "tree: 'z' is no column"),
         ({"tree": {"n": None, "t": None, "x": "n"}}, ValueError, r"one root, .* got \['n', 't'\]"),
         ({"tree": {"n": "t", "t": "x", "x": "n"}}, ValueError, r"one root, .* got \[\]"),
@@ -278,6 +286,7 @@ def test_bad_arguments_are_named(change, error, message):
         (None, None, TypeError, "root_log_density must be a function, got None"),
         (standard_normal, None, TypeError, "log_density must be a function, got None"),
         (lambda z: None, None, TypeError, "root_log_density must return an array of numbers or a tensor, got None"),
+        (lambda z: z > 0, None, TypeError, r"root_log_density must return an array of numbers .* got array\(\[False"),
         (lambda z: z[:3], None, ValueError, r"root_log_density must return what .* to shape \(8,\), got \(3,\)"),
         (lambda z: pt.zeros(3), None, ValueError, r"broadcasts to shape \(8,\), got \(3,\)"),
         (lambda z: z[:, None], None, ValueError, r"broadcasts to shape \(8,\), got \(8, 1\)"),
@@ -298,8 +307,9 @@ def test_bad_densities_of_hidden_variables_are_named(root, edge, error, message)
 @pytest.mark.parametrize(
     ("functions", "error", "message"),
     [
-        (normal_leaves, TypeError, "functions must be a mapping from families to functions"),
-        ({}, ValueError, "'gaussian' is missing"),
+        (normal_leaves, TypeError, "functions must be a mapping from families, got <function"),
+        ({}, ValueError, "functions must be given for .* 'gaussian' is missing"),
+        ({"gaussian": lambda z, c: ()}, ValueError, r"functions\['gaussian'\] must return .* got an empty tuple"),
         ({"gaussian": normal_leaves, "poisson": normal_leaves}, ValueError, r"\('gaussian',\), got 'poisson'"),
         ({"gaussian": 1.0}, TypeError, r"functions\['gaussian'\] must be a function, got 1.0"),
         ({"gaussian": lambda z, c: "wide"}, TypeError, "must return an array of numbers or a tensor, got 'wide'"),
@@ -314,6 +324,17 @@ def test_bad_densities_of_hidden_variables_are_named(root, edge, error, message)
 def test_bad_leaf_functions_are_named(functions, error, message):
     with np.errstate(all="ignore"), pytest.raises(error, match=message):
         TREE.leaf_parameters(functions)
+
+
+def test_it_keeps_what_it_was_made_of():
+    parent, leaves = {"x": None, "y": "x"}, {"x": "gaussian", "y": "poisson"}
+    tree = ps.IntegralCircuit(("x", "y"), leaves, parent, 4)
+    parent["x"], leaves["x"] = "y", "laplace"
+    assert dataclasses.replace(tree, n_points=np.int64(5)).edges == (("x", "y"),) == tree.edges
+    assert tree.leaves == {"x": "gaussian", "y": "poisson"}
+    assert (
+        dataclasses.replace(TREE, columns=ps.Table.from_frame(TABLE).columns, leaves=None, parent=None).leaves == MIXED
+    )
 
 
 def test_a_star_wants_no_density_given_a_parent_and_too_many_points_are_refused(monkeypatch):

@@ -7,6 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
@@ -277,6 +278,9 @@ def leaf_palettes(
         given = [leaves[name]] if isinstance(leaves[name], str) else leaves[name]
         if not isinstance(given, list | tuple) or not all(isinstance(family, str) for family in given):
             raise TypeError(f"leaves must name a family or a list of them for every column, got {given!r} for {name!r}")
+        for family in given:
+            if family not in EXPLICIT:
+                raise ValueError(f"leaves must name families among {tuple(EXPLICIT)}, got {family!r} for {name!r}")
         if not 0 < len(given) <= room:
             most = "" if argument is None else f" and at most {argument}={room}"
             raise ValueError(
