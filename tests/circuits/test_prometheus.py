@@ -168,6 +168,24 @@ def test_em_from_there_is_ahead_of_independent_columns_on_new_rows():
     assert density(start, new).mean() > density(independent, new).mean() + 0.5
 
 
+@pytest.mark.parametrize("scale", [2.0**600, 2.0**-600])
+def test_the_unit_of_a_column_does_not_matter(scale):
+    """Powers of two are exact; beyond 1e154 squares overflow, and no warning may leak."""
+    rng = np.random.default_rng(0)
+    part = 3.0 * (rng.random(200) < 0.5)
+    df = pd.DataFrame({"x": part + rng.random(200), "y": part + rng.normal(size=200)})
+    leaves = {"x": "laplace", "y": "gaussian"}
+    one, other = (
+        ps.prometheus(data, leaves, min_rows=40, max_depth=1, random_seed=0)
+        for data in (df, df.assign(x=scale * df["x"]))
+    )
+    np.testing.assert_array_equal(other.log_weights, one.log_weights)
+    np.testing.assert_allclose(other.leaf_parameters["laplace"], scale * one.leaf_parameters["laplace"], rtol=1e-12)
+    if scale > 1.0:
+        with pytest.raises(ValueError, match=r"column 'x' has mean .* and variance inf"):
+            ps.prometheus(df.assign(x=scale * df["x"]))
+
+
 def test_one_seed_gives_one_circuit():
     fits = [ps.prometheus(mixed(200, 0), min_rows=20, random_seed=seed) for seed in (1, 1, 2)]
     assert fits[0].circuit == fits[1].circuit and fits[0].log_likelihood == fits[1].log_likelihood

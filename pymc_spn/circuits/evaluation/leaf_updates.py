@@ -119,7 +119,8 @@ def _of_column(circuit: Any, family: str, d: int, x: np.ndarray, kept: float) ->
         mean, variance = u.mean(), kept
     else:
         u = np.log(u) if family == "log_normal" else u
-        mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else 0.0  # rounding would make a scale
+        with np.errstate(over="ignore", invalid="ignore"):  # what is infinite is refused below
+            mean, variance = u.mean(), u.var() if np.ptp(u) > 0.0 else 0.0  # rounding would make a scale
     problem = EXPLICIT[family].problem(of_mean(family, np.atleast_1d(mean), np.atleast_1d(variance)))
     if problem is not None:
         averages = AVERAGES.get(family, "mean {:g} and variance {:g}")

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+LARGE = 1e100  # the squares of numbers far beyond have no place
+
 
 def row_clusters(
     values: np.ndarray,
@@ -40,6 +42,9 @@ def row_clusters(
         seen = ~np.isnan(x)
         block = (x[:, None] == np.unique(x[seen])).astype(np.float64) if is_level[d] else x[:, None].copy()
         if seen.any():
+            size = np.abs(block[seen]).max()
+            if size > LARGE or 0.0 < size < 1.0 / LARGE:
+                block /= size
             block -= block[seen].mean(axis=0)
             block /= block[seen].std() or 1.0
         block[~seen] = 0.0
