@@ -20,7 +20,7 @@ from pymc_spn.circuits.circuit_ops import circuit_rows
 from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
-from pymc_spn.circuits.evaluation.parameters import check_names, checked_parameters, checked_weights
+from pymc_spn.circuits.evaluation.parameters import check_names, checked_family, checked_weights
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -255,16 +255,13 @@ def packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[s
     """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
-    if not isinstance(leaf_parameters, Mapping):
-        raise TypeError(f"leaf_parameters must be a dict from families to parameters; got {leaf_parameters!r}")
-    used = check_names(circuit, leaf_parameters)
-    given = {name: _value(leaf_parameters[name]) for name in used}
-    if all(not isinstance(v, Variable) for v in given.values()):
-        given = dict(checked_parameters(circuit, given))
-    else:
-        for name, v in given.items():
+    given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
+    for name, v in given.items():
+        if isinstance(v, Variable):
             _check_tensor(circuit, name, v)
-    width = np.array([given[f].type.shape[1] if isinstance(given[f], Variable) else np.shape(given[f])[1]
+        else:
+            given[name] = checked_family(circuit, name, v)
+    width = np.array([given[f].type.shape[1] if isinstance(given[f], Variable) else given[f].shape[1]
                       if f in given else 0 for f in circuit.families], np.int64)  # fmt: skip
     rows = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
     begin = np.cumsum(rows * width) - rows * width
@@ -287,7 +284,7 @@ def _value(x: Any) -> Any:
 
 def _check_tensor(circuit: Circuit, name: str, v: Any) -> None:
     n = circuit.leaves_of(name).size
-    shape = v.type.shape if isinstance(v, Variable) else np.shape(v)
+    shape = v.type.shape
     width = WIDTH.get(name, shape[-1] if shape else None)
     if len(shape) != 2 or shape[0] not in (None, n) or shape[1] is None or shape[1] != width:
         raise ValueError(

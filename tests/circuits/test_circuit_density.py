@@ -275,7 +275,7 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
     [
         ({"name": 1}, TypeError, "name must be a string, got 1"),
         ({"circuit": "tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
-        ({"leaf_parameters": [1.0]}, TypeError, "leaf_parameters must be a dict from families"),
+        ({"leaf_parameters": [1.0]}, TypeError, "leaf_parameters must be a mapping from families, got"),
         ({"leaf_parameters": {}}, ValueError, "'gaussian' is missing"),
         ({"log_weights": np.zeros(3)}, ValueError, r"log_weights must have shape \(10,\), got \(3,\)"),
         ({"log_weights": np.zeros(10)}, ValueError, "weights of each sum must add up to 1, got 2.0 at sum 0"),
@@ -294,6 +294,14 @@ def test_bad_input_is_refused(change, error, message):
     fine["leaf_parameters"] = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
     with pm.Model(), pytest.raises(error, match=message):
         CircuitDensity(**(fine | change))
+
+
+def test_numbers_beside_tensors_are_checked():
+    beside = build([("product", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 1, "poisson")], ["a", "b"],
+                   ("gaussian", "poisson"))  # fmt: skip
+    rates = {"gaussian": pt.dmatrix(shape=(1, 2)), "poisson": [[-1.0]]}
+    with pm.Model(), pytest.raises(ValueError, match=r"\['poisson'\]: rate must be .* got \[-1.0\] .* of 'b'"):
+        CircuitDensity("x", beside, np.zeros(0), rates, observed=np.zeros((1, 2)))
 
 
 def test_bad_tensors_and_masses_are_refused():
