@@ -275,10 +275,10 @@ def integral_circuit(
     Raises
     ------
     ValueError
-        For arguments out of range, columns without leaves, a mapping that is no tree, data that `Table.from_frame`
-        refuses, and more than `MAX_EDGES` edges.
+        For arguments out of range, columns without leaves, unknown families, an interval too narrow for different
+        points, a mapping that is no tree, data that `Table.from_frame` refuses, and more than `MAX_EDGES` edges.
     TypeError
-        For leaves that are no families.
+        For leaves that are no mapping or do not name one family for each column, and data of another type.
 
     References
     ----------
