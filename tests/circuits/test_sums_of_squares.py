@@ -161,6 +161,53 @@ def test_symbolic_products_of_families(family):
     np.testing.assert_allclose(found[2], expected.leaf_parameters[family], rtol=1e-11)
 
 
+def test_scale_of_coefficients(squares):
+    """No scale is too large or small to be squared, and arrays that change later do not change the density."""
+    rows = TABLE[::501]
+    expected = squares.log_density(rows)
+    for scale in (1e200, 1e-200, 5e-324):
+        own = scale * np.array([[1.0, -2.0, 1.0]])
+        found = ps.SumOfSquares(COMPONENTS, own)
+        same = ps.SumOfSquares(COMPONENTS, [1.0, -2.0, 1.0])
+        np.testing.assert_allclose(found.log_density(rows), same.log_density(rows), rtol=1e-12)
+        assert found.log_normaliser == pytest.approx(same.log_normaliser + 2.0 * np.log(scale), rel=1e-12)
+    coefficients, (circuit, log_weights, leaves) = COEFFICIENTS.copy(), COMPONENTS[0]
+    leaves = {name: own.copy() for name, own in leaves.items()}
+    own = ps.SumOfSquares([(circuit, log_weights, leaves), *COMPONENTS[1:]], coefficients)
+    coefficients[:], leaves["gaussian"][:] = 1.0, 1.0
+    np.testing.assert_array_equal(own.log_density(rows), expected)
+
+
+def test_far_term_with_a_tiny_coefficient():
+    """Far out the wide component alone is left, though its coefficient squared is no number."""
+    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
+    parts = [(circuit, np.zeros(circuit.n_sum_edges), {"gaussian": np.array([[0.0, s]])}) for s in (1.0, 10.0)]
+    squares = ps.SumOfSquares(parts, [1.0, -1e-200])
+    expected = 2.0 * (np.log(1e-200) + stats.norm.logpdf(60.0, 0.0, 10.0)) - squares.log_normaliser
+    assert squares.log_density([[60.0]])[0] == pytest.approx(expected, rel=1e-14)
+    with pytest.raises(ValueError, match="has density zero under the circuit"):
+        squares.probability({"x": 0.3}, given={"x": 1e300})
+
+
+def test_columns_with_kinds_beside_names():
+    """As in `multiply`, a circuit that knows names alone goes with one that knows levels, in either order."""
+    data = pd.DataFrame({"k": pd.Categorical(["lo", "hi", "hi"], ["lo", "hi"]), "m": pd.Categorical(list("uvu"))})
+    tree = ps.chow_liu_tree(data)
+    plain = ps.complete_tree(["k", "m"], n_children=1).circuit({"k": ["categorical"], "m": ["categorical"]})
+    other = plain, np.zeros(plain.n_sum_edges), {"categorical": np.array([[0.3, 0.7], [0.8, 0.2]])}
+    rows = np.array(list(product(range(2), repeat=2)), float)
+    logs = [tree.circuit.log_density(rows, **tree.parameters), plain.log_density(rows, *other[1:])]
+    density = np.square(np.array([1.0, -0.5]) @ np.exp(logs))
+    for components, signed in (([tree, other], [1.0, -0.5]), ([other, tree], [-0.5, 1.0])):
+        squares = ps.SumOfSquares(components, signed)
+        np.testing.assert_allclose(np.exp(squares.log_density(rows)), density / density.sum(), rtol=1e-12)
+        assert squares.probability({"k": "hi"}) == pytest.approx(density[2:].sum() / density.sum(), rel=1e-12)
+        with pm.Model() as model:
+            ps.SumOfSquaresDensity("x", components, signed, data)
+        found = model.compile_logp(sum=True, mode=PLAIN)({})
+        assert found == pytest.approx(np.log(density[[0, 3, 2]] / density.sum()).sum(), rel=1e-12)
+
+
 @pytest.fixture(scope="module")
 def model():
     """Two components with random parameters, and rows with gaps."""
@@ -219,6 +266,31 @@ def test_parameters_out_of_bounds():
     value = pytensor.function([scale, weight], model.logp(model["x"], sum=False), mode=PLAIN)
     assert np.all(np.isfinite(value(1.0, 0.4)))
     assert np.all(np.isneginf(value(-1.0, 0.4))) and np.all(np.isneginf(value(1.0, 0.5)))
+
+
+def test_coefficients_of_no_density():
+    """-inf, never NaN, where nothing is left; no other scale matters; data of another length are refused."""
+    circuit, none, parameters = COMPONENTS[2]
+    parts, rows = [(circuit, none, parameters)] * 2 + [COMPONENTS[1]], frame(TABLE[:2400:999])
+    with pm.Model() as model:
+        ps.SumOfSquaresDensity("x", parts, pm.Data("coefficients", [1.0, -0.3, 0.2]), rows)
+    value = model.compile_logp(vars=[model["x"]], sum=False, mode=PLAIN)
+    expected = value({})[0]
+    np.testing.assert_allclose(expected, ps.SumOfSquares(parts, [1.0, -0.3, 0.2]).log_density(rows), rtol=1e-11)
+    for scale in (1e200, -1e-200):
+        model.set_data("coefficients", scale * np.array([1.0, -0.3, 0.2]))
+        np.testing.assert_allclose(value({})[0], expected, rtol=1e-11)
+    for nothing in ([0.0, 0.0, 0.0], [1.0, -1.0, 0.0]):
+        model.set_data("coefficients", nothing)
+        assert np.all(np.isneginf(value({})[0]))
+    model.set_data("coefficients", [1.0, 0.5])
+    with pytest.raises(AssertionError, match="SpecifyShape"):
+        value({})
+    gamma = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gamma"]})
+    steep = gamma, np.zeros(gamma.n_sum_edges), {"gamma": np.array([[0.4, 1.0]])}
+    with pm.Model() as model:
+        ps.SumOfSquaresDensity("x", [steep], [1.0], frame([[0.5], [1.0]], ["x"]))
+    assert np.all(np.isneginf(model.compile_logp(sum=False, mode=PLAIN)({})))
 
 
 def test_draws_in_a_model():
@@ -299,6 +371,17 @@ def test_bad_input(squares):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+    for wrong in (["1", "2", "3"], [True, True, False], [1.0, None, 2.0], np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])):
+        with pytest.raises(TypeError, match="coefficients must be an array of real numbers"):
+            ps.SumOfSquares(COMPONENTS, wrong)
+    circuit, log_weights, leaves = one
+    with pytest.raises(TypeError, match=r"components\[1\]: gaussian must be numbers, got the tensor"):
+        ps.SumOfSquares([one, (circuit, log_weights, leaves | {"gaussian": pt.dmatrix()})], [1.0, 1.0])
+    with pytest.raises(ValueError, match=r"components\[1\]: log_weights must have shape"):
+        ps.SumOfSquares([one, (circuit, np.zeros(1), leaves)], [1.0, 0.0])
+    heavy = ps.complete_tree(["x"], n_children=1).circuit({"x": ["student_t"]})
+    with pytest.raises(ValueError, match=r"components\[0\] has no square: the product of student_t and student_t"):
+        ps.SumOfSquares([(heavy, np.zeros(1), {"student_t": np.array([[0.0, 1.0, 4.0]])})], [1.0])
     with pytest.raises(TypeError, match=r"components\[1\] must have a circuit"):
         ps.SumOfSquares([one, "circuit"], [1.0, 1.0])
     other = ps.complete_tree(["a", "k", "off"], n_children=1).circuit(
@@ -318,10 +401,26 @@ def test_bad_input_in_a_model(squares):
     mixed = (skewed, np.zeros(skewed.n_sum_edges), {**heavy[2], "exponential": np.ones((1, 1))})
     del mixed[2]["student_t"]
     cases = [
-        ([heavy], [1.0], rows, ValueError, "leaves must be of families .* column 'a' has student_t leaves"),
+        (
+            [heavy],
+            [1.0],
+            rows,
+            ValueError,
+            r"components\[0\] has no square: leaves must be of families .* column 'a' has student_t leaves",
+        ),
         ([COMPONENTS[2], mixed], [1.0, 1.0], rows, ValueError, "column 'a' has gaussian and exponential leaves"),
+        (
+            [COMPONENTS[2], (*COMPONENTS[0][:1], [0.0], {})],
+            [1.0, 1.0],
+            rows,
+            ValueError,
+            r"components\[1\]: leaf_param",
+        ),
         (COMPONENTS, [1.0, 1.0], rows, ValueError, "coefficients must have shape"),
         (COMPONENTS, pt.vector("c", shape=(2,)), rows, ValueError, "coefficients must have shape"),
+        (COMPONENTS, pytensor.shared(np.ones(2)), rows, ValueError, r"coefficients must have shape .* got \(2,\)"),
+        (COMPONENTS, pt.zvector(), rows, TypeError, "coefficients must be a tensor of real numbers, got complex128"),
+        (COMPONENTS, [1.0, pt.dscalar(), 0.0], rows, TypeError, "coefficients must be one array or one tensor"),
         (COMPONENTS, [1.0, 1.0, 1.0], None, TypeError, "observed must be a DataFrame, a Table or an array"),
         (COMPONENTS, [1.0, 1.0, 1.0], rows.to_numpy()[:, :2], ValueError, "observed must have shape"),
         ("circuits", [1.0], rows, TypeError, "components must be a sequence"),

@@ -40,7 +40,7 @@ def _frame_values(names: Sequence[str], frame: Any) -> np.ndarray:
     if not hasattr(frame, "iloc"):
         raise TypeError(
             f"values must be an array or a pandas DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
-            "convert with to_pandas()"
+            "of a ps.Table give its values, others convert with to_pandas()"
         )
     given = [str(label) for label in frame.columns]
     twice = [name for position, name in enumerate(given) if name in given[:position]]

@@ -49,12 +49,14 @@ def draw_row_of_squares(rng, coefficients, circuits, theta, signed, products, th
     Raises
     ------
     RuntimeError
-        If no proposal of very many is accepted, as where parameters are none of a circuit.
+        If no proposal of very many is accepted, as where parameters are none of a circuit, or weights are no numbers.
     """
     n = circuits[0]
     added = 0.0
     for m in range(signed.size):
         added += max(signed[m], 0.0)
+    if not signed.sum() < math.inf:  # nothing is left of the coefficients, or an integral is infinite
+        raise RuntimeError("a sum of squares of circuits: its coefficients and parameters are those of no density")
     logs = np.empty(n)
     for _ in range(MOST_PROPOSALS):
         left, chosen = rng.random() * added, 0

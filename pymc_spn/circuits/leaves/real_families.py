@@ -204,7 +204,8 @@ class Gaussian:
     def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
         """Log density of a leaf with parameters (..., 2), mean and standard deviation."""
         mean, sd = parameters[..., 0], parameters[..., 1]
-        return -0.5 * np.square((np.asarray(x, dtype=np.float64) - mean) / sd) - np.log(sd) - 0.5 * LOG_2PI
+        with np.errstate(over="ignore"):  # so far away the density is 0
+            return -0.5 * np.square((np.asarray(x, dtype=np.float64) - mean) / sd) - np.log(sd) - 0.5 * LOG_2PI
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:

@@ -3,18 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.parameters import checked_values
-from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
+from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_values, checked_weights
+from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, check_columns
 from pymc_spn.circuits.queries.circuit_products import product_circuit
 from pymc_spn.circuits.queries.signed_mixtures import SignedMixture
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import operand
 from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import RowMoments
@@ -46,7 +48,7 @@ class SumOfSquares:
     Raises
     ------
     TypeError
-        If a component is no circuit with parameters.
+        If a component is no circuit with parameters, or coefficients are not numbers.
     ValueError
         If there is no component, columns differ, or two circuits have no product (see `multiply`); if coefficients are
         not finite numbers of that shape, or cancel each other everywhere.
@@ -68,7 +70,7 @@ class SumOfSquares:
             raise TypeError(f"components must be a sequence of circuits with parameters, got {self.components!r}")
         operands = [operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
         check_components([circuit for circuit, _, _ in operands])
-        put(self, "components", tuple(operands))
+        put(self, "components", tuple(own_parameters(k, *given) for k, given in enumerate(operands)))
         put(self, "coefficients", checked_coefficients(self.coefficients, len(operands)))
         _, sizes, signs = self._terms
         terms = signs * np.exp(sizes - sizes.max())
@@ -124,11 +126,18 @@ class SumOfSquares:
 
     def _of_whole_rows(self, values: np.ndarray) -> np.ndarray:
         logs = np.array([c.log_density(values, w, p) for c, w, p in self.components])
-        top = logs.max(axis=0)
-        shift = np.where(np.isneginf(top), 0.0, top)
-        roots = self.coefficients @ np.exp(logs - shift)
-        with np.errstate(divide="ignore"):
-            return np.log(np.square(roots).sum(axis=0)) + 2.0 * shift - self.log_normaliser
+        out = np.full(len(values), -np.inf)
+        for row in self.coefficients:
+            used = row != 0.0
+            if not used.any():
+                continue
+            terms = logs[used] + np.log(np.abs(row[used]))[:, None]  # in logs: no coefficient is too large or small
+            top = terms.max(axis=0)
+            shift = np.where(np.isneginf(top), 0.0, top)
+            with np.errstate(divide="ignore"):
+                root = np.log(np.abs(np.sign(row[used]) @ np.exp(terms - shift)))
+            out = np.logaddexp(out, 2.0 * (root + shift))
+        return out - self.log_normaliser
 
     def probability(
         self,
@@ -254,39 +263,85 @@ class SumOfSquares:
     @cached_property
     def _terms(self) -> tuple[list[Any], np.ndarray, np.ndarray]:
         """Normalised products of the pairs that have a weight, logs of its absolute value, and its sign."""
-        square = self.coefficients.T @ self.coefficients
+        scale = np.abs(self.coefficients).max()
+        scaled = self.coefficients / scale  # squares of what is left out by this are below 1e-308 of the largest
+        square = scaled.T @ scaled
+        columns = known_columns([circuit for circuit, _, _ in self.components])
         parts, sizes, signs = [], [], []
         for k, one in enumerate(self.components):
             for other in range(k, len(self.components)):
                 if square[k, other] == 0.0:
                     continue
-                pairs = CircuitPairs(one, self.components[other])
-                log_inner = pairs.log_inner_product()
-                if not np.isneginf(log_inner):
-                    parts.append(product_circuit(pairs, one[0].columns))
-                    sizes.append(np.log(abs(square[k, other]) * (1.0 if k == other else 2.0)) + log_inner)
-                    signs.append(np.sign(square[k, other]))
+                try:
+                    pairs = CircuitPairs(one, self.components[other])
+                    log_inner = pairs.log_inner_product()
+                    if not np.isneginf(log_inner):
+                        parts.append(product_circuit(pairs, columns))
+                        factor = abs(square[k, other]) * (1.0 if k == other else 2.0)
+                        sizes.append(np.log(factor) + 2.0 * np.log(scale) + log_inner)
+                        signs.append(np.sign(square[k, other]))
+                except ValueError as error:
+                    raise ValueError(f"{without_product(k, other)}: {error}") from error
         return parts, np.array(sizes), np.array(signs)
 
 
 def check_components(circuits: Sequence[Circuit]) -> None:
-    """Refuse no circuit at all, and circuits whose columns differ or stand in another order."""
+    """Refuse no circuit at all, and circuits whose columns differ in kind or levels or stand in another order."""
     if not circuits:
         raise ValueError("components must hold at least one circuit with parameters, got none")
+    first = known_columns(circuits)
+    at = next(k for k, circuit in enumerate(circuits) if circuit.columns == first)
     for k, circuit in enumerate(circuits):
-        if circuit.columns != circuits[0].columns:
+        try:
+            if circuit.names != circuits[at].names:
+                raise ValueError(f"got {list(circuits[at].names)} and {list(circuit.names)}")
+            check_columns(circuits[at], circuit)
+        except ValueError as error:
             raise ValueError(
-                f"components must have the same columns in the same order, components[0] has "
-                f"{list(circuits[0].names)} and components[{k}] {list(circuit.names)}, or they differ in kind or levels"
-            )
+                f"components must have the same columns in the same order, see components[{at}] and "
+                f"components[{k}]: {error}"
+            ) from None
+
+
+def without_product(k: int, other: int) -> str:
+    """What an error says of components that have no product."""
+    if k == other:
+        return f"components[{k}] has no square"
+    return f"components[{k}] and components[{other}] have no product"
+
+
+def known_columns(circuits: Sequence[Circuit]) -> tuple[Any, ...]:
+    """Columns of the first circuit that knows their kinds and levels; of the first, if all know names only."""
+    of_kinds = (c.columns for c in circuits if all(isinstance(column, Column) for column in c.columns))
+    return next(of_kinds, circuits[0].columns)
+
+
+def own_parameters(
+    k: int, circuit: Circuit, log_weights: Any, leaf_parameters: Any
+) -> tuple[Circuit, np.ndarray, dict[str, np.ndarray]]:
+    """Checked copies of a component's parameters, so that the normaliser stays theirs."""
+    try:
+        if not isinstance(leaf_parameters, Mapping):
+            raise TypeError(f"leaf_parameters must be a dict from families to parameters; got {leaf_parameters!r}")
+        for name, given in (("log_weights", log_weights), *leaf_parameters.items()):
+            if hasattr(given, "owner"):
+                raise TypeError(f"{name} must be numbers, got the tensor {given!r}; SumOfSquaresDensity takes those")
+        parameters = {name: found.copy() for name, found in checked_parameters(circuit, leaf_parameters).items()}
+        return circuit, checked_weights(circuit, log_weights).copy(), parameters
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"components[{k}]: {error}") from error
 
 
 def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
-    """Coefficients (n_squares, n_components); refused unless finite and not all 0."""
+    """A copy (n_squares, n_components) of coefficients; refused unless finite real numbers and not all 0."""
     try:
-        found = np.atleast_2d(np.asarray(given, np.float64))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"coefficients must be an array of numbers, got {given!r}") from error
+        raw = np.asarray(given)
+        numbers = raw.dtype.kind in "iuf" or (raw.dtype == object and all(is_real(x) for x in raw.flat))
+        if not numbers or np.ma.is_masked(given):
+            raise TypeError
+        found = np.atleast_2d(np.array(raw, np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"coefficients must be an array of real numbers, got {given!r}") from None
     if found.ndim != 2 or found.shape[0] == 0 or found.shape[1] != n_components:
         raise ValueError(
             f"coefficients must have shape ({n_components},) or (squares, {n_components}), one for each component, "
@@ -298,3 +353,8 @@ def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
     if not found.any():
         raise ValueError("coefficients must not all be 0")
     return found
+
+
+def is_real(x: Any) -> bool:
+    """Whether this is a real number, and no bool."""
+    return isinstance(x, Real) and not isinstance(x, bool | np.bool_)

@@ -7,6 +7,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.gradient import disconnected_grad
 from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -16,7 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.circuit_density import _observed_rows, _own_dims, _value
 from pymc_spn.circuits.evaluation.signed_draws import draw_row_of_squares
 from pymc_spn.circuits.ops import source_version
-from pymc_spn.circuits.squares.sums_of_squares import check_components, checked_coefficients
+from pymc_spn.circuits.squares.sums_of_squares import check_components, checked_coefficients, known_columns
 from pymc_spn.circuits.squares.symbolic_squares import SymbolicSquares
 from pymc_spn.circuits.structures.parameterised import operand
 
@@ -87,7 +89,8 @@ def SumOfSquaresDensity(
     and ``pm.find_MAP`` finds a mode.
 
     The density does not change with the scale of the coefficients, the sign of a row and the order of rows; a prior
-    settles the scale alone. Give coefficients an ``initval`` that is not 0, where nothing would be left.
+    settles the scale alone. Give coefficients an ``initval`` that is not 0: there nothing is left, and the log density
+    is ``-inf``.
 
     Parameters
     ----------
@@ -109,13 +112,14 @@ def SumOfSquaresDensity(
     -------
     TensorVariable
         (N, D) float64, levels in codes. Its log density has one term for each row, in nats; ``-inf`` where parameters
-        are out of their bounds.
+        are out of their bounds, coefficients cancel each other everywhere but for rounding (see `SumOfSquares`),
+        or the square of a gamma density has no integral.
 
     Raises
     ------
     ValueError, TypeError
-        Parameters of wrong shape or value; rows that do not fit the columns; circuits that differ in columns, divide
-        them crosswise, or have leaves of other families or of several in one column.
+        Parameters or coefficients of wrong shape or value; rows that do not fit the columns; circuits that differ in
+        columns, divide them crosswise, or have leaves of other families or of several in one column.
 
     References
     ----------
@@ -131,26 +135,36 @@ def SumOfSquaresDensity(
     if isinstance(_value(observed), Variable) or observed is None:
         raise TypeError(f"observed must be a DataFrame, a Table or an array of rows, got {observed!r}")
     operands = [operand(f"components[{k}]", given) for k, given in enumerate(components)]
-    check_components([circuit for circuit, _, _ in operands])
-    values, index = _observed_rows(operands[0][0], observed)
+    circuits = [circuit for circuit, _, _ in operands]
+    check_components(circuits)
+    known = next(c for c in circuits if c.columns == known_columns(circuits))  # strings need the codes of their levels
+    values, index = _observed_rows(known, observed)
     form, theta = SymbolicSquares.of(operands, bool(np.isnan(values.get_value()).any()))
     weights = _coefficients(coefficients, len(operands))
     op = SumOfSquaresRV(form=form)
     rng = pt.random.shared_rng(seed=None)
     inputs = form.inputs(weights, theta)
     _, rv = op(*inputs, size=(values.shape[0],), rng=rng, return_next_rng=True)
-    dims = dims or _own_dims(model, name, operands[0][0], values, index)
+    dims = dims or _own_dims(model, name, known, values, index)
     return model.register_rv(rv, name, observed=values, dims=dims)
 
 
 def _coefficients(given: Any, n_components: int) -> Any:
-    """Coefficients (squares, components) as a tensor; numbers are checked now."""
+    """Coefficients (squares, components) as a tensor, the largest of size 1; numbers are checked now."""
     given = _value(given)
     if not isinstance(given, Variable):
-        return pt.as_tensor_variable(checked_coefficients(given, n_components))
+        rows = given if isinstance(given, list | tuple) else []
+        if any(isinstance(x, Variable) for row in rows for x in (row if isinstance(row, list | tuple) else [row])):
+            raise TypeError(f"coefficients must be one array or one tensor, see pytensor.tensor.stack, got {given!r}")
+        numbers = checked_coefficients(given, n_components)
+        return pt.as_tensor_variable(numbers / np.abs(numbers).max())
     tensor: Any = pt.as_tensor_variable(given)
-    if tensor.type.ndim not in (1, 2) or tensor.type.shape[-1] not in (None, n_components):
-        raise ValueError(
-            f"coefficients must have shape ({n_components},) or (squares, {n_components}), got {tensor.type.shape}"
-        )
-    return (tensor[None] if tensor.type.ndim == 1 else tensor).astype("float64")
+    shape = given.get_value(borrow=True).shape if isinstance(given, SharedVariable) else tensor.type.shape
+    if len(shape) not in (1, 2) or shape[-1] not in (None, n_components) or shape[0] == 0:
+        raise ValueError(f"coefficients must have shape ({n_components},) or (squares, {n_components}), got {shape}")
+    if not tensor.type.dtype.startswith(("float", "int", "uint")):
+        raise TypeError(f"coefficients must be a tensor of real numbers, got {tensor.type.dtype}")
+    tensor = (tensor[None] if tensor.type.ndim == 1 else tensor).astype("float64")
+    tensor = pt.specify_shape(tensor, (None, n_components))  # what is not known yet, and data that change
+    largest = disconnected_grad(pt.abs(tensor).max())  # the density does not change with the scale
+    return tensor / pt.switch(largest > 0.0, largest, 1.0)

@@ -13,6 +13,7 @@ from pymc_spn.circuits.circuit_ops import circuit_rows
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE, pack
 from pymc_spn.circuits.evaluation.signed_draws import bundle
+from pymc_spn.circuits.squares.sums_of_squares import LEAST_SHARE, without_product
 from pymc_spn.circuits.squares.symbolic_leaf_products import LEAF_PAIRS
 from pymc_spn.circuits.squares.symbolic_products import SymbolicProduct
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -56,12 +57,15 @@ class Terms(NamedTuple):
         Log of the integral of the sum of squares, in nats.
     weights : (M,)
         Of either sign; they add up to 1.
+    is_left : scalar bool
+        Whether the terms of the normaliser leave more than rounding.
     log_weights, theta : list of (E,) and list of (P,)
         Parameters of each product.
     """
 
     log_normaliser: Any
     weights: Any
+    is_left: Any
     log_weights: list[Any]
     theta: list[Any]
 
@@ -92,10 +96,13 @@ class SymbolicSquares:
                     )
         self.widths = widths
         self.pairs = list(combinations_with_replacement(range(len(components)), 2))
-        self.products = [
-            SymbolicProduct(components[k].circuit, components[m].circuit, widths.get("categorical", 2))
-            for k, m in self.pairs
-        ]
+        self.products = []
+        for k, m in self.pairs:
+            first, second = components[k].circuit, components[m].circuit
+            try:
+                self.products.append(SymbolicProduct(first, second, widths.get("categorical", 2)))
+            except ValueError as error:
+                raise ValueError(f"{without_product(k, m)}: {error}") from error
         self.packed = []
         for product in self.products:
             wide = np.array([widths[name] for name in product.circuit.families])
@@ -106,9 +113,14 @@ class SymbolicSquares:
     @classmethod
     def of(cls, operands: Sequence[tuple[Circuit, Any, Any]], has_gaps: bool) -> tuple["SymbolicSquares", Any]:
         """The structure for circuits with parameters, and a vector of all parameters."""
-        components, vectors, first = [], [], 0
+        components: list[Component] = []
+        vectors: list[Any] = []
+        first = 0
         for circuit, log_weights, leaf_parameters in operands:
-            packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters)
+            try:
+                packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"components[{len(components)}]: {error}") from error
             of_families = packed.data[packed.data.size - len(circuit.families) :].tolist()
             widths = {name: w for name, w in zip(circuit.families, of_families, strict=True) if w}
             components.append(Component(circuit, packed.data, first, widths))
@@ -130,7 +142,9 @@ class SymbolicSquares:
         sizes = pt.stack(logs)
         top = disconnected_grad(sizes.max())
         signed = pt.stack(factors) * pt.exp(sizes - top)
-        return Terms(top + pt.log(signed.sum()), signed / signed.sum(), log_weights, vectors)
+        total, added = signed.sum(), pt.abs(signed).sum()
+        is_left = total > LEAST_SHARE * added  # not where all coefficients are 0, nor where an integral is infinite
+        return Terms(top + pt.log(pt.switch(is_left, total, 1.0)), signed / total, is_left, log_weights, vectors)
 
     def inputs(self, coefficients: Any, theta: Any) -> tuple[Any, ...]:
         """What `SumOfSquaresRV` takes: beside these two, layouts, and weights and parameters of all products."""
@@ -170,7 +184,7 @@ class SymbolicSquares:
             found = pt.set_subtensor(found[partial], _log_of_sum(pt.stack(logs, axis=1), terms.weights, 1.0))
         else:
             found = pt.switch(gaps, np.nan, self._of_whole_rows(rows, coefficients, theta, terms))
-        return pt.switch(self._is_valid(theta), found, -np.inf)
+        return pt.switch(self._is_valid(theta) & terms.is_left, found, -np.inf)
 
     def _of_whole_rows(self, rows: Any, coefficients: Any, theta: Any, terms: Terms) -> Any:
         logs = []
