@@ -10,7 +10,7 @@ from scipy.special import gammaincc, gammaln
 import pymc_spn as ps
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.leaf_updates import weibull_leaf
-from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
+from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
@@ -168,3 +168,18 @@ def test_planted_leaves_come_back_and_no_step_goes_down():
     one = ps.fit_em(LEAF, rows[:200, :1], restarts=1).leaf_parameters["weibull"][0]
     x = rows[:200, 0][~np.isnan(rows[:200, 0])]
     np.testing.assert_allclose(one, np.array(stats.weibull_min.fit(x, floc=0))[[0, 2]], rtol=1e-3)
+
+
+@pytest.mark.parametrize("family", ["gamma", "weibull"])
+def test_draws_are_in_the_support(family):
+    """Shapes so small that nearly half of the draws, or more, round to 0: these stand at the least positive number."""
+    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": [family]})
+    parameters = {"log_weights": np.zeros(circuit.n_sum_edges), "leaf_parameters": {family: np.array([[5e-4, 1.0]])}}
+    drawn = circuit.sample(200, random_seed=1, **parameters)
+    assert drawn.min() == 5e-324 and np.isfinite(drawn).all()
+    assert np.isfinite(circuit.log_density(drawn, **parameters)).all()
+    flat = flatten(circuit, parameters["leaf_parameters"])
+    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    rng = np.random.default_rng(1)
+    compiled = np.array([draw_row(rng, packed, parameters["log_weights"], flat.theta) for _ in range(200)])
+    assert compiled.min() == 5e-324 and np.isfinite(compiled).all()

@@ -29,7 +29,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     WEIBULL,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, SMALLEST_SHARE
+from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, LARGEST_SIZE, SMALLEST_SHARE, SMALLEST_SIZE
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -230,9 +230,9 @@ def draw_leaf(rng, code, theta):
         left, right = theta[0] + width * math.sqrt(below * rise), theta[2] - width * math.sqrt((1.0 - below) * fall)
         return min(max(left if below < rise else right, theta[0]), theta[2])
     if code == GAMMA:
-        return rng.standard_gamma(theta[0]) / theta[1]
+        return min(max(rng.standard_gamma(theta[0]) / theta[1], SMALLEST_SIZE), LARGEST_SIZE)
     if code == WEIBULL:
-        return theta[1] * rng.standard_exponential() ** (1.0 / theta[0])
+        return min(max(theta[1] * rng.standard_exponential() ** (1.0 / theta[0]), SMALLEST_SIZE), LARGEST_SIZE)
     if code == BETA:
         log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
         return min(max(1.0 / (1.0 + math.exp(-log_odds)), SMALLEST_SHARE), LARGEST_SHARE)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 SMALLEST_SHARE, LARGEST_SHARE = 5e-324, 1.0 - 2.0**-53  # next to 0 and to 1, which beta leaves do not take
+SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of gamma and Weibull leaves, which may round to 0 or inf
 LARGEST_POPULATION = 1e9 - 1.0  # NumPy's generator draws from smaller ones
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 
@@ -109,6 +110,12 @@ def _weibull_variance(p: np.ndarray) -> np.ndarray:
     first = gammaln(1.0 + 1.0 / p[..., 0])
     with np.errstate(over="ignore"):
         return np.square(p[..., 1] * np.exp(first)) * np.expm1(gammaln(1.0 + 2.0 / p[..., 0]) - 2.0 * first)
+
+
+def _draw_weibull(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore"):
+        drawn = p[..., 1] * rng.standard_exponential(p.shape[:-1]) ** (1.0 / p[..., 0])
+    return np.clip(drawn, SMALLEST_SIZE, LARGEST_SIZE)
 
 
 def _weibull_mode(p: np.ndarray) -> np.ndarray:
@@ -242,7 +249,7 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 0] / p[..., 1],
         lambda p: p[..., 0] / np.square(p[..., 1]),
         lambda p: np.maximum(p[..., 0] - 1.0, 0.0) / p[..., 1],
-        lambda p, rng: rng.standard_gamma(p[..., 0]) / p[..., 1],
+        lambda p, rng: np.clip(rng.standard_gamma(p[..., 0]) / p[..., 1], SMALLEST_SIZE, LARGEST_SIZE),
         lowest=0.0,
     ),
     "weibull": ExplicitLeaf(
@@ -252,7 +259,7 @@ PLAIN: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 1] * np.exp(gammaln(1.0 + 1.0 / p[..., 0])),
         _weibull_variance,
         _weibull_mode,
-        lambda p, rng: p[..., 1] * rng.standard_exponential(p.shape[:-1]) ** (1.0 / p[..., 0]),
+        _draw_weibull,
         lowest=0.0,
     ),
     "beta": ExplicitLeaf(
