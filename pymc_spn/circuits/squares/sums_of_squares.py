@@ -56,8 +56,7 @@ class SumOfSquares:
     References
     ----------
     Loconte, Sladek, Mengel, Trapp, Solin, Gillis and Vergari (2024), Subtractive mixture models via squaring:
-    representation and learning, ICLR, eq. 2-4. Loconte, Mengel and Vergari (2025), Sum of squares circuits, AAAI,
-    Definition 4.
+    representation and learning, ICLR. Loconte, Mengel and Vergari (2025), Sum of squares circuits, AAAI.
     """
 
     components: Sequence[Any]
