@@ -10,14 +10,16 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.pytensorf import gradient
 from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries import signed_mixtures
 from pymc_spn.circuits.squares.symbolic_products import SymbolicProduct
 from tests.circuits.shared_circuits import random_parameters
-from tests.modes import BY_PYTHON, PLAIN
+from tests.modes import PLAIN
 
+UNREWRITTEN = {"compile_kwargs": {"mode": PLAIN}}
 COLUMNS = ["a", "k", "on"]
 LEAVES = {"a": ["gaussian"], "k": ["categorical"], "on": ["bernoulli"]}
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
@@ -237,17 +239,18 @@ def test_log_density_in_a_model(model):
 
     tensors = [coefficients, *(t for _, weights, own in operands for t in (weights, *own.values()))]
     outputs = model.replace_rvs_by_values([pt.as_tensor_variable(t) for t in tensors])
-    outputs += model.logp(model["x"], sum=False)
+    logs = model.logp(sum=False)
+    total = pt.sum([log.sum() for log in logs])
+    outputs += [logs[-1], total, gradient(total, model.continuous_value_vars)]
     compiled = model.compile_fn(outputs, inputs=model.value_vars, on_unused_input="ignore", mode=PLAIN)
-    signed, *numbers, terms = compiled(point)
+    signed, *numbers, terms, _, slope = compiled(point)
     found = iter(numbers)
     parts = [(circuit, next(found), {f: next(found) for f in own}) for circuit, _, own in operands]
     np.testing.assert_allclose(terms, ps.SumOfSquares(parts, signed).log_density(rows), rtol=1e-10)
-    value, slope = model.compile_logp(mode=PLAIN), model.compile_dlogp(mode=PLAIN)(point)
     rng = np.random.default_rng(1)
     for _ in range(3):
         direction = {v.name: rng.normal(size=point[v.name].shape) for v in model.continuous_value_vars}
-        ends = [value({k: point[k] + step * d for k, d in direction.items()}) for step in (1e-5, -1e-5)]
+        ends = [compiled({k: point[k] + step * d for k, d in direction.items()})[-2] for step in (1e-5, -1e-5)]
         along = np.concatenate([direction[v.name].ravel() for v in model.continuous_value_vars]) @ slope
         # differences of a function near 100 over 2e-5: rounding 1e-9, the third derivative 1e-10 times itself
         assert along == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5)
@@ -329,12 +332,13 @@ def test_posterior_of_a_coefficient():
         c = pm.Normal("c", 0.0, 1.0)
         ps.SumOfSquaresDensity("x", parts, pt.stack([1.0, c]), frame(rows, ["x"]))
         idata = pm.sample(
-            250, tune=200, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
-            nuts_sampler="pymc", **BY_PYTHON,
+            150, tune=120, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
+            nuts_sampler="pymc", **UNREWRITTEN,
         )  # fmt: skip
         pm.compute_log_likelihood(idata, progressbar=False)
-    grid = np.linspace(-4, 4, 401)
-    logs = [ps.SumOfSquares(parts, [1.0, value]).log_density(rows).sum() - 0.5 * value**2 for value in grid]
+    grid = np.linspace(-4, 4, 161)
+    squares = [ps.SumOfSquares(parts, [1.0, value]) for value in grid]
+    logs = [s.log_density(rows).sum() - 0.5 * value**2 for s, value in zip(squares, grid, strict=True)]
     weights = np.exp(logs - np.max(logs))
     weights /= weights.sum()
     mean = weights @ grid
@@ -344,13 +348,11 @@ def test_posterior_of_a_coefficient():
     assert abs(float(drawn.mean()) - mean) < 4.5 * sd / np.sqrt(ess)
     assert float(drawn.std()) == pytest.approx(sd, rel=4.5 / np.sqrt(ess))  # the distribution is nearly normal
     with model:
-        predicted = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False, **BY_PYTHON)
+        predicted = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False, **UNREWRITTEN)
     predicted = predicted.posterior_predictive["x"]
-    expected = sum(
-        w * ps.SumOfSquares(parts, [1.0, v]).moments([[np.nan]]).mean[0, 0] for w, v in zip(weights, grid, strict=True)
-    )
-    # 4.5 standard errors: of the draws of c, and of 500 x 40 rows
-    error = np.hypot(float(predicted.mean("x_row").std()) / np.sqrt(ess), float(predicted.std()) / np.sqrt(20_000))
+    expected = sum(w * s.moments([[np.nan]]).mean[0, 0] for w, s in zip(weights, squares, strict=True))
+    # 4.5 standard errors: of the draws of c, and of 300 x 40 rows
+    error = np.hypot(float(predicted.mean("x_row").std()) / np.sqrt(ess), float(predicted.std()) / np.sqrt(12_000))
     assert abs(float(predicted.mean()) - expected) < 4.5 * error
     last = ps.SumOfSquares(parts, [1.0, float(drawn[1, -1])])
     np.testing.assert_allclose(idata.log_likelihood["x"][1, -1], last.log_density(rows), rtol=1e-9)
