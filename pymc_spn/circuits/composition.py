@@ -6,15 +6,15 @@ each other below a product. The parts are copied as they are; nothing about them
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_parameters, checked_weights
+from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE
 from pymc_spn.circuits.queries.circuit_events import masses_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, operand
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
+from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.tables import Column
 
 
@@ -116,15 +116,7 @@ def _checked_parts(circuits: Any) -> list[_Part]:
     alone = isinstance(circuits, ParameterisedCircuit | Circuit | Mapping | Set)
     if alone or not isinstance(circuits, Iterable):
         raise TypeError(f"circuits must be a sequence of circuits with parameters, got {type(circuits).__name__}")
-    parts = []
-    for k, given in enumerate(circuits):
-        circuit, log_weights, leaf_parameters = operand(f"circuits[{k}]", given)
-        try:
-            parts.append(
-                _Part(circuit, checked_weights(circuit, log_weights), checked_parameters(circuit, leaf_parameters))
-            )
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"circuits[{k}]: {error}") from None
+    parts = [_Part(*checked_operand(f"circuits[{k}]", given)) for k, given in enumerate(circuits)]
     if not parts:
         raise ValueError("circuits must hold at least one circuit, got none")
     return parts
@@ -170,7 +162,7 @@ def _log_shares(weights: Any, n: int) -> np.ndarray:
     if given is None or len(given) != n:
         raise ValueError(f"weights must hold a number for each of the {n} circuits, got {weights!r}")
     for k, weight in enumerate(given):
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < np.inf:
+        if not is_real(weight) or not 0.0 < float(weight) < np.inf:
             raise ValueError(f"weights must be positive finite numbers, got {weight!r} at place {k}")
     shares = np.array(given, np.float64)
     if abs(shares.sum() - 1.0) > WEIGHT_TOLERANCE:

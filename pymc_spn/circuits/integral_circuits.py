@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from pymc_spn.circuits.structures.circuit_builders import (
     tree_of_dependence,
 )
 from pymc_spn.circuits.structures.dependence import MEASURES
-from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.tables import Table
 
 RULES = ("legendre", "trapezoid")
@@ -321,7 +320,7 @@ def _quadrature(rule: Any, n_points: int, interval: tuple[float, float]) -> tupl
 
 def _checked_interval(interval: Any) -> tuple[float, float]:
     ends = list(interval) if isinstance(interval, Sequence | np.ndarray) and np.ndim(interval) == 1 else []
-    if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, Real) for end in ends):
+    if len(ends) != 2 or not all(map(is_real, ends)):
         raise ValueError(f"interval must be two numbers (low, high), got {interval!r}")
     low, high = float(ends[0]), float(ends[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):

@@ -84,7 +84,6 @@ def test_a_batch_counts_for_the_whole_table(rows):
     assert found.std() == pytest.approx(error * np.sqrt(300), rel=0.25)  # its own error is 4 %
 
 
-@pytest.mark.full
 def test_stochastic_gradients_find_the_posterior(rows):
     """An unknown weight, by variational inference on batches, against the weight on a grid.
 

@@ -66,7 +66,7 @@ def test_unions_under_a_circuit(events):
 
 
 @property_of(events=events_of(["x0", "x2"], "x1", 2))
-@settings(max_examples=5)
+@settings(max_examples=8)
 def test_unions_under_a_posterior(events):
     post = posterior_of("missing")
     for known in ({}, {"x2": (1, 3)}):
@@ -87,7 +87,7 @@ def test_unions_given_unions_under_a_circuit(events, known):
 
 
 @property_of(events=events_of(["x0", "x2"], "x1", 2), known=events_of(["x0", "x2"], "x1", 2))
-@settings(max_examples=4)
+@settings(max_examples=6)
 def test_unions_given_unions_under_a_posterior(events, known):
     """P(A | B) P(B) = P(A) + P(B) - P(A or B), in which the unions are those tested above."""
     post = posterior_of("missing")

@@ -85,9 +85,9 @@ def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
     return z, ess
 
 
-@pytest.mark.parametrize(("kind", "n_sweeps"), [(LinearChain, 3_000), (SigmoidChain, 1_500)])
+@pytest.mark.parametrize(("kind", "n_sweeps"), [(LinearChain, 4_500), (SigmoidChain, 1_500)])
 def test_joint_distribution(kind, n_sweeps):
-    """Power: the planted mistake below, at half of the length or the same."""
+    """Power: the planted mistake below, at a third of the length or the same."""
     z, ess = joint_z(kind, n_sweeps, 1, 4_000)
     assert np.abs(z).max() < 4
     assert ess[0] > 300

@@ -1,7 +1,6 @@
 """`chow_liu_tree`: the tree of levels that is closest to a table, with its probabilities, as a circuit."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.density import log_density
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
+from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import LEVEL_KINDS
 
@@ -60,7 +60,7 @@ def chow_liu_tree(data: Any, *, prior_rows: float = 1.0, kinds: Mapping[str, str
 
 def positive(name: str, value: Any) -> float:
     """The value, refused unless it is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+    if not is_real(value) or not 0.0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return float(value)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 from warnings import warn
 
@@ -15,7 +14,7 @@ from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, KEPT, ON_LEVELS, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 
@@ -129,11 +128,11 @@ def fit_em(
     for name, number in (
         ("edge_prior_rows", edge_prior_rows), ("leaf_prior_rows", leaf_prior_rows), ("tolerance", tolerance),
     ):  # fmt: skip
-        if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < np.inf:
+        if not is_real(number) or not 0.0 <= float(number) < np.inf:
             raise ValueError(f"{name} must be a finite number of at least 0, got {number!r}")
     if tolerance == 0.0:
         raise ValueError("tolerance must be positive, got 0")
-    if isinstance(step_decay, bool) or not isinstance(step_decay, Real) or not 0.5 < float(step_decay) <= 1.0:
+    if not is_real(step_decay) or not 0.5 < float(step_decay) <= 1.0:
         raise ValueError(f"step_decay must be a number above 0.5 and at most 1, got {step_decay!r}")
     if not isinstance(learn_ends, bool | np.bool_):
         raise TypeError(f"learn_ends must be True or False, got {learn_ends!r}")

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.queries.leaf_predictives import Interval, Likelihood
+from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -151,7 +151,7 @@ def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_
     if is_density:
         raise ValueError(f"{place} is continuous, likelihoods are for levels and counts")
     for value, weight in what.items():
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 <= float(weight) < math.inf:
+        if not is_real(weight) or not 0.0 <= float(weight) < math.inf:
             raise ValueError(f"{place} must have likelihoods that are finite and at least 0, {value!r} has {weight!r}")
     found = sorted((code_of(argument, column, x), math.log(w)) for x, w in what.items() if w > 0.0)
     if not found:

@@ -3,19 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_values, checked_weights
+from pymc_spn.circuits.evaluation.parameters import checked_values
 from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, check_columns
 from pymc_spn.circuits.queries.circuit_products import product_circuit
 from pymc_spn.circuits.queries.signed_mixtures import SignedMixture
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.circuits.structures.parameterised import operand
-from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.circuits.structures.parameterised import checked_operand, operand
+from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
@@ -69,7 +68,10 @@ class SumOfSquares:
             raise TypeError(f"components must be a sequence of circuits with parameters, got {self.components!r}")
         operands = [operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
         check_components([circuit for circuit, _, _ in operands])
-        put(self, "components", tuple(own_parameters(k, *given) for k, given in enumerate(operands)))
+        for k, (_, log_weights, leaf_parameters) in enumerate(operands):
+            refuse_tensors(f"components[{k}]", log_weights, leaf_parameters)
+        checked = [checked_operand(f"components[{k}]", given) for k, given in enumerate(operands)]
+        put(self, "components", tuple(checked))  # copies, so that the normaliser stays theirs
         put(self, "coefficients", checked_coefficients(self.coefficients, len(operands)))
         _, sizes, signs = self._terms
         terms = signs * np.exp(sizes - sizes.max())
@@ -315,20 +317,14 @@ def known_columns(circuits: Sequence[Circuit]) -> tuple[Any, ...]:
     return next(of_kinds, circuits[0].columns)
 
 
-def own_parameters(
-    k: int, circuit: Circuit, log_weights: Any, leaf_parameters: Any
-) -> tuple[Circuit, np.ndarray, dict[str, np.ndarray]]:
-    """Checked copies of a component's parameters, so that the normaliser stays theirs."""
-    try:
-        if not isinstance(leaf_parameters, Mapping):
-            raise TypeError(f"leaf_parameters must be a dict from families to parameters; got {leaf_parameters!r}")
-        for name, given in (("log_weights", log_weights), *leaf_parameters.items()):
-            if hasattr(given, "owner"):
-                raise TypeError(f"{name} must be numbers, got the tensor {given!r}; SumOfSquaresDensity takes those")
-        parameters = {name: found.copy() for name, found in checked_parameters(circuit, leaf_parameters).items()}
-        return circuit, checked_weights(circuit, log_weights).copy(), parameters
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"components[{k}]: {error}") from error
+def refuse_tensors(argument: str, log_weights: Any, leaf_parameters: Any) -> None:
+    """Name the parameters of a component that are tensors, and who takes those."""
+    by_family = leaf_parameters if isinstance(leaf_parameters, Mapping) else {}
+    for name, given in (("log_weights", log_weights), *by_family.items()):
+        if hasattr(given, "owner"):
+            raise TypeError(
+                f"{argument}: {name} must be numbers, got the tensor {given!r}; SumOfSquaresDensity takes those"
+            )
 
 
 def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
@@ -352,8 +348,3 @@ def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
     if not found.any():
         raise ValueError("coefficients must not all be 0")
     return found
-
-
-def is_real(x: Any) -> bool:
-    """Whether this is a real number, and no bool."""
-    return isinstance(x, Real) and not isinstance(x, bool | np.bool_)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
@@ -56,3 +57,19 @@ def operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
             f"got {type(given).__name__}"
         )
     return given
+
+
+def checked_operand(argument: str, given: Any) -> tuple[Circuit, np.ndarray, dict[str, np.ndarray]]:
+    """`operand` with checked copies of its parameters, an error beginning with the argument.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `operand`, and if parameters are not valid.
+    """
+    circuit, log_weights, leaf_parameters = operand(argument, given)
+    try:
+        parameters = {name: found.copy() for name, found in checked_parameters(circuit, leaf_parameters).items()}
+        return circuit, checked_weights(circuit, log_weights).copy(), parameters
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument}: {error}") from None
