@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior as UnionPosterior
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
+    from pymc_spn.circuits.squares.monotone_parts import monotone_parts as monotone_parts
     from pymc_spn.circuits.squares.sums_of_squares import SumOfSquares as SumOfSquares
     from pymc_spn.circuits.squares.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
@@ -235,6 +236,7 @@ _PUBLIC = {
     "load_trees": "trees.record",
     "log_inner_product": "circuits.circuit_algebra",
     "mixture_of": "circuits.composition",
+    "monotone_parts": "circuits.squares.monotone_parts",
     "most_probable": "circuits.queries.most_probable",
     "multiply": "circuits.circuit_algebra",
     "node_count_pmf": "indian_chefs.node_law",

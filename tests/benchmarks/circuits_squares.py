@@ -1,8 +1,8 @@
 """Squares of sums of circuits against mixtures with positive weights: held-out density for the numbers they take.
 
-Rows on a ring and on two half moons. Components are products of Gaussian leaves. Squares are fitted by the mode of
-their posterior density (L-BFGS, the best of several random starts by that density), mixtures by `fit_em`; densities are
-those of as many rows that were not fitted, in nats a row.
+Rows on a ring and on two half moons. What is squared is a sum of products of Gaussian leaves, or a tree whose sums have
+weights of either sign. Squares are fitted by the mode of their posterior density (L-BFGS, the best of several random
+starts by that density), mixtures by `fit_em`; densities are those of as many rows that were not fitted, in nats a row.
 
     python -m tests.benchmarks.circuits_squares --figure squares.png
 """
@@ -27,6 +27,7 @@ MIXTURES = [2, 4, 8, 16, 32]
 SHOWN = ["1 square of 2", "2 squares of 6", "mixture of 4"]
 EM = {"leaf_prior_rows": 0.1, "max_steps": 3_000, "progressbar": False}  # of 0.01 to 1 the best prior for 8 or more
 PRODUCT = ps.complete_tree(["a", "b"], n_children=1).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+TREE = ps.complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
 NO_CHOICE = np.zeros(PRODUCT.n_sum_edges)
 
 
@@ -46,6 +47,10 @@ def main():
             what = f"{n_squares} square{'s' * (n_squares > 1)} of {n_components}"
             rows.append([name, what, n_numbers, density, squares.acceptance_rate, seconds])
             drawn[name, what] = squares.log_density
+        squares, seconds = fit_signed_tree(fitted, arguments.starts)
+        n_numbers = 2 * TREE.n_leaf + TREE.n_sum_edges - np.unique(TREE.edge_sum).size  # a sum's scale does not matter
+        density = squares.log_density(held_out).mean()
+        rows.append([name, "square of a signed tree", n_numbers, density, squares.acceptance_rate, seconds])
         for n_components in MIXTURES:
             begin = time.process_time()
             circuit = ps.complete_tree(["a", "b"], n_children=[n_components, 1])
@@ -105,29 +110,61 @@ def fit_squares(rows, n_squares, n_components, n_starts):
         leaves = [{"gaussian": pt.stack([mean[k], sd[k]], axis=1)} for k in range(n_components)]
         components = [(PRODUCT, NO_CHOICE, own) for own in leaves]
         ps.SumOfSquaresDensity("x", components, coefficients, rows)
-    value_and_slope = model.logp_dlogp_function(ravel_inputs=True)
-    value_and_slope.set_extra_values({})
-    found = []
-    for start in range(n_starts):
-        point = {
+    points = [
+        {
             "coefficients": rng.normal(size=(n_squares, n_components)),
             "mean": rng.normal(0.0, 0.5 if start % 2 else 1.5, (n_components, 2)),
             "sd_log__": rng.normal(0.7, 0.3, (n_components, 2)),
         }
-        flat = DictToArrayBijection.map({v.name: point[v.name] for v in model.value_vars if v.name in point})
-
-        def negative(x):
-            value, slope = value_and_slope(x)
-            return (-value, -slope) if np.isfinite(value) else (1e10, np.zeros_like(x))
-
-        end = minimize(negative, flat.data, jac=True, method="L-BFGS-B", options={"maxiter": 3_000, "maxfun": 4_000})
-        found.append((end.fun, DictToArrayBijection.rmap(flat._replace(data=end.x))))
-    best = min(found, key=lambda pair: pair[0])[1]
+        for start in range(n_starts)
+    ]
+    best = highest_mode(model, points)
     components = [
         (PRODUCT, NO_CHOICE, {"gaussian": np.column_stack([m, np.exp(s)])})
         for m, s in zip(best["mean"], best["sd_log__"], strict=True)
     ]
     return ps.SumOfSquares(components, best["coefficients"]), time.process_time() - begin
+
+
+def fit_signed_tree(rows, n_starts):
+    """The square of a tree with weights of either sign at each of its sums: as `fit_squares`."""
+    begin = time.process_time()
+    rng = np.random.default_rng(0)
+    n_leaves = TREE.n_leaf
+    with pm.Model() as model:
+        weights = pm.Normal("weights", shape=TREE.n_sum_edges)
+        mean = pm.Normal("mean", 0.0, 3.0, shape=n_leaves)
+        sd = pm.LogNormal("sd", 0.0, 1.0, shape=n_leaves)
+        ps.SumOfSquaresDensity("x", *ps.monotone_parts(TREE, weights, {"gaussian": pt.stack([mean, sd], axis=1)}), rows)
+    points = [
+        {
+            "weights": rng.normal(size=TREE.n_sum_edges),
+            "mean": rng.normal(0.0, 0.5 if start % 2 else 1.5, n_leaves),
+            "sd_log__": rng.normal(0.7, 0.3, n_leaves),
+        }
+        for start in range(n_starts)
+    ]
+    best = highest_mode(model, points)
+    leaves = {"gaussian": np.column_stack([best["mean"], np.exp(best["sd_log__"])])}
+    squares = ps.SumOfSquares(*ps.monotone_parts(TREE, best["weights"], leaves))
+    return squares, time.process_time() - begin
+
+
+def highest_mode(model, points):
+    """Values of the model's variables where L-BFGS ends highest, from each of these points."""
+    value_and_slope = model.logp_dlogp_function(ravel_inputs=True)
+    value_and_slope.set_extra_values({})
+
+    def negative(x):
+        value, slope = value_and_slope(x)
+        return (-value, -slope) if np.isfinite(value) else (1e10, np.zeros_like(x))
+
+    found = []
+    for point in points:
+        flat = DictToArrayBijection.map({v.name: point[v.name] for v in model.value_vars if v.name in point})
+        end = minimize(negative, flat.data, jac=True, method="L-BFGS-B", options={"maxiter": 3_000, "maxfun": 4_000})
+        found.append((end.fun, DictToArrayBijection.rmap(flat._replace(data=end.x))))
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 if __name__ == "__main__":

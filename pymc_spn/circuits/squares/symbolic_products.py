@@ -68,41 +68,63 @@ class SymbolicProduct:
             The first in nats; weights and parameters in the order of `circuit`.
         """
         circuit = self.circuit
-        leaf_parameters, logs = {}, [pt.constant(np.array([-np.inf, 0.0]))]
-        place = np.full(circuit.n_nodes, -1)
-        n_known = 2
+        leaf_parameters, leaves, logs = {}, [], []
         for name, (rows, others) in self.rows.items():
             found, leaf_parameters[name] = LEAF_PAIRS[name].product(first[1][name][rows], second[1][name][others])
-            place[circuit.leaves_of(name)] = n_known + np.arange(rows.size)
-            n_known += rows.size
+            leaves.append(circuit.leaves_of(name))
             logs.append(found)
-        known = pt.concatenate(logs)
         (a, b), (v, w) = self.weights, (pt.concatenate([[0.0], side[0]]) for side in (first, second))
         weights = v[a + 1] + w[b + 1]  # before they are normalised; a product of one child has no weight of its own
-        edge_place = np.full(circuit.n_edges, -1)
-        edge_place[circuit.kind[np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))] == SUM] = np.arange(
-            circuit.n_sum_edges
-        )
-        for kind, nodes, edges, starts in circuit.steps():
-            row = np.repeat(np.arange(nodes.size), np.diff(np.append(starts, edges.size)))
-            column = np.arange(edges.size) - starts[row]
-            shape = nodes.size, int(column.max()) + 1
-            below = np.full(shape, IMPOSSIBLE if kind == SUM else CERTAIN)
-            below[row, column] = place[circuit.children[edges]]
-            terms = known[below]
-            if kind == SUM:
-                at = np.zeros(shape, np.int64)
-                at[row, column] = edge_place[edges]
-                value = _log_sum(terms + weights[at])
-            else:
-                value = terms.sum(axis=1)
-            place[nodes] = n_known + np.arange(nodes.size)
-            n_known += nodes.size
-            known = pt.concatenate([known, value])
-        total = known[place[circuit.edge_sum]]
-        shares = weights + known[place[circuit.edge_child]] - total
-        log_weights = pt.switch(pt.isinf(total), uniform_weights(circuit), shares)  # of a sum without weight itself
-        return known[place[0]], log_weights, leaf_parameters
+        total, log_weights = normalised(circuit, weights, np.concatenate(leaves), pt.concatenate(logs))
+        return total, log_weights, leaf_parameters
+
+
+def normalised(circuit: Circuit, weights: Any, leaves: np.ndarray, log_leaves: Any) -> tuple[Any, Any]:
+    """Log of the total of a circuit, and the log weights with which each of its nodes has the total 1.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    weights : (n_sum_edges,) tensor
+        Logs of what children are multiplied by.
+    leaves : (n_leaf,) int64
+        All leaves in any order.
+    log_leaves : (n_leaf,) tensor
+        Log of the total of each.
+
+    Returns
+    -------
+    scalar and (n_sum_edges,) tensor
+        In nats. A sum of total 0 has equal weights.
+    """
+    place = np.full(circuit.n_nodes, -1)
+    place[leaves] = 2 + np.arange(leaves.size)
+    n_known = 2 + leaves.size
+    known = pt.concatenate([np.array([-np.inf, 0.0]), log_leaves])
+    edge_place = np.full(circuit.n_edges, -1)
+    edge_place[circuit.kind[np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))] == SUM] = np.arange(
+        circuit.n_sum_edges
+    )
+    for kind, nodes, edges, starts in circuit.steps():
+        row = np.repeat(np.arange(nodes.size), np.diff(np.append(starts, edges.size)))
+        column = np.arange(edges.size) - starts[row]
+        shape = nodes.size, int(column.max()) + 1
+        below = np.full(shape, IMPOSSIBLE if kind == SUM else CERTAIN)
+        below[row, column] = place[circuit.children[edges]]
+        terms = known[below]
+        if kind == SUM:
+            at = np.zeros(shape, np.int64)
+            at[row, column] = edge_place[edges]
+            value = _log_sum(terms + weights[at])
+        else:
+            value = terms.sum(axis=1)
+        place[nodes] = n_known + np.arange(nodes.size)
+        n_known += nodes.size
+        known = pt.concatenate([known, value])
+    total = known[place[circuit.edge_sum]]
+    shares = weights + known[place[circuit.edge_child]] - total
+    log_weights = pt.switch(pt.isinf(total), uniform_weights(circuit), shares)  # of a sum without weight itself
+    return known[place[0]], log_weights
 
 
 def uniform_weights(circuit: Circuit) -> np.ndarray:
@@ -147,7 +169,9 @@ def _place_of_weight(side: Side) -> np.ndarray:
 
 
 def _log_sum(terms: Any) -> Any:
-    """Logs (n,) of sums of exponentials of the rows (n, k), of which some may be -inf."""
+    """Logs (n,) of sums of exponentials of the rows (n, k), of which some or all may be -inf."""
     top = disconnected_grad(terms.max(axis=1, keepdims=True))
     top = pt.switch(pt.isinf(top), 0.0, top)
-    return (top + pt.log(pt.exp(terms - top).sum(axis=1, keepdims=True)))[:, 0]
+    total = pt.exp(terms - top).sum(axis=1)
+    positive = total > 0.0  # the logarithm of 0 has no gradient, not even one to multiply by 0
+    return pt.switch(positive, pt.log(pt.switch(positive, total, 1.0)) + top[:, 0], -np.inf)
