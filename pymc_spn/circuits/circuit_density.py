@@ -56,7 +56,7 @@ class CircuitDensityRV(RandomVariable):
         out = np.empty((*size, int(packed.flat[0])))
         inputs = [np.broadcast_to(a, (*size, a.shape[-1])) for a in (packed, log_weights, theta)]
         for i in np.ndindex(*size):
-            out[i] = draw_row(rng, *(np.ascontiguousarray(a[i]) for a in inputs))
+            out[i] = draw_row(rng, *(a[i] for a in inputs))
         return out
 
 
@@ -64,9 +64,7 @@ class CircuitDensityRV(RandomVariable):
 def _(op, node):
     @numba_njit
     def circuit_row(rng, packed, log_weights, theta):
-        return draw_row(
-            rng, np.ascontiguousarray(packed), np.ascontiguousarray(log_weights), np.ascontiguousarray(theta)
-        )
+        return draw_row(rng, packed, log_weights, theta)
 
     return circuit_row, source_version()
 

@@ -2,7 +2,6 @@
 
 from importlib import import_module
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.mode import optdb
 from pytensor.gradient import disconnected_type
@@ -34,7 +33,7 @@ class CircuitRows(Op):
         return [(shapes[1][0],)]
 
     def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = rows_of(*map(np.ascontiguousarray, inputs))
+        output_storage[0][0] = rows_of(*inputs)
 
     def connection_pattern(self, node):
         return [[False], [True], [True], [True]]
@@ -62,7 +61,7 @@ class CircuitRowsAndGradient(Op):
         return [(shapes[1][0],), shapes[2], shapes[3], shapes[1]]
 
     def perform(self, node, inputs, output_storage):
-        found = rows_and_gradient_of(*map(np.ascontiguousarray, inputs))
+        found = rows_and_gradient_of(*inputs)
         for storage, value in zip(output_storage, found, strict=True):
             storage[0] = value
 
@@ -97,9 +96,7 @@ optdb.register("load_circuit_rows_in_jax", dfs_rewriter(load_jax_functions), "ja
 def _(op, node, **kwargs):
     @numba_njit
     def circuit_rows_numba(packed, values, log_weights, theta):
-        return rows_of(
-            packed, np.ascontiguousarray(values), np.ascontiguousarray(log_weights), np.ascontiguousarray(theta)
-        )
+        return rows_of(packed, values, log_weights, theta)
 
     return circuit_rows_numba, source_version()
 
@@ -108,12 +105,6 @@ def _(op, node, **kwargs):
 def _(op, node, **kwargs):
     @numba_njit
     def circuit_rows_and_gradient_numba(packed, values, log_weights, theta, cotangent):
-        return rows_and_gradient_of(
-            packed,
-            np.ascontiguousarray(values),
-            np.ascontiguousarray(log_weights),
-            np.ascontiguousarray(theta),
-            np.ascontiguousarray(cotangent),
-        )
+        return rows_and_gradient_of(packed, values, log_weights, theta, cotangent)
 
     return circuit_rows_and_gradient_numba, source_version()

@@ -19,13 +19,16 @@ from pymc_spn.dags.schema import DagSchema
 
 
 class _ForwardDrawn(RandomVariable):
-    """A random variable whose draws are those of one function of its parameters."""
+    """A random variable whose draws are those of one function of its state and of arrays that follow from scores."""
 
     dtype = "int64"
 
     @classmethod
     def rng_fn(cls, rng, *parameters_and_size):
-        *parameters, size = parameters_and_size
+        from pymc_spn.numerics.read_only_views import read_only_view
+
+        state, *arrays, size = parameters_and_size
+        parameters = state, *map(read_only_view, arrays)
         if size is None or tuple(size) == ():
             return np.asarray(cls.draw(rng, *parameters), cls.dtype)
         draws = np.array([cls.draw(rng, *parameters) for _ in range(int(np.prod(size)))], cls.dtype)
@@ -95,7 +98,7 @@ class OrderEdgeCountRV(_ForwardDrawn):
         from pymc_spn.dags.order_mcmc_kernels import draw_parents_of_order
 
         parents = np.zeros(positions.size, np.int64)
-        draw_parents_of_order(rng, np.argsort(positions), *arrays, parents)
+        draw_parents_of_order(rng, np.argsort(positions), *arrays, parents, 0)
         return n_edges(parents)
 
 

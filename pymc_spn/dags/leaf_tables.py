@@ -110,6 +110,7 @@ class MaskedLeaf:
             table[:] = -np.inf
         else:
             zeta_kernels.keep_sets(must, scores.index_of_parents(i, absent & known), table)
+        table.flags.writeable = False
         sums = np.empty(table.size)
         top = zeta_kernels.largest(table)
         return cls(table, sums, top, zeta_kernels.linear_subset_sums(table, top, sums))

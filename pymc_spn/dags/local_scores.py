@@ -78,6 +78,13 @@ class LocalScores:
             if not np.isfinite(top):
                 raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays come out of a pickle writable, and kernels would be compiled once more for them."""
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__.update(state)
+
     # ---- arrays that follow from the fields
 
     @property
@@ -88,7 +95,9 @@ class LocalScores:
     @cached_property
     def offsets(self) -> np.ndarray:
         """(d + 1,) int64: where each variable's part of the flat tables begins."""
-        return np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+        out = np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+        out.flags.writeable = False
+        return out
 
     @cached_property
     def tops(self) -> np.ndarray:
@@ -101,14 +110,18 @@ class LocalScores:
     def candidate_masks(self) -> np.ndarray:
         """(d,) int64: the candidates of each variable as bits."""
         masks = [sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d)]
-        return np.array(masks, np.uint64).view(np.int64)
+        out = np.array(masks, np.uint64).view(np.int64)
+        out.flags.writeable = False
+        return out
 
     @cached_property
     def lookup(self) -> np.ndarray:
         """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`."""
         from pymc_spn.dags.bit_kernels import index_lookup
 
-        return index_lookup(self.candidates, self.n_candidates)
+        out = index_lookup(self.candidates, self.n_candidates)
+        out.flags.writeable = False
+        return out
 
     @cached_property
     def log_sums(self) -> np.ndarray:

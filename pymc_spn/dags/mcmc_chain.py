@@ -16,6 +16,7 @@ def ranked_sets(scores: LocalScores) -> np.ndarray:
     for i in range(scores.d):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         out[part] = np.argsort(-scores.log_scores[part], kind="stable")
+    out.flags.writeable = False
     return out
 
 
@@ -47,13 +48,13 @@ class OrderChain:
         for _ in range(_TRIALS):
             if self.log_score > -np.inf:
                 return
-            order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch)
+            order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch, 0)
         raise ValueError("scores: no order was found in which every variable has a possible parent set")
 
     def sweep(self, rng: np.random.Generator) -> float:
         """d relocations; the share of variables whose position changed."""
         before = self.order.copy()
-        order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch)
+        order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch, 0)
         return float(np.mean(before != self.order))
 
     @property
@@ -64,11 +65,8 @@ class OrderChain:
     def draw_graph(self, rng: np.random.Generator) -> float:
         """Fill `parents` given the order; the graph's log score."""
         s = self.scores
-        return float(
-            order_mcmc_kernels.draw_parents_of_order(
-                rng, self.order, s.candidates, s.lookup, s.offsets, s.log_sums, self.ranked, s.log_scores, self.parents
-            )
-        )
+        arrays = s.candidates, s.lookup, s.offsets, s.log_sums, self.ranked, s.log_scores
+        return float(order_mcmc_kernels.draw_parents_of_order(rng, self.order, *arrays, self.parents, 0))
 
     @property
     def state(self) -> np.ndarray:

@@ -11,6 +11,7 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.dags.evidence_kernels import bdeu_evidence, bge_evidence
+from pymc_spn.numerics.read_only_views import read_only_view
 
 _KERNELS = {"BGe": bge_evidence, "BDeu": bdeu_evidence}
 
@@ -42,9 +43,9 @@ class DagLogEvidence(Op):
         return [(), (2,)]
 
     def perform(self, node, inputs, output_storage):
-        *arguments, normaliser = inputs
+        parameters, *constants, normaliser = inputs
         gradient = np.empty(2)
-        value = _KERNELS[self.score](*arguments, float(normaliser), gradient)
+        value = _KERNELS[self.score](parameters, *map(read_only_view, constants), float(normaliser), gradient)
         output_storage[0][0], output_storage[1][0] = np.asarray(value), gradient
 
     def connection_pattern(self, node):

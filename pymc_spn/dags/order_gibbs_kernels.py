@@ -75,7 +75,7 @@ def relocate(rng, order, v, lookup, offsets, log_sums, must_precede, log_place, 
 
 
 @kernel
-def sweep(rng, order, lookup, offsets, log_sums, must_precede, log_place, base=0):
+def sweep(rng, order, lookup, offsets, log_sums, must_precede, log_place, base):
     """d relocations at random positions."""
     for _ in range(order.size):
         relocate(rng, order, rng.integers(0, order.size), lookup, offsets, log_sums, must_precede, log_place, base)
@@ -116,7 +116,7 @@ def independent_orders(rng, n_sweeps, lookup, offsets, log_sums, must_precede, o
     for s in range(out.shape[0]):
         random_order(rng, must_precede, out[s])
         for _ in range(n_sweeps):
-            sweep(rng, out[s], lookup, offsets, log_sums, must_precede, log_place)
+            sweep(rng, out[s], lookup, offsets, log_sums, must_precede, log_place, 0)
 
 
 @kernel
@@ -125,5 +125,5 @@ def chain_of_orders(rng, start, thin, lookup, offsets, log_sums, must_precede, o
     log_place = np.empty(out.shape[1])
     for s in range(out.shape[0]):
         for _ in range(thin):
-            sweep(rng, start, lookup, offsets, log_sums, must_precede, log_place)
+            sweep(rng, start, lookup, offsets, log_sums, must_precede, log_place, 0)
         out[s] = start

@@ -49,7 +49,7 @@ def positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
 
 
 @kernel
-def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base=0):
+def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base):
     """Parents of every variable given an order; returns the graph's log score.
 
     Parameters

@@ -310,10 +310,11 @@ class BDeuScorer:
     def table_and_slope(self, child, base, candidates):
         """Scores and their derivatives in ess."""
         from pymc_spn.dags.bdeu_kernels import family_table
+        from pymc_spn.numerics.read_only_views import read_only_view
 
         out, slope = np.empty((2, 1 << len(candidates)))
         codes, weight = self.rows[child]
-        base, candidates = np.asarray(base, np.int64), np.asarray(candidates, np.int64)
+        base, candidates = np.asarray(base, np.int64), read_only_view(np.asarray(candidates, np.int64))
         family_table(codes, weight, self.n_levels, child, base, candidates, self.ess, out, slope)
         return out, slope
 

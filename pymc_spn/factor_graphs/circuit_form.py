@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.factor_graphs.linear_messages import log_tables
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 
 
@@ -92,7 +93,7 @@ def build_circuit(tree: Any) -> FieldCircuit:
     """
     fg, arrays = tree.graph, tree.plan.arrays
     log_table, shift = np.empty(arrays.table_start[-1]), np.empty(arrays.table_start.size - 1)
-    log_z = log_tables(arrays, fg.potentials(), log_table, shift)
+    log_z = log_tables(arrays, read_only_view(fg.potentials()), log_table, shift)
     nodes = _Nodes()
     sums: list[list[tuple[int, float] | None]] = []  # by clique and separator state: node and log of its total
     top: list[int] = []

@@ -11,6 +11,7 @@ from xarray.indexes import PandasIndex
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, run
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import row_labels
 
 EXACT = {"exactness": "exact"}
@@ -50,7 +51,8 @@ class Inference:
         return run(self.tree.plan, self._potentials, e.codes, e.soft, e.n_rows, **wanted)
 
     def _kernel_inputs(self) -> tuple[Any, ...]:
-        return self.tree.plan.arrays, self._potentials, self.evidence.codes, self.evidence.soft
+        read = self._potentials, self.evidence.codes, self.evidence.soft
+        return self.tree.plan.arrays, *map(read_only_view, read)
 
     def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
         if self._rows is None:

@@ -21,6 +21,7 @@ from pymc_spn.factor_graphs.linear_messages import UNDERFLOW, pass_messages
 from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
 from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
 from pymc_spn.factor_graphs.plan import PlanArrays
+from pymc_spn.numerics.read_only_views import read_only_view
 
 N_ARRAYS = 2
 NO_SECOND_DERIVATIVE = (
@@ -115,7 +116,8 @@ class FieldDraws(Op):
         arrays = unpack_plan(plan, maps)
         states = np.empty((1, len(uniforms), arrays.card.size), np.int32)
         codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, int(arrays.state_start[-1])))
-        draw_rows(arrays, potentials[None], codes, soft, uniforms[None], states, np.empty(1))
+        read = read_only_view(potentials[None]), read_only_view(codes), read_only_view(soft)
+        draw_rows(arrays, *read, uniforms[None], states, np.empty(1))
         output_storage[0][0] = states[0].astype(np.int64)
 
     def connection_pattern(self, node):
@@ -208,7 +210,8 @@ def _(op, node, **kwargs):
         u = np.ascontiguousarray(uniforms).reshape(1, n, uniforms.shape[1])
         states = np.empty((1, n, arrays.card.size), np.int32)
         codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, arrays.state_start[-1]))
-        draw_rows(arrays, theta, codes, soft, u, states, np.empty(1))
+        read = read_only_view(theta), read_only_view(codes), read_only_view(soft)
+        draw_rows(arrays, *read, u, states, np.empty(1))
         return states[0].astype(np.int64)
 
     return field_draws_numba, _version()

@@ -1,11 +1,12 @@
 """A junction tree in flat integer arrays: everything that does not depend on potentials, evidence or rows."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.factor_graphs import elimination, layout
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 class PlanArrays(NamedTuple):
@@ -50,6 +51,13 @@ class Plan:
     clique_variables: np.ndarray
     n_separator: np.ndarray
     factor_clique: np.ndarray  # (n_factors,) clique that holds the factor, -1 without variables
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", PlanArrays(*map(read_only_view, self.arrays)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle is built again: arrays come out of it writable, and kernels would be compiled once more."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))
 
     @property
     def n_cliques(self) -> int:

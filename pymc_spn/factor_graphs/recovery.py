@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.read_only_views import read_only_view
 
 KINDS = ("marginals", "map", "samples")
 MOST_NUMBERS = 4_000_000  # log evidence entries held at a time
@@ -103,9 +104,9 @@ def _recover(spec: EmissionSpec, model: Any, posterior: Any, what: tuple[str, ..
     for start in range(0, n_draws, block):
         part = slice(start, min(start + block, n_draws))
         values = [evaluate(i) for i in range(part.start, part.stop)]
-        potentials = np.array([v[0] for v in values], dtype=np.float64)
-        codes = np.ascontiguousarray(values[0][1], dtype=np.int32)  # data: the same for all draws
-        soft = np.concatenate([v[2] for v in values]).astype(np.float64)
+        potentials = read_only_view(np.array([v[0] for v in values], dtype=np.float64))
+        codes = read_only_view(np.asarray(values[0][1], dtype=np.int32))  # data: the same for all draws
+        soft = read_only_view(np.concatenate([v[2] for v in values]).astype(np.float64))
         n = n_rows * len(values)
         done = run(plan, potentials, codes, soft, n, marginals="marginals" in what)
         if np.any(done.log_z == -np.inf):

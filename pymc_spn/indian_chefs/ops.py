@@ -11,6 +11,7 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
+from pymc_spn.numerics.read_only_views import read_only_view
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
@@ -52,7 +53,8 @@ class GraphLogDensity(Op):
         packed, reputations, *numbers, levels, masses = inputs
         gradient = np.empty(3)
         numbers = [float(x) for x in numbers]
-        value = packed_log_density(packed, reputations, *numbers, levels, masses, self.room, gradient)
+        arrays = read_only_view(levels), read_only_view(masses)
+        value = packed_log_density(packed, reputations, *numbers, *arrays, self.room, gradient)
         output_storage[0][0], output_storage[1][0] = np.asarray(value), gradient
 
     def connection_pattern(self, node):
@@ -70,8 +72,11 @@ def _(op, node, **kwargs):
     @numba_njit
     def graph_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, masses):
         gradient = np.empty(3)
-        a, g, p, u = alpha.item(), gamma.item(), phi.item(), uniform.item()
-        value = packed_log_density(packed, reputations, a, g, p, u, levels, masses, room, gradient)
+        # constants of the graph may have 32 bits
+        a, g = np.float64(alpha.item()), np.float64(gamma.item())
+        p, u = np.float64(phi.item()), np.float64(uniform.item())
+        by_level = read_only_view(levels), read_only_view(masses)
+        value = packed_log_density(packed, reputations, a, g, p, u, *by_level, room, gradient)
         return np.asarray(value), gradient
 
     return graph_log_density, source_version()

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_state import GraphState, refresh
 from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, log_density_gradient, log_ties
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 BITS = 52  # of a float64's mantissa
 
@@ -133,7 +134,7 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
     state = GraphState(parents, theta, numbers[0], numbers[1], numbers[2], numbers[3], count, fixed)
     if not unpack_graph(packed, state):
         return -np.inf
-    prior = GraphPrior(alpha, gamma, phi, uniform, levels, masses)
+    prior = GraphPrior(alpha, gamma, phi, uniform, read_only_view(levels), read_only_view(masses))
     out = log_density(state, prior)
     if out > -np.inf:
         log_density_gradient(state, prior, gradient)

@@ -22,6 +22,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_state import is_admissible
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 class GraphPrior(NamedTuple):
@@ -49,7 +50,7 @@ def make_prior(alpha: float, gamma: float, phi: float, base: Any = None) -> Grap
     """`GraphPrior` of numbers; ``base`` is (uniform mass, levels, masses), the uniform measure by default."""
     uniform, levels, masses = (1.0, (), ()) if base is None else base
     numbers = float(alpha), float(gamma), float(phi), float(uniform)
-    return GraphPrior(*numbers, np.array(levels, np.float64), np.array(masses, np.float64))
+    return GraphPrior(*numbers, *(read_only_view(np.array(a, np.float64)) for a in (levels, masses)))
 
 
 @kernel

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
@@ -12,16 +12,47 @@ from pymc_spn.numerics.elementary import VECTOR_MATH
 # vectorisation. `nogil` lets whole sweeps run beside other threads.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": VECTOR_MATH}
 
-kernel = njit(**_OPTIONS)
+
+class KernelDispatcher(CPUDispatcher):
+    """A kernel that other kernels call with whole numbers of one type.
+
+    Numba would compile it once more for a constant 0 (also where a loop counts on from there), for the element of an
+    int8 or int32 array, and for each of their combinations. Unsigned integers are bit masks and keep their type;
+    constant truth values leave branches out, and so does `None`.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(_passed, args)), {name: _passed(kws[name]) for name in kws})
+
+
+def _passed(argument: Any) -> Any:
+    """Numba type under which an argument of this type is passed."""
+    whole = types.unliteral(argument) if isinstance(argument, types.IntegerLiteral) else argument
+    return types.int64 if whole in types.signed_domain else whole
+
+
+def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -> Callable[[Callable], Any]:
+    decorate = njit(**options)
+
+    def compile_with_dispatcher(function: Callable) -> Any:
+        made: Any = decorate(function)
+        if isinstance(made, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
+            made.__class__ = dispatcher
+        return made
+
+    return compile_with_dispatcher
+
+
+kernel = _with_dispatcher(KernelDispatcher, _OPTIONS)
 
 # Without reference counts, and inlined. Handing a tuple of sixty arrays from one function to the next costs two
 # atomic operations for each array otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every
 # array, so such a kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that does.
 _BARE: dict[str, Any] = _OPTIONS | {"_nrt": False, "forceinline": True}
-bare_kernel = njit(**_BARE)
+bare_kernel = _with_dispatcher(KernelDispatcher, _BARE)
 
 
-class InnerDispatcher(CPUDispatcher):
+class InnerDispatcher(KernelDispatcher):
     """A kernel without a way in from Python: calling one without this check would end the process."""
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
@@ -29,15 +60,7 @@ class InnerDispatcher(CPUDispatcher):
 
 
 def _inner(options: dict[str, Any]) -> Callable[[Callable], Any]:
-    decorate = njit(**options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
-
-    def compile_without_wrappers(function: Callable) -> Any:
-        dispatcher: Any = decorate(function)
-        if isinstance(dispatcher, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
-            dispatcher.__class__ = InnerDispatcher
-        return dispatcher
-
-    return compile_without_wrappers
+    return _with_dispatcher(InnerDispatcher, options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
 # Kernels that only kernels call. The ways in from Python and C, which unpack every array of a tuple, took half of the

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.trees.features import Features, make_rules
 from pymc_spn.trees.forest_kernels import FlatTrees, fill_masses, fill_nodes
@@ -119,14 +120,16 @@ class TreeDraws:
         """Training rows of the nodes, counted once."""
         n = len(self.decisions)
         size, statistics = np.empty(n, np.int64), np.empty((n, self.response.n_statistics))
-        fill_nodes(self.features.codes, self.response, self.decisions, self.begin, size, statistics)
+        decisions = read_only_view(self.decisions)
+        fill_nodes(self.features.codes, self.response, decisions, self.begin, size, statistics)
         return Nodes(size, statistics)
 
     @cached_property
     def masses(self) -> tuple[np.ndarray, np.ndarray]:
         """(n,) log prior mass of each split given that its node splits, and (n,) whether the rows could be split."""
         log_mass, can_split = np.empty(len(self.decisions)), np.empty(len(self.decisions), np.bool_)
-        fill_masses(self.features.codes, self.decisions, self.begin, self.nodes.size, log_mass, can_split)
+        decisions = read_only_view(self.decisions)
+        fill_masses(self.features.codes, decisions, self.begin, self.nodes.size, log_mass, can_split)
         return log_mass, can_split
 
     @cached_property

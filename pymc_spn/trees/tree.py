@@ -21,7 +21,7 @@ class Tree:
     decisions: np.ndarray
 
     def __post_init__(self) -> None:
-        d = np.ascontiguousarray(self.decisions, np.int32)
+        d = np.array(self.decisions, np.int32, order="C")  # a copy: the caller's array stays as it is
         if d.ndim != 2 or d.shape[1] != 4 or len(d) == 0:
             raise ValueError(f"decisions must have shape (nodes, 4) with at least one node, got {d.shape}")
         if len(d) != 1 + 2 * int((d[:, 0] >= 0).sum()):

@@ -131,7 +131,7 @@ def compiled_loop(kernel, sweep):
 def draw_digits(sampler, rng, kernel, frontier=0, draws=1000, thin=1, sweep=None):
     """Digits (draws, N, R) of every `thin`-th sweep of a chain that goes on from the sampler's state."""
     loop = compiled_loop(kernel, sweep or sweep_of(kernel))
-    out = np.empty((draws, *sampler.slots.shape), np.int8)
+    out = np.empty((draws, *sampler.slots.shape), np.int32)
     for begin in range(0, draws, BETWEEN):
         part, at = out[begin : begin + BETWEEN], (0, 0, 0)
         while at[0] < len(part):

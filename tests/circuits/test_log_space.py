@@ -263,7 +263,7 @@ def test_frontier_values_equal_the_direct_computation(network, top):
     for slot in slots[slots >= 0]:
         rows = others[sampler.slots[others, region.ancestors[-1]] == slot]
         path = tuple(int(digits[rows[0], a]) for a in region.ancestors)
-        found = log_frontier_value(sampler.net, sampler.coded[0], top, slot, work)
+        found = log_frontier_value(sampler.net, sampler.coded[0], top, int(slot), work)
         _, expected = conditional(problem, digits, 0, top, (path, rows))
         assert found == pytest.approx(expected, rel=1e-11)
         assert work.logs[top] == (top == 1)

@@ -158,8 +158,7 @@ class Ascent:
         n_placed = int(row_place.max(initial=-1)) + 1
         row_flow = np.empty((n_placed, len(values) if n_placed else 0))
         expected_statistics(
-            self.layout, at.log_weights, *at.flat, values, block, row_place, edge_flow, moments, level_flow, row_flow,
-            logs,
+            *at.inputs(values), block, row_place, edge_flow, moments, level_flow, row_flow, logs,
         )  # fmt: skip
         if np.any(np.isneginf(logs)):
             row = int(np.argmax(np.isneginf(logs)))

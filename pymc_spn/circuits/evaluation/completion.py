@@ -18,6 +18,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.numerics.read_only_views import read_only_view
 
 ROWS = 32  # at a time; the values of all nodes are held
 POLISHING_STEPS = 200
@@ -70,6 +71,11 @@ class Parameterised:
         self.parameters = checked_parameters(circuit, leaf_parameters)
         self.flat: FlatParameters = flatten(circuit, self.parameters)
         self.layout = compile_circuit(circuit).layout
+        self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
+
+    def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
+        """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows."""
+        return *self._arrays, read_only_view(values)
 
     def values(self, values: Any) -> np.ndarray:
         """Checked rows."""
@@ -100,13 +106,13 @@ class Parameterised:
     def draw_leaves(self, values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Leaf of every column (n, D) for each row, drawn, and log densities (n,) of what is observed."""
         leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
-        draw_leaves(rng, self.layout, self.log_weights, *self.flat, values, ROWS, leaf, out)
+        draw_leaves(rng, *self.inputs(values), ROWS, leaf, out)
         return leaf, out
 
     def best_leaves(self, values: np.ndarray, peaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of the best tree, where missing cells count ``peaks`` (L,), and its log value."""
         leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
-        best_leaves(self.layout, self.log_weights, *self.flat, values, peaks, ROWS, leaf, out)
+        best_leaves(*self.inputs(values), peaks, ROWS, leaf, out)
         return leaf, out
 
 
@@ -158,12 +164,9 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     means, out = np.empty((n, n_columns)), np.empty(n)
     covs = np.empty((n, n_columns, n_columns) if covariance else (0, 0, 0))
     moments_of_rows(
-        given.layout,
-        given.log_weights,
-        *given.flat,
-        values[alike],
+        *given.inputs(values[alike]),
         scope_ptr,
-        scope_column,
+        np.ascontiguousarray(scope_column),
         given.of_leaves("mean"),
         given.of_leaves("variance"),
         numeric,
@@ -233,7 +236,7 @@ def _upper_bound(given: Parameterised, values: np.ndarray, peaks: np.ndarray) ->
     """Log of the circuit with each leaf of a missing cell at its largest value; sums stay sums."""
     open_ended = given.layout.leaf_column[np.isinf(peaks)]
     out, finite = np.empty(len(values)), np.where(np.isinf(peaks), 0.0, peaks)
-    logs_with_peaks(given.layout, given.log_weights, *given.flat, values, finite, ROWS, out)
+    logs_with_peaks(*given.inputs(values), finite, ROWS, out)
     out[np.isnan(values[:, open_ended]).any(axis=1)] = np.inf
     return out
 
@@ -289,7 +292,7 @@ def value_gradient(given: Parameterised, values: np.ndarray) -> tuple[np.ndarray
     """Log densities (N,) and their derivatives (N, D) in the values."""
     out, slopes = np.empty(len(values)), np.zeros(values.shape)
     log_densities_and_gradient(
-        given.layout, given.log_weights, *given.flat, values, np.ones(len(values)), min(ROWS, max(len(values), 1)),
-        True, np.zeros(given.log_weights.size), np.zeros(given.flat.theta.size), slopes, out,
+        *given.inputs(values), read_only_view(np.ones(len(values))), min(ROWS, max(len(values), 1)),
+        np.zeros(given.log_weights.size), np.zeros(given.flat.theta.size), slopes, out,
     )  # fmt: skip
     return out, slopes

@@ -21,6 +21,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     flatten,
 )
 from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
+from pymc_spn.numerics.read_only_views import read_only_view
 
 FEW = 8  # rows below which one at a time is faster
 BLOCKS = (256, 128, 64, 32)  # rows at a time: the largest of which the slots fit into CACHE
@@ -77,8 +78,7 @@ class Evaluator:
         tape_coefficients(
             tape,
             self.layout,
-            log_weights,
-            *flat,
+            *map(read_only_view, (log_weights, *flat)),
             self.coefficients,
             self.weight,
             self.table,
@@ -86,7 +86,7 @@ class Evaluator:
 
     def log_density(self, values: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Log densities (N,) of checked rows (N, D)."""
-        out = np.empty(len(values))
+        out, values = np.empty(len(values)), read_only_view(values)
         if len(values) < FEW:
             self._one_by_one(values, out)
         else:

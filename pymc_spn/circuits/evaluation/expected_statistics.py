@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, SIGMOIDS, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 @kernel
@@ -47,7 +48,7 @@ def expected_statistics(
         Out: log densities; a row of density zero adds nothing else.
     """
     at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
-    flow, ones = np.empty((layout.kind.size, block)), np.ones(values.shape[0])
+    flow, ones = np.empty((layout.kind.size, block)), read_only_view(np.ones(values.shape[0]))
     for first in range(0, values.shape[0], block):
         n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
         for k in range(layout.node_of_leaf.size):

@@ -35,7 +35,6 @@ def log_densities_and_gradient(
     values,
     cotangent,
     block,
-    with_values,
     grad_weights,
     grad_theta,
     grad_values,
@@ -48,8 +47,6 @@ def log_densities_and_gradient(
     cotangent : (N,) float64
     block : int
         Rows at a time.
-    with_values : bool
-        Whether the derivative in the values is wanted.
     grad_weights, grad_theta, grad_values : (n_sum_edges,), (P,), (N, D) float64
         Out, added to. Rows of density zero add nothing.
     out : (N,) float64
@@ -62,7 +59,7 @@ def log_densities_and_gradient(
         for k in range(layout.node_of_leaf.size):
             add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
-                values, first, n, at.u, at.present, flow[layout.node_of_leaf[k]], with_values, grad_theta, grad_values,
+                values, first, n, at.u, at.present, flow[layout.node_of_leaf[k]], grad_theta, grad_values,
             )  # fmt: skip
 
 
@@ -79,7 +76,6 @@ def add_leaf_gradient(
     u,
     present,
     flow,
-    with_values,
     grad_theta,
     grad_values,
 ):
@@ -97,8 +93,7 @@ def add_leaf_gradient(
             if present[j, i] != 0.0 and flow[i] != 0.0:
                 part = grad_theta[begin : begin + width]
                 add_parameter_gradient(code, own, width, u[j, i], values[first + i, d], flow[i], part)
-    if with_values:
-        for i in range(n):
-            if present[j, i] != 0.0 and flow[i] != 0.0:
-                slope = value_derivative(code, own, u[j, i], values[first + i, d])
-                grad_values[first + i, d] += flow[i] * slope
+    for i in range(n):
+        if present[j, i] != 0.0 and flow[i] != 0.0:
+            slope = value_derivative(code, own, u[j, i], values[first + i, d])
+            grad_values[first + i, d] += flow[i] * slope

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
 from pymc_spn.circuits.evaluation.leaf_forms import (
@@ -32,6 +33,7 @@ from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
 from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, LARGEST_SIZE, SMALLEST_SHARE, SMALLEST_SIZE
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
 HEADER = len(Layout._fields) + 3  # number of columns, number of families, where each array ends
@@ -123,9 +125,14 @@ def are_whole_shares(population, successes, draws):
     return successes == math.floor(successes) and draws == math.floor(draws)
 
 
-@kernel
+@register_jitable
 def rows_of(packed, values, log_weights, theta):
     """Log densities (N,) of rows (N, D); ``-inf`` for all if the parameters are none of a circuit."""
+    return _rows_of(read_only_view(packed), read_only_view(values), read_only_view(log_weights), read_only_view(theta))
+
+
+@kernel
+def _rows_of(packed, values, log_weights, theta):
     layout, begin, width = unpack(packed)
     out = np.full(values.shape[0], -math.inf)
     if not is_valid(layout, begin, width, log_weights, theta):
@@ -135,9 +142,20 @@ def rows_of(packed, values, log_weights, theta):
     return out
 
 
-@kernel
+@register_jitable
 def rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
     """Log densities and the gradient in log weights, leaf parameters and values; zero where `rows_of` is ``-inf``."""
+    return _rows_and_gradient_of(
+        read_only_view(packed),
+        read_only_view(values),
+        read_only_view(log_weights),
+        read_only_view(theta),
+        read_only_view(cotangent),
+    )
+
+
+@kernel
+def _rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
     layout, begin, width = unpack(packed)
     out = np.full(values.shape[0], -math.inf)
     grad_weights, grad_theta = np.zeros(log_weights.size), np.zeros(theta.size)
@@ -146,15 +164,20 @@ def rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
         return out, grad_weights, grad_theta, grad_values
     block = min(32, max(1, values.shape[0]))
     log_densities_and_gradient(
-        layout, log_weights, theta, begin, width, values, cotangent, block, True, grad_weights, grad_theta,
-        grad_values, out,
+        layout, log_weights, theta, begin, width, values, cotangent, block, grad_weights, grad_theta, grad_values,
+        out,
     )  # fmt: skip
     return out, grad_weights, grad_theta, grad_values
 
 
-@kernel
+@register_jitable
 def draw_row(rng, packed, log_weights, theta):
     """One random row (D,), from the root down."""
+    return _draw_row(rng, read_only_view(packed), read_only_view(log_weights), read_only_view(theta))
+
+
+@kernel
+def _draw_row(rng, packed, log_weights, theta):
     layout, begin, width = unpack(packed)
     out = np.empty(packed[0])
     stack = np.empty(layout.kind.size, np.int64)

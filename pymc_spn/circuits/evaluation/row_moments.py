@@ -9,6 +9,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 NEGLIGIBLE = 1e-295  # linear value of a node through which less than 1e-15 of a row's probability flows
 
@@ -55,7 +56,8 @@ def moments_of_rows(
     """
     n_nodes, n_columns = layout.kind.size, values.shape[1]
     at = make_block(layout, log_weights, theta, family_begin, family_width, n_columns, block)
-    flow, edge_flow, ones = np.empty((n_nodes, block)), np.empty(log_weights.size), np.ones(values.shape[0])
+    flow, edge_flow = np.empty((n_nodes, block)), np.empty(log_weights.size)
+    ones = read_only_view(np.ones(values.shape[0]))
     n_pairs, n_held = (n_columns, scope_column.size) if with_covariance else (0, 0)
     inside, wanted = np.empty((n_held, block)), np.empty(n_columns, np.bool_)
     mean, cov = np.empty((n_columns, block)), np.empty((n_pairs, n_pairs, block))

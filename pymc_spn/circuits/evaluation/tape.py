@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.leaf_forms import FORM, N_FORMS, NAMES, READING
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 SUM, PRODUCT, LEAF = 0, 1, 2
 ADD, MULTIPLY, LEAVES = 0, 1, 2  # operations
@@ -44,7 +45,7 @@ class Tape(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The circuit itself as the kernels read it; leaves are numbered in node order."""
+    """The circuit itself as the kernels read it, in read-only arrays; leaves are numbered in node order."""
 
     kind: np.ndarray  # (V,)
     child_ptr: np.ndarray  # (V+1,)
@@ -87,7 +88,7 @@ def make_layout(
     reading = READING[code]
     pair = leaf_column[leaves] * len(READING) + reading
     inputs, leaf_input = np.unique(pair, return_inverse=True)
-    return Layout(
+    layout = Layout(
         kind=kind,
         child_ptr=np.asarray(child_ptr, np.int64),
         children=np.asarray(children, np.int64),
@@ -103,6 +104,7 @@ def make_layout(
         input_column=inputs // len(READING),
         input_reading=inputs % len(READING),
     )
+    return Layout(*map(read_only_view, layout))
 
 
 def make_tape(layout: Layout, n_columns: int) -> Tape:

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.statistics import log_assignments, log_column
+from pymc_spn.circuits.gibbs.statistics import leaf_priors, log_assignments, log_column
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 GAMMA, LOG_NORMAL = 0, 1
 CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
@@ -75,11 +76,12 @@ def update_hyperparameters(rng, state, palette, owned, priors, concentration, le
     leaf_scale, leaf_shape, precision_ratio : (D,) float64
     """
     values = np.empty(3)
+    given, leaves = read_only_view(state), leaf_priors(palette)
     for which in range(2):
         if owned[CONCENTRATION, which]:
             v = math.log(concentration[which])
             concentration[which] = math.exp(
-                slice_update(rng, state, palette, CONCENTRATION, which, v, values, priors[CONCENTRATION])
+                slice_update(rng, given, leaves, CONCENTRATION, which, v, values, priors[CONCENTRATION])
             )
     for d in range(leaf_scale.size):
         values[0] = leaf_scale[d]
@@ -88,7 +90,7 @@ def update_hyperparameters(rng, state, palette, owned, priors, concentration, le
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if owned[group, d]:
                 v = math.log(values[group - 1])
-                values[group - 1] = math.exp(slice_update(rng, state, palette, group, d, v, values, priors[group]))
+                values[group - 1] = math.exp(slice_update(rng, given, leaves, group, d, v, values, priors[group]))
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]

@@ -365,7 +365,7 @@ def write_digits(net, slots, digits):
     ----------
     net : Network
     slots : (N, R) int32
-    digits : (N, R) integer
+    digits : (N, R) int32
         Out; -1 where a region is wholly missing or not reached.
     """
     number = np.full(net.edge_count.size, -1, np.int32)

@@ -144,9 +144,9 @@ class Sampler:
 
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
-        out = np.empty(self.slots.shape, dtype)
+        out = np.empty(self.slots.shape, np.int32)
         write_digits(self.net, self.slots, out)
-        return out
+        return out.astype(dtype, copy=False)
 
     def statistics(self):
         """Statistics vector; its ticket is the log joint at the current hyperparameters."""

@@ -22,12 +22,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
 from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 HEAD = 6
 NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
@@ -35,11 +37,19 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 class LeafPriors(NamedTuple):
-    """What the log joint needs of a palette; a `CompiledPalette` serves as well."""
+    """What the log joint needs of a palette, read-only."""
 
     family: np.ndarray  # (E,) family codes
     constants: np.ndarray  # (E, 4)
     n_levels: np.ndarray  # (D,)
+
+
+@register_jitable
+def leaf_priors(palette):
+    """Of a `CompiledPalette`, or of priors with arrays of any kind."""
+    return LeafPriors(
+        read_only_view(palette.family), read_only_view(palette.constants), read_only_view(palette.n_levels)
+    )
 
 
 LARGE = 1e4  # from here on Stirling's series to 1 / (12 x) is exact to rounding
@@ -193,9 +203,16 @@ def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_r
     return a, a / constants[0], 0.0, 0.0
 
 
-@kernel
+@register_jitable
 def entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters (E, 4) of every palette entry from the hyperparameters of its column, (D,) each."""
+    return _entry_priors(
+        palette, read_only_view(leaf_scale), read_only_view(leaf_shape), read_only_view(precision_ratio)
+    )
+
+
+@kernel
+def _entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
     prior = np.empty((palette.family.size, 4))
     for d in range(leaf_scale.size):
         for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
@@ -307,7 +324,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
     return log_p
 
 
-@kernel
+@register_jitable
 def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
     """Log p(data, assignments | hyperparameters) in the units of the data, in nats.
 
@@ -315,7 +332,7 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
     ----------
     state : (n,) float64
         From `pack_statistics`.
-    palette : CompiledPalette
+    palette : CompiledPalette or LeafPriors
     concentration : (2,) float64
         Total mass of sum nodes over several columns and over one.
     leaf_scale, leaf_shape, precision_ratio : (D,) float64
@@ -326,6 +343,19 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
     -------
     float
     """
+    return _log_joint(
+        read_only_view(state),
+        leaf_priors(palette),
+        read_only_view(concentration),
+        read_only_view(leaf_scale),
+        read_only_view(leaf_shape),
+        read_only_view(precision_ratio),
+        gradient,
+    )
+
+
+@kernel
+def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
     n_columns = leaf_scale.size
     want = gradient.size > 0
     total = state[5]

@@ -22,6 +22,7 @@ from pymc_spn.circuits.variational.active_tree import ActiveTree, Statistics, pr
 from pymc_spn.circuits.variational.flow_kernels import assign_softly, expect_leaves
 from pymc_spn.circuits.variational.hyperparameter_ascent import climb_hyperparameters, leaf_vector, log_leaf_integrals
 from pymc_spn.circuits.variational.weight_kernels import expect_weights, log_weight_integral
+from pymc_spn.numerics.read_only_views import read_only_view
 
 EMPTY = 1e-3  # rows: an edge that holds less may be dropped, together with all that is below it
 WORTH = 0.1  # share of all edges that must be empty before they are dropped
@@ -139,7 +140,9 @@ def _set_parameters(tree, statistics, compiled, hyper, learned, priors):
     """Integrals over weights and parameters plus log prior, after the hyperparameters have moved uphill."""
     hyper = tuple(h.copy() for h in hyper)
     state = leaf_vector(tree, statistics, hyper[1].size)
-    log_prior = climb_hyperparameters(tree, statistics.edge_count, state, compiled, learned, priors, *hyper)
+    log_prior = climb_hyperparameters(
+        tree, statistics.edge_count, state, compiled, read_only_view(learned), priors, *hyper
+    )
     bound = log_leaf_integrals(state, compiled, *hyper[1:]) + log_prior
     for which in range(2):
         bound += log_weight_integral(tree, statistics.edge_count, hyper[0], which)

@@ -16,9 +16,10 @@ from pymc_spn.circuits.gibbs.hyperparameters import (
     PRECISION_RATIO,
     log_prior_of_log,
 )
-from pymc_spn.circuits.gibbs.statistics import HEAD, LEAF, log_column
+from pymc_spn.circuits.gibbs.statistics import HEAD, LEAF, leaf_priors, log_column
 from pymc_spn.circuits.variational.weight_kernels import log_weight_integral
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 REACH, STEPS = 1.0, 12  # golden section over log x +- REACH: the last interval is 0.006 wide
 SPREADS = 4.0
@@ -50,8 +51,9 @@ def log_leaf_integrals(state, palette, leaf_scale, leaf_shape, precision_ratio):
     """Sum over columns of the log marginal likelihood of the leaves, in nats and coded units."""
     total = 0.0
     none = np.empty(0)
+    given, leaves = read_only_view(state), leaf_priors(palette)
     for d in range(leaf_scale.size):
-        total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d], none)
+        total += log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d], none)
     return total
 
 
@@ -138,10 +140,11 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
     """
     log_p = 0.0
     values = np.empty(3)
+    given, leaves = read_only_view(state), leaf_priors(palette)
     for which in range(2):
         p = priors[CONCENTRATION]
         if learned[CONCENTRATION, which]:
-            v = climb(tree, count, state, palette, CONCENTRATION, which, math.log(mass[which]), values, mass, p)
+            v = climb(tree, count, given, leaves, CONCENTRATION, which, math.log(mass[which]), values, mass, p)
             mass[which] = math.exp(v)
             log_p += log_prior_of_log(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
     for d in range(leaf_scale.size):
@@ -151,7 +154,7 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if learned[group, d]:
                 p = priors[group]
-                v = climb(tree, count, state, palette, group, d, math.log(values[group - 1]), values, mass, p)
+                v = climb(tree, count, given, leaves, group, d, math.log(values[group - 1]), values, mass, p)
                 values[group - 1] = math.exp(v)
                 log_p += log_prior_of_log(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
         leaf_scale[d] = values[0]

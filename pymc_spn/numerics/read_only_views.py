@@ -1,0 +1,35 @@
+"""Inputs of kernels under one type, whoever calls.
+
+Numba compiles a kernel once more for each type of its arguments, for seconds each, and to it an array that may not be
+written, or is not contiguous, has another type than one that may, or is. Tables of users and constants of a PyTensor
+graph are read-only, what has just been computed is not.
+"""
+
+import numpy as np
+from numba import types
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic, overload
+
+
+def read_only_view(array):
+    """The array, read-only and in C order; copied only where it is not contiguous. From Python and in kernels."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+@overload(read_only_view)
+def _read_only_view(array):
+    return lambda array: _as_read_only(np.ascontiguousarray(array))
+
+
+@intrinsic
+def _as_read_only(typingctx, array):
+    """The same array under the type of one that is not written; nothing happens when it runs."""
+    if not isinstance(array, types.Array):
+        raise TypeError(f"read_only_view: an array is needed, got {array}")
+
+    def codegen(context, builder, signature, args):
+        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
+
+    return array.copy(readonly=True)(array), codegen
