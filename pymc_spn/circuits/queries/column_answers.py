@@ -304,12 +304,12 @@ class ColumnAnswers(ConditionedDraws):
         return answer.assign_coords({k: np.ravel(v)[0] for k, v in coords.items()})
 
     def _shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
-        """A function that writes log density and `column_shares` of a user's rows under a network."""
+        """A function that writes log density and `column_shares` of a user's rows under the network of a draw."""
         cells, events, states = self._cells(values), spread_of(self._evidence), self._states
         coded = states.coded_rows(values)
 
-        def ask(net: Any, log: np.ndarray, out: np.ndarray) -> None:
-            given = states.event_logs(net, events)
+        def ask(s: int, net: Any, log: np.ndarray, out: np.ndarray) -> None:
+            given = states.event_logs(s, net, events)
             if cells is None:
                 share_kernels.column_shares(net, coded, *given, regions, log, out)
             else:

@@ -30,7 +30,6 @@ from pymc_spn.circuits.queries.leaf_predictives import (
     Interval,
     Leaves,
     by_family,
-    leaves_of_column,
     log_event,
     posterior_of,
 )
@@ -311,9 +310,10 @@ def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Event
     families, parameters, shares = [], [], []
     for s in range(states.n_draws):
         net = states.network(s)
-        leaves = leaves_of_column(net, states.compiled, d)
+        columns, k = states.column_leaves(s, net)
+        leaves = columns.leaves(k, d)
         share, log = np.zeros((1, leaves.family.size)), np.empty(1)
-        share_kernels.column_shares(net, coded, *states.event_logs(net, events), path, log, share)
+        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
         used = share[0] > 0.0
         families.append(leaves.family[used])
         parameters.append(leaves.parameters[used])

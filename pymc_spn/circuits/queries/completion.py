@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.queries import predictive_kernels
-from pymc_spn.circuits.queries.leaf_predictives import Leaves, draw_in_event, leaves_of_column
+from pymc_spn.circuits.queries.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.rounded_cells import RoundedCells
 
@@ -50,17 +50,19 @@ def complete_rows(
     starts = np.flatnonzero(np.diff(draw, prepend=-1))
     compiled = states.compiled
     for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
-        net = states.network(int(draw[start]))
+        s = int(draw[start])
+        net = states.network(s)
         part = slice(start, stop)
-        given = states.event_logs(net, events)
+        given = states.event_logs(s, net, events)
         if cells is None:
             predictive_kernels.draw_rows(rng, net, coded, row[part], *given, out[part], leaves[part])
         else:
             cells.draw(rng, net, row[part], given, out[part], leaves[part])
         family[part] = net.entry_family[net.entry[leaves[part]]]
         for d in events:
-            local = leaves_of_column(net, compiled, d)
-            at = np.searchsorted(states.slots(net, d), leaves[part, d])
+            columns, k = states.column_leaves(s, net)
+            local = columns.leaves(k, d)
+            at = np.searchsorted(columns.slots(k, d), leaves[part, d])
             by_event[d].append(Leaves(local.family[at], local.parameters[at]))
     counts = (family == POISSON) & ~np.isnan(out)
     drawn = rng.poisson(out[counts])

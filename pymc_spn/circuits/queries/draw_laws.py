@@ -7,7 +7,6 @@ import numpy as np
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL, LOG_NORMAL
 from pymc_spn.circuits.queries.column_laws import ColumnLaw
 from pymc_spn.circuits.queries.events import Events
-from pymc_spn.circuits.queries.leaf_predictives import leaves_of_column
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.share_kernels import all_shares
 
@@ -44,7 +43,8 @@ class DrawLaws:
         self.states, self.tree, self.events = states, states.structure, events
         self.net = net = states.network(s)
         coded = states.coded_rows(row[None])[0]
-        self.share = shares_of(net, coded, *states.event_logs(net, events))
+        self.share = shares_of(net, coded, *states.event_logs(s, net, events))
+        self._columns, self._place = states.column_leaves(s, net)
         self._leaves: dict[int, ColumnLaw] = {}
         self._below: dict[tuple[int, int], np.ndarray] = {}
 
@@ -82,7 +82,7 @@ class DrawLaws:
     def leaves(self, d: int) -> ColumnLaw:
         """The leaves of a column at all its places, with their probabilities left at 1."""
         if d not in self._leaves:
-            leaves = leaves_of_column(self.net, self.states.compiled, d)
+            leaves = self._columns.leaves(self._place, d)
             one = np.ones(leaves.family.size)
             self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
         return self._leaves[d]

@@ -38,7 +38,7 @@ class FittedStates(RecordedStates):
         self.coded = schema.code(table)
         self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]
         self.fit, self.rounded = fit, None
-        self._network: Any = None
+        self._kept, self._leaves, self._bytes = {}, None, 0
 
     def __reduce__(self) -> Any:
         return FittedStates, (self.schema, self.fit)
@@ -49,11 +49,11 @@ class FittedStates(RecordedStates):
 
     def network(self, s: int) -> Any:
         """Network with fractional counts, to be evaluated and not changed."""
-        if self._network is None:
+        if 0 not in self._kept:
             tree = self.fit.tree(self.structure, self.compiled)
             hyperparameters = tuple(self.fit.hyperparameters[k] for k in HYPERPARAMETERS)
-            self._network = fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
-        return self._network
+            self._kept[0] = fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
+        return self._kept[0]
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Expected training rows (1, n) whose leaf of a column has each entry of its palette."""

@@ -9,7 +9,8 @@ from pymc_spn.circuits.gibbs.network import tight_capacity
 from pymc_spn.circuits.gibbs.occupancy import rebuild
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.queries import predictive_kernels
-from pymc_spn.circuits.queries.leaf_predictives import leaf_moments, leaves_of_column, log_event
+from pymc_spn.circuits.queries.column_leaves import ColumnLeaves
+from pymc_spn.circuits.queries.leaf_predictives import Leaves
 from pymc_spn.circuits.queries.moment_kernels import moments, positions_in_parent
 from pymc_spn.circuits.queries.record import Record
 from pymc_spn.circuits.queries.rounded_cells import RoundedCells
@@ -45,6 +46,7 @@ class RecordedStates:
         self.rounded = RoundedCells(self.schema, record.table) if self.schema.rounded else None
         self._sampler: Any = None
         self._kept: dict[int, Any] = {}
+        self._leaves: tuple[ColumnLeaves, dict[int, int]] | None = None  # and the place of each draw in them
         self._bytes = 0
 
     def __reduce__(self) -> Any:
@@ -106,18 +108,33 @@ class RecordedStates:
         first = 0 if d < 0 else int(net.entry_ptr[d + 1] - net.entry_ptr[d])  # behind the prior slots
         return slice(first, int(net.top[0]))
 
-    def event_logs(self, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Which places have a column with an event, and its log probability in every leaf slot."""
+    def event_logs(self, s: int, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
         flags, logs = np.zeros(net.source.size, np.bool_), np.zeros(net.entry.size)
-        for d, event in events.items():
-            flags[net.source == d] = True
-            logs[self.slots(net, d)] = log_event(leaves_of_column(net, self.compiled, d), event)
+        if events:
+            leaves, k = self.column_leaves(s, net)
+            for d, event in events.items():
+                flags[net.source == d] = True
+                logs[leaves.slots(k, d)] = leaves.log_event(k, d, event)
         return flags, logs
 
-    def slots(self, net: Any, d: int) -> np.ndarray:
-        """Leaf slots of a column at all its places, ascending, as in `leaves_of_column`."""
-        regions = net.leaf_region[net.source == d]
-        return np.concatenate([np.arange(net.begin[r], net.begin[r] + net.top[r]) for r in regions])
+    def leaves(self, s: int, d: int) -> Leaves:
+        """All leaf slots of a column under draw s, place by place."""
+        columns, k = self.column_leaves(s, self.network(s))
+        return columns.leaves(k, d)
+
+    def column_leaves(self, s: int, net: Any) -> tuple[ColumnLeaves, int]:
+        """Leaves of networks, that of draw s among them, and its place; of all draws as far as they are kept."""
+        if s not in self._kept:
+            return ColumnLeaves([net], self.compiled), 0
+        if self._leaves is None:
+            for other in range(self.n_draws):
+                if self._bytes < KEPT_BYTES:
+                    self.network(other)
+            place = {kept: k for k, kept in enumerate(self._kept)}
+            self._leaves = ColumnLeaves(list(self._kept.values()), self.compiled), place
+        leaves, place = self._leaves
+        return leaves, place[s]
 
     def coded_rows(self, values: np.ndarray) -> np.ndarray:
         """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
@@ -142,13 +159,13 @@ class RecordedStates:
         With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
         """
         if cells is not None:
-            nets = (self.network(s) for s in range(self.n_draws))
-            return np.array([cells.log_densities(net, self.event_logs(net, events)) for net in nets])
+            nets = ((s, self.network(s)) for s in range(self.n_draws))
+            return np.array([cells.log_densities(net, self.event_logs(s, net, events)) for s, net in nets])
         coded = self.coded_rows(values)
         out = np.empty((self.n_draws, len(values)))
         for s in range(self.n_draws):
             net = self.network(s)
-            predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(net, events), out[s])
+            predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(s, net, events), out[s])
         return out + self.log_jacobian(values)
 
     def leave_one_out(self) -> np.ndarray:
@@ -176,15 +193,15 @@ class RecordedStates:
         position = positions_in_parent(tree)
         for s in range(self.n_draws):
             net = self.network(s)
-            logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(net, events))[1]
+            logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(s, net, events))[1]
             leaf_mean, leaf_variance = np.zeros(net.entry.size), np.zeros(net.entry.size)
+            leaves, k = self.column_leaves(s, net)
             for d in wanted:
-                at = self.slots(net, d)
+                at = leaves.slots(k, d)
                 if not np.isnan(row[d]):
                     leaf_mean[at] = row[d]
                 else:
-                    leaves = leaves_of_column(net, self.compiled, d)
-                    leaf_mean[at], leaf_variance[at] = leaf_moments(leaves, events.get(d))
+                    leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
             means[s], covariances[s] = moments(
                 net, tree.begin, tree.size, tree.order, position, logs, leaf_mean, leaf_variance, covariance
             )

@@ -207,7 +207,7 @@ class RowAnswers(InformationAnswers):
             for s in range(states.n_draws):
                 net = states.network(s)
                 share = np.zeros((n_rows, int(net.top[0]) + 1))
-                shares(net, log, share)
+                shares(s, net, log, share)
                 share = share[:, states.children_with_rows(net)]
                 same = share @ share.T
                 np.fill_diagonal(same, 1.0)

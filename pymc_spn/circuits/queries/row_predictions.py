@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
 from pymc_spn.circuits.queries.column_laws import regions_of
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments, leaves_of_column
+from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments
 from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _predicted(
     states, draw_weights = first._states, first._log_weights
     read = [part._rows_without(df, d) for part in parts]
     index = read[0][2]
-    leaves = [leaves_of_column(states.network(s), states.compiled, d) for s in range(states.n_draws)]
+    leaves = [states.leaves(s, d) for s in range(states.n_draws)]
     laws = [[of_leaves(one, part._evidence.get(d)) for one in leaves] for part in parts]
     shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     step = max(1, BLOCK_VALUES // (states.n_draws * math.prod(shape) * len(parts)))
@@ -141,7 +141,7 @@ def _under_draws(
     found = np.empty((states.n_draws, len(values), *law[0].shape[1:]))
     for s in range(states.n_draws):
         share = np.zeros((len(values), law[s].shape[0]))
-        shares(states.network(s), logs[s], share)
+        shares(s, states.network(s), logs[s], share)
         found[s] = _average(share, law[s])
     return np.where(possible, logs, -np.inf), found
 
