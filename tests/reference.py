@@ -129,7 +129,24 @@ class Problem:
             above = self.region_list[region.ancestors[-1]]
             if labels.get(above.index, -1) < 0 or labels[above.index] % len(above.splits) != region.split:
                 return False
-        return not np.isnan(self.X[row, list(region.columns)]).all()
+        return self._seen[row][region.index]
+
+    @cached_property
+    def _seen(self) -> list[list[bool]]:
+        """Of each row and region whether one of its cells is observed."""
+        return [[not np.isnan(row[list(r.columns)]).all() for r in self.region_list] for row in self.X]
+
+    def leaf_log_marginal(self, column: int, entry: int, rows: tuple[int, ...]) -> float:
+        """`log_marginal` of the cells of some rows in one leaf; many states share a leaf."""
+        found = self._leaf_log_marginals.get((column, entry, rows))
+        if found is None:
+            found = log_marginal(*self.palettes[column][entry], self.X[list(rows), column])
+            self._leaf_log_marginals[column, entry, rows] = found
+        return found
+
+    @cached_property
+    def _leaf_log_marginals(self) -> dict[tuple, float]:
+        return {}
 
 
 def without_row(problem: Problem, row: int) -> Problem:
@@ -260,8 +277,8 @@ def log_likelihood(problem: Problem, state: State) -> float:
     for region in problem.region_list:
         if region.column is not None:
             for path, rows in group_rows(state, (*region.ancestors, region.index)).items():
-                family, prior = problem.palettes[region.column][path[-1] % problem.n_options(region)]
-                total += log_marginal(family, prior, problem.X[rows, region.column])
+                entry = path[-1] % problem.n_options(region)
+                total += problem.leaf_log_marginal(region.column, entry, tuple(rows))
     return total
 
 
@@ -481,7 +498,9 @@ def draw_label(problem: Problem, region: Region, urn: Counter, rng: np.random.Ge
         new = entry + n_entries * sum(label % n_entries == entry for label in urn)
         labels = [*urn, new]
         masses = np.array([*urn.values(), alpha])
-    return int(rng.choice(labels, p=masses / masses.sum()))
+    # what `Generator.choice` does, whose checks take longer than the draw
+    cumulative = (masses / masses.sum()).cumsum()
+    return int(labels[np.searchsorted(cumulative / cumulative[-1], rng.random(), side="right")])
 
 
 # ---- 7. ready-made problems

