@@ -9,6 +9,7 @@ modulo the number of splits, it is the split of a product, and the row reaches t
 
 import itertools
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -123,6 +124,15 @@ class Problem:
         n_copies = len(range(label % n_entries, self.n_children(region), n_entries))
         return self.alpha(region) / n_entries / n_copies
 
+    @cached_property
+    def child_masses(self) -> list[list[float]]:
+        """`child_mass` of every child at finite width, by region."""
+        widths = [self.n_children(r) for r in self.region_list]
+        return [
+            [] if width == math.inf else [self.child_mass(r, c) for c in range(width)]
+            for r, width in zip(self.region_list, widths, strict=True)
+        ]
+
     def draws_in(self, row: int, region: Region, labels: dict[int, int] | None = None) -> bool:
         """Whether the row has an observed cell in the region and, given its labels above, reaches it."""
         if labels is not None and region.ancestors:
@@ -230,7 +240,13 @@ def draw_value(family: str, parameters, rng: np.random.Generator) -> float:
         return rng.exponential(1 / parameters)
     if family == "poisson":
         return float(rng.poisson(parameters))
-    return float(rng.choice(len(parameters), p=parameters))
+    return float(draw_index(parameters.tolist(), rng))
+
+
+def draw_index(masses: Sequence[float], rng: np.random.Generator) -> int:
+    """Position drawn in proportion to masses: what `Generator.choice` does, whose checks take longer than the draw."""
+    cumulative = list(itertools.accumulate(masses))
+    return bisect_right(cumulative, rng.random() * cumulative[-1], hi=len(cumulative) - 1)
 
 
 # ---- 3. the probability of one state
@@ -463,19 +479,19 @@ def simulate(
     n_columns = len(problem.palettes)
     observed = np.ones((n_rows, n_columns), dtype=bool) if observed is None else observed
     X = np.full((n_rows, n_columns), np.nan)
-    digits = np.full((n_rows, len(problem.region_list)), -1, dtype=np.int64)
+    digits = [[-1] * len(problem.region_list) for _ in range(n_rows)]
     urns: dict[tuple, Counter] = defaultdict(Counter)
     leaf_parameters: dict[tuple, object] = {}
-    for n in range(n_rows):
+    for n, (row, seen) in enumerate(zip(digits, observed.tolist(), strict=True)):
         for region in problem.region_list:
-            if not observed[n, list(region.columns)].any():
+            if not any(seen[d] for d in region.columns):
                 continue
             if region.ancestors:
                 above = problem.region_list[region.ancestors[-1]]
-                if digits[n, above.index] % len(above.splits) != region.split or digits[n, above.index] < 0:
+                if row[above.index] % len(above.splits) != region.split or row[above.index] < 0:
                     continue
-            node = (region.index, *digits[n, list(region.ancestors)].tolist())
-            digits[n, region.index] = label = draw_label(problem, region, urns[node], rng)
+            node = (region.index, *(row[r] for r in region.ancestors))
+            row[region.index] = label = draw_label(problem, region, urns[node], rng)
             urns[node][label] += 1
             if region.column is not None:
                 family, prior = problem.palettes[region.column][label % problem.n_options(region)]
@@ -483,24 +499,22 @@ def simulate(
                 if leaf not in leaf_parameters:
                     leaf_parameters[leaf] = draw_parameters(family, prior, rng)
                 X[n, region.column] = draw_value(family, leaf_parameters[leaf], rng)
-    return X, digits
+    return X, np.array(digits, dtype=np.int64)
 
 
 def draw_label(problem: Problem, region: Region, urn: Counter, rng: np.random.Generator) -> int:
     """One draw from the urn of a sum node."""
     width, alpha = problem.n_children(region), problem.alpha(region)
     if width != math.inf:
-        labels = list(range(width))
-        masses = np.array([urn[c] + problem.child_mass(region, c) for c in labels])
+        labels = range(width)
+        masses = [urn[c] + mass for c, mass in zip(labels, problem.child_masses[region.index], strict=True)]
     else:
         n_entries = problem.n_options(region)
         entry = int(rng.integers(n_entries))
         new = entry + n_entries * sum(label % n_entries == entry for label in urn)
         labels = [*urn, new]
-        masses = np.array([*urn.values(), alpha])
-    # what `Generator.choice` does, whose checks take longer than the draw
-    cumulative = (masses / masses.sum()).cumsum()
-    return int(labels[np.searchsorted(cumulative / cumulative[-1], rng.random(), side="right")])
+        masses = [*urn.values(), alpha]
+    return labels[draw_index(masses, rng)]
 
 
 # ---- 7. ready-made problems

@@ -15,7 +15,7 @@ import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.circuits.queries.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
-from pymc_spn.tables import decode
+from pymc_spn.tables import Table, decode
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
@@ -359,7 +359,7 @@ def test_imputing_keeps_observed_cells_bit_for_bit():
 def test_drawn_circuits_average_to_the_collapsed_predictive(name):
     post, n = posterior_of(name), 1500
     rows = np.where(np.isnan(problem_of(name).X[:2]), 1.0, problem_of(name).X[:2])
-    df = decode(rows, post.columns)
+    df = Table.from_frame(decode(rows, post.columns), schema=post.columns)
     circuits = post.draw_circuits(n, random_seed=5)
     densities = np.exp([c.log_density(df).values for c in circuits])
     off = densities.mean(axis=0) - np.exp(post.log_density(df).values)

@@ -1,5 +1,7 @@
 """Linear Gaussian and sigmoid networks: births against brute force, and joint tests of their sweeps."""
 
+from functools import cache
+
 import arviz as az
 import numpy as np
 import pytest
@@ -55,14 +57,20 @@ def measure(chain):
     ]
 
 
-def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
+@cache
+def forward_draws(kind, n, seed):
+    """Statistics (n, 12) of independent draws; chains with and without a planted mistake are held against the same."""
     rng = np.random.default_rng(seed)
     forward = []
-    for _ in range(n_forward):
+    for _ in range(n):
         c = new_chain(kind, rng)
         new_data(c, rng)
         forward.append(measure(c))
-    forward = np.array(forward, float)
+    return np.array(forward, float)
+
+
+def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
+    forward = forward_draws(kind, n_forward, seed)
     chains = []
     for s in range(4):
         rng = np.random.default_rng((seed, s))
@@ -79,7 +87,8 @@ def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
     names = [f"s{i}" for i in range(chains.shape[2])]
     data = az.from_dict({"posterior": {name: chains[..., i] for i, name in enumerate(names)}})
     varies = chains.std((0, 1)) > 0
-    ess = np.array([float(az.ess(data, method="mean")[n]) if v else 1.0 for n, v in zip(names, varies, strict=True)])
+    found = az.ess(data, method="mean")
+    ess = np.array([float(found[n]) if v else 1.0 for n, v in zip(names, varies, strict=True)])
     variance = forward.var(0) / len(forward) + chains.var((0, 1)) / ess
     z = (chains.mean((0, 1)) - forward.mean(0)) / np.sqrt(np.where(varies, variance, 1.0))
     return z, ess

@@ -46,13 +46,19 @@ class DrawnCircuit(LabelledCircuit):
     draw: Any
 
 
-def draw_circuit(states: RecordedStates, s: int, rng: np.random.Generator) -> DrawnCircuit:
-    """Draw W and Theta given draw s of the chain."""
-    return _Drawing(states, s).finish(rng)
+def draw_circuits(states: RecordedStates, chosen: np.ndarray, rng: np.random.Generator) -> list[DrawnCircuit]:
+    """Draw W and Theta given each of some draws (n,) of the chain; where one comes again its circuit is the same."""
+    found: dict[int, _Drawing] = {}
+    drawn = []
+    for s in chosen.tolist():
+        if s not in found:
+            found[s] = _Drawing(states, s)
+        drawn.append(found[s].finish(rng))
+    return drawn
 
 
 class _Drawing:
-    """Nodes of one circuit as they are found, from the root down."""
+    """The circuit of one draw, its nodes as they are found from the root down."""
 
     def __init__(self, states: RecordedStates, s: int) -> None:
         self.states, self.s = states, s
@@ -70,6 +76,10 @@ class _Drawing:
         self.mass: list[list[float]] = []  # Dirichlet masses of a sum's children
         self.fresh: list[list[bool]] = []
         self.add_sum(0, 0)
+        self.place, self.slot = np.array([[place, slot] for place, _, slot in self.leaf], np.int64).T
+        self.circuit = self.checked_circuit()
+        self.is_fresh = np.array([f for row in self.fresh for f in row], np.bool_)
+        self.leaf_posteriors = {name: self.posteriors(name) for name in self.families}
 
     def new(self, kind: int, leaf: tuple[int, int, int] = (-1, -1, -1)) -> int:
         self.kind.append(kind)
@@ -144,14 +154,13 @@ class _Drawing:
 
         return build
 
-    def finish(self, rng: np.random.Generator) -> DrawnCircuit:
-        """Draw all weights and parameters and check the circuit."""
-        place, entry, slot = np.array(self.leaf, np.int64).T
-        column = np.where(place >= 0, self.states.structure.leaf_column[place], -1)
+    def checked_circuit(self) -> Circuit:
+        """The nodes as a circuit."""
+        column = np.where(self.place >= 0, self.states.structure.leaf_column[self.place], -1)
         family = np.full(column.size, -1, np.int64)
         for i in np.flatnonzero(column >= 0):
-            family[i] = self.families.index(self.palettes[column[i]][entry[i]])
-        circuit = Circuit(
+            family[i] = self.families.index(self.palettes[column[i]][self.leaf[i][1]])
+        return Circuit(
             kind=np.array(self.kind, np.int8),
             child_ptr=np.concatenate([[0], np.cumsum([len(b) for b in self.below])]),
             children=np.array([c for b in self.below for c in b], np.int64),
@@ -160,45 +169,52 @@ class _Drawing:
             families=self.families,
             columns=self.states.schema.columns,
         )
+
+    def posteriors(self, name: str) -> Any:
+        """Posteriors of the leaves of one family, of levels a list of masses."""
+        nodes = self.circuit.leaves_of(name)
+        place, slot = self.place[nodes], self.slot[nodes]
+        rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
+        if name == "categorical" or not rows:
+            return rows
+        return posterior_of(int(self.leaves[place[0]].family[slot[0]]), np.array(rows))
+
+    def finish(self, rng: np.random.Generator) -> DrawnCircuit:
+        """Draw all weights and parameters."""
         log_weights = np.concatenate([_log_dirichlet(rng, np.array(m)) for m in self.mass if m])
-        parameters = {}
-        for name in self.families:
-            nodes = circuit.leaves_of(name)
-            parameters[name] = self.draw_parameters(name, place[nodes], slot[nodes], rng)
+        parameters = {name: self.draw_parameters(name, rng) for name in self.families}
         record = self.states.record
         chain, draw = divmod(self.s, len(record.draws))
         return DrawnCircuit(
-            circuit,
+            self.circuit,
             log_weights,
             parameters,
-            self.unoccupied_mass(circuit, log_weights),
+            self.unoccupied_mass(log_weights),
             record.chains[chain],
             record.draws[draw],
         )
 
-    def draw_parameters(self, name: str, place: Any, slot: Any, rng: np.random.Generator) -> np.ndarray:
+    def draw_parameters(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """Parameters (n, p) of the leaves of one family, levels padded with 0."""
-        rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
+        rows = self.leaf_posteriors[name]
         if name == "categorical":
             out = np.zeros((len(rows), max(map(len, rows), default=0)))
             for i, alpha in enumerate(rows):
                 out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
             return out
-        if not rows:
+        if isinstance(rows, list):
             return np.zeros((0, 2 if name in ("gaussian", "log_normal") else 1))
-        code = self.leaves[place[0]].family[slot[0]]
-        return FAMILIES[name].draw_parameters(posterior_of(int(code), np.array(rows)), rng)
+        return FAMILIES[name].draw_parameters(rows, rng)
 
-    def unoccupied_mass(self, circuit: Circuit, log_weights: np.ndarray) -> float:
+    def unoccupied_mass(self, log_weights: np.ndarray) -> float:
         """One minus the mass of the induced trees without a fresh child."""
-        weight = iter(np.exp(log_weights))
-        kept = [[next(weight) * (not f) for f in fresh] for fresh in self.fresh]
+        circuit = self.circuit
+        weight = np.ones(circuit.children.size)
+        weight[np.repeat(circuit.kind == SUM, np.diff(circuit.child_ptr))] = np.exp(log_weights) * ~self.is_fresh
         value = np.ones(circuit.n_nodes)
-        for i in range(circuit.n_nodes - 1, -1, -1):
-            if self.kind[i] == SUM:
-                value[i] = sum(w * value[c] for w, c in zip(kept[i], self.below[i], strict=True))
-            elif self.kind[i] == PRODUCT:
-                value[i] = np.prod([value[c] for c in self.below[i]])
+        for kind, nodes, edges, starts in circuit.steps():
+            step = np.add if kind == SUM else np.multiply
+            value[nodes] = step.reduceat(weight[edges] * value[circuit.children[edges]], starts)
         return float(1.0 - value[0])
 
 

@@ -350,14 +350,14 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
         Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
         """
-        from pymc_spn.circuits.queries.drawn_circuits import draw_circuit
+        from pymc_spn.circuits.queries.drawn_circuits import draw_circuits
 
         if self._evidence or len(self._kept) < len(self._schema.columns):
             raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
         rng = np.random.default_rng(random_seed)
         chosen = choose_draws(self._log_weights[:, None], checked_count("n", n), rng)[:, 0]
         attrs = self._attrs(exactness=SIMULATION)
-        return [replace(draw_circuit(self._states, int(s), rng), attrs=attrs) for s in chosen]
+        return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]
 
     def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
         """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
