@@ -25,14 +25,18 @@ class _ForwardDrawn(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng, *parameters_and_size):
+        *parameters, size = parameters_and_size
+        if size is None or tuple(size) == ():
+            return np.asarray(cls.draw_one(rng, *parameters), cls.dtype)
+        draws = np.array([cls.draw_one(rng, *parameters) for _ in range(int(np.prod(size)))], cls.dtype)
+        return draws.reshape(*size, *draws.shape[1:])
+
+    @classmethod
+    def draw_one(cls, rng, state, *arrays):
+        """One draw; the kernels get their tables as a sampler hands them over."""
         from pymc_spn.numerics.read_only_views import read_only_view
 
-        state, *arrays, size = parameters_and_size
-        parameters = state, *map(read_only_view, arrays)
-        if size is None or tuple(size) == ():
-            return np.asarray(cls.draw(rng, *parameters), cls.dtype)
-        draws = np.array([cls.draw(rng, *parameters) for _ in range(int(np.prod(size)))], cls.dtype)
-        return draws.reshape(*size, *draws.shape[1:])
+        return cls.draw(rng, state, *map(read_only_view, arrays))
 
 
 class OrderRV(_ForwardDrawn):
@@ -125,7 +129,7 @@ def n_edges(parents: np.ndarray) -> int:
 # Forward draws are rare, and their sums are made and remembered in Python; Numba wants the type of a result in writing.
 @numba_core_rv_funcify.register(OrderRV)
 def _(op, node):
-    draw = op.draw
+    draw = op.draw_one
 
     @numba_njit
     def positions(rng, start, lookup, offsets, log_sums, must_precede):
@@ -138,7 +142,7 @@ def _(op, node):
 
 @numba_core_rv_funcify.register(PartitionRV)
 def _(op, node):
-    draw = op.draw
+    draw = op.draw_one
 
     @numba_njit
     def blocks(rng, start, lookup, offsets, log_sums, ranked, log_scores):
@@ -151,7 +155,7 @@ def _(op, node):
 
 @numba_core_rv_funcify.register(OrderLogScoreRV)
 def _(op, node):
-    draw = op.draw
+    draw = op.draw_one
 
     @numba_njit
     def log_score(rng, positions, lookup, offsets, log_sums, must_precede):
@@ -164,7 +168,7 @@ def _(op, node):
 
 @numba_core_rv_funcify.register(PartitionLogScoreRV)
 def _(op, node):
-    draw = op.draw
+    draw = op.draw_one
 
     @numba_njit
     def log_score(rng, blocks, lookup, offsets, log_sums, ranked, log_scores):
@@ -178,7 +182,7 @@ def _(op, node):
 @numba_core_rv_funcify.register(OrderEdgeCountRV)
 @numba_core_rv_funcify.register(PartitionEdgeCountRV)
 def _(op, node):
-    draw = op.draw
+    draw = op.draw_one
 
     @numba_njit
     def edge_count(rng, state, candidates, lookup, offsets, log_sums, ranked, log_scores):

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.dags import lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.read_only_views import read_only_view
 
 TWO_THREADS_FROM = 1 << 20  # table entries
 _KEPT = 64  # masked tables that are remembered
@@ -171,7 +172,7 @@ class LeafTables:
 
     def flat_log_sums(self) -> np.ndarray:
         """Flat log sums, not scaled."""
-        return self._patched(self.scores.log_sums, "log_sums")
+        return read_only_view(self._patched(self.scores.log_sums, "log_sums"))
 
     def log_scores(self, i: int) -> np.ndarray:
         """(2^k,) log scores of one variable."""

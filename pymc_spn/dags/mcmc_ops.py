@@ -12,7 +12,6 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 from pymc_spn.circuits.tickets import FlatLogDensity
 from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
 from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
-from pymc_spn.numerics.read_only_views import read_only_view
 
 NO_GRADIENT = (
     "ps.DagOrder, ps.DagPartition: orders and partitions are discrete, only pm.sample moves them; a method that "
@@ -40,8 +39,7 @@ class OrderLogWeight(Op):
         return [()]
 
     def perform(self, node, inputs, output_storage):
-        positions, *arrays = inputs
-        output_storage[0][0] = np.asarray(positions_log_weight(positions, *map(read_only_view, arrays)))
+        output_storage[0][0] = np.asarray(positions_log_weight(*inputs))
 
 
 class PartitionLogWeight(Op):
@@ -56,8 +54,7 @@ class PartitionLogWeight(Op):
         return [()]
 
     def perform(self, node, inputs, output_storage):
-        blocks, *arrays = inputs
-        output_storage[0][0] = np.asarray(blocks_log_weight(blocks, *map(read_only_view, arrays)))
+        output_storage[0][0] = np.asarray(blocks_log_weight(*inputs))
 
 
 flat_log_weight = FlatLogDensity(NO_GRADIENT)  # of what a step writes

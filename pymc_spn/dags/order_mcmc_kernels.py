@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from pymc_spn.dags.bit_kernels import subset_index
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 @kernel
@@ -39,9 +41,20 @@ def order_log_weight(order, lookup, offsets, log_sums, must_precede):
     return total
 
 
-@kernel
+@register_jitable
 def positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
     """As `order_log_weight` for the position of each variable; -inf if positions are no order."""
+    return _positions_log_weight(
+        positions,
+        read_only_view(lookup),
+        read_only_view(offsets),
+        read_only_view(log_sums),
+        read_only_view(must_precede),
+    )
+
+
+@kernel
+def _positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
     order = np.empty(positions.size, np.int64)
     if not order_of_positions(positions, order):
         return -math.inf

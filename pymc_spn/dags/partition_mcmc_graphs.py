@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.partition_mcmc_kernels import counted_weight, log_weight, partition_log_weight
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 @kernel
@@ -107,9 +109,21 @@ def blocks_of_parts(parts, n_parts, blocks):
             rest &= rest - 1
 
 
-@kernel
+@register_jitable
 def blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores):
     """Log weight of the partition that block numbers describe; -inf if they describe none."""
+    return _blocks_log_weight(
+        blocks,
+        read_only_view(lookup),
+        read_only_view(offsets),
+        read_only_view(log_sums),
+        read_only_view(ranked),
+        read_only_view(log_scores),
+    )
+
+
+@kernel
+def _blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores):
     parts = np.empty(blocks.size + 1, np.int64)
     n_parts = parts_of_blocks(blocks, parts)
     if n_parts == 0:

@@ -313,9 +313,9 @@ class BDeuScorer:
         from pymc_spn.numerics.read_only_views import read_only_view
 
         out, slope = np.empty((2, 1 << len(candidates)))
-        codes, weight = self.rows[child]
-        base, candidates = np.asarray(base, np.int64), read_only_view(np.asarray(candidates, np.int64))
-        family_table(codes, weight, self.n_levels, child, base, candidates, self.ess, out, slope)
+        base, candidates = np.asarray(base, np.int64), np.asarray(candidates, np.int64)
+        codes, weight, n_levels, candidates = map(read_only_view, (*self.rows[child], self.n_levels, candidates))
+        family_table(codes, weight, n_levels, child, base, candidates, self.ess, out, slope)
         return out, slope
 
 
