@@ -47,6 +47,33 @@ class Region:
 class Splits(tuple):
     """Several splits of one region, each a tuple of parts; a product uses the one numbered by its label modulo A."""
 
+    def __eq__(self, other: object) -> bool:  # a tuple of the same content is one split
+        return isinstance(other, Splits) and tuple.__eq__(self, other)
+
+    __hash__ = tuple.__hash__
+
+
+@cache
+def regions_in_preorder(regions: tuple) -> list[Region]:
+    """Regions of nested tuples, see `Problem`; one list for all problems that share them."""
+    found: list[Region | None] = []
+
+    def visit(spec, ancestors, split):
+        index = len(found)
+        found.append(None)
+        if isinstance(spec[0], int):
+            columns, splits, column = tuple(spec), (), spec[0]
+        else:
+            alternatives = spec if isinstance(spec, Splits) else (spec,)
+            below = [[visit(p, (*ancestors, index), s) for p in parts] for s, parts in enumerate(alternatives)]
+            columns = tuple(d for region in below[0] for d in region.columns)
+            splits, column = tuple(tuple(region.index for region in group) for group in below), None
+        found[index] = Region(index, columns, len(ancestors), ancestors, splits, column, split)
+        return found[index]
+
+    visit(regions, (), 0)
+    return found
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -79,23 +106,7 @@ class Problem:
     @cached_property
     def region_list(self) -> list[Region]:
         """Regions in depth-first preorder; region 0 is the root."""
-        found: list[Region | None] = []
-
-        def visit(spec, ancestors, split):
-            index = len(found)
-            found.append(None)
-            if isinstance(spec[0], int):
-                columns, splits, column = tuple(spec), (), spec[0]
-            else:
-                alternatives = spec if isinstance(spec, Splits) else (spec,)
-                below = [[visit(p, (*ancestors, index), s) for p in parts] for s, parts in enumerate(alternatives)]
-                columns = tuple(d for region in below[0] for d in region.columns)
-                splits, column = tuple(tuple(region.index for region in group) for group in below), None
-            found[index] = Region(index, columns, len(ancestors), ancestors, splits, column, split)
-            return found[index]
-
-        visit(self.regions, (), 0)
-        return found
+        return regions_in_preorder(self.regions)
 
     def alpha(self, region: Region) -> float:
         return self.alpha_inner if region.column is None else self.alpha_leaf

@@ -3,6 +3,8 @@
 The priors of the leaves are written out here once more, from the definition in the documentation of `families`.
 """
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 
@@ -26,6 +28,7 @@ def mixed_frame():
     )
 
 
+@cache
 def regions_of(structure):
     """The nested tuples of a reference problem."""
 
