@@ -21,14 +21,17 @@ class KernelDispatcher(CPUDispatcher):
     constant truth values leave branches out, and so does `None`.
     """
 
+    keeps_constants = False
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        return super().get_call_template(tuple(map(_passed, args)), {name: _passed(kws[name]) for name in kws})
+        passed = {name: self._passed(kws[name]) for name in kws}
+        return super().get_call_template(tuple(map(self._passed, args)), passed)
 
-
-def _passed(argument: Any) -> Any:
-    """Numba type under which an argument of this type is passed."""
-    whole = types.unliteral(argument) if isinstance(argument, types.IntegerLiteral) else argument
-    return types.int64 if whole in types.signed_domain else whole
+    def _passed(self, argument: Any) -> Any:
+        """Numba type under which an argument of this type is passed."""
+        if isinstance(argument, types.IntegerLiteral) and not self.keeps_constants:
+            argument = types.unliteral(argument)
+        return types.int64 if argument in types.signed_domain else argument
 
 
 def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -> Callable[[Callable], Any]:
@@ -59,14 +62,23 @@ class InnerDispatcher(KernelDispatcher):
         raise TypeError(f"{self.py_func.__module__}.{self.py_func.__qualname__}: only kernels may call an inner kernel")
 
 
-def _inner(options: dict[str, Any]) -> Callable[[Callable], Any]:
-    return _with_dispatcher(InnerDispatcher, options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+class ConstantsDispatcher(InnerDispatcher):
+    """An inner kernel that is compiled for each constant integer it is called with."""
+
+    keeps_constants = True
+
+
+def _inner(options: dict[str, Any], dispatcher: type[CPUDispatcher] = InnerDispatcher) -> Callable[[Callable], Any]:
+    return _with_dispatcher(dispatcher, options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
 # Kernels that only kernels call. The ways in from Python and C, which unpack every array of a tuple, took half of the
 # time of compiling the samplers.
 inner_kernel = _inner(_OPTIONS)
 bare_inner_kernel = _inner(_BARE)
+
+# For a short kernel that asks first which of twenty cases it has, where some callers know.
+inner_kernel_by_constants = _inner(_OPTIONS, ConstantsDispatcher)
 
 # Sums over the rows of a block. One after the other, as they stand, they take four cycles a row; here
 # the compiler may add several at a time, in an order of its own, the same in every run. Kernels of `elementary` are

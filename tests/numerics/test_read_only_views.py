@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, inner_kernel_by_constants, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
@@ -29,6 +29,16 @@ def total_by_places(x, places):
         total += shifted(x, place, k, True)
         k += 1
     return total + shifted(x, 2, 0, True)
+
+
+@inner_kernel_by_constants
+def multiple(kind, x):
+    return kind * x
+
+
+@kernel
+def multiples(kinds, x):
+    return multiple(kinds[0], x) + multiple(3, x)
 
 
 @inner_kernel
@@ -71,6 +81,11 @@ def test_kernels_pass_whole_numbers_under_one_type():
         assert total_by_places(x, np.array([2, 0, 1], dtype)) == 4.0 + (3.0 + 1.0) + (1.0 + 2.0) + 4.0
     ((_, at, by, is_wanted),) = shifted.signatures
     assert (str(at), str(by), str(is_wanted)) == ("int64", "int64", "Literal[bool](True)")
+
+
+def test_some_kernels_keep_constants():
+    assert multiples(np.array([2], np.int8), 1.5) == multiples(np.array([2]), 1.5) == 7.5
+    assert [str(signature[0]) for signature in multiple.signatures] == ["int64", "Literal[int](3)"]
 
 
 def test_unsigned_numbers_keep_their_type():

@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import (
+    bare_inner_kernel,
+    bare_kernel,
+    inner_kernel_by_constants,
+    kernel,
+)
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
 LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
@@ -55,7 +60,7 @@ class Tape(NamedTuple):
     level: np.ndarray
 
 
-@inner_kernel
+@inner_kernel_by_constants
 def log_leaf(kind, a, b, c, e, x):
     """Log density or mass at x of a leaf with parameters (a, b, c, e); neither CONSTANT nor LEVELS."""
     if kind == NORMAL:

@@ -21,10 +21,10 @@ from pymc_spn.circuits.queries.box_leaves import (
     log_leaf,
     log_student_turn,
 )
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, inner_kernel_by_constants, kernel
 
 
-@inner_kernel
+@inner_kernel_by_constants
 def slopes(kind, a, b, c, x):
     """First and second derivative of a continuous leaf over its value, at x."""
     if kind == NORMAL:
@@ -64,7 +64,7 @@ def slopes(kind, a, b, c, x):
     return -y / x, (y * y + y - 1.0 / (b * b)) / (x * x)
 
 
-@inner_kernel
+@inner_kernel_by_constants
 def widen(kind, p, x, low, high, shift, out):
     """Widen the ranges of first and second derivative by their values at x, if x lies inside."""
     if low <= x <= high:
@@ -263,7 +263,7 @@ def weibull_factor(p, x, shift):
     return math.exp(log_leaf(WEIBULL, p[0], p[1], p[2], p[3], x) - 2.0 * math.log(x) - shift)
 
 
-@inner_kernel
+@inner_kernel_by_constants
 def widen_first(kind, p, x, low, high, shift, out):
     """`widen` the range of the first derivative alone."""
     if low <= x <= high:
