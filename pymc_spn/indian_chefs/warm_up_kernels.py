@@ -19,6 +19,10 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 _FLAGS = {"contract", "nsz", "nnan", "reassoc"}
 _reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS)
 
+# Log of a share of a datum that single precision does not see beside the largest. Lower shares count as this one: at
+# the lowest value of `fast_exp32`, products with them would be subnormal, which takes ten times as long.
+_NEGLIGIBLE = np.float32(-50.0)
+
 
 class WarmUpWork(NamedTuple):
     """Single-precision buffers; a column for each pool member.
@@ -130,7 +134,7 @@ def responsibilities(data, rows, log_precisions, work, with_sums):
                 r[j] += scale * error * error
         top = _largest(r)
         for j in range(m):
-            r[j] = fast_exp32(r[j] - top)
+            r[j] = fast_exp32(max(r[j] - top, _NEGLIGIBLE))
         total = _total(r)
         log_likelihood += constant + top + math.log(total)
         if not with_sums:
