@@ -14,6 +14,7 @@ from scipy import integrate, stats
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
+from pymc_spn.circuits.queries import column_leaves, recorded_states
 from pymc_spn.circuits.queries.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
@@ -371,6 +372,39 @@ def test_drawn_circuits_average_to_the_collapsed_predictive(name):
         structure = post._states.structure
         sizes = {c.name: len(p) for c, p in zip(post.columns, post._schema.palette, strict=True)}
         assert one.circuit.n_nodes == structure.n_nodes(sizes)
+
+
+# ---- memory
+@pytest.mark.parametrize("n_kept", [0, 3])
+def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
+    """Leaves of kept networks are asked all at once, those of others one draw after the other; blocks of both."""
+    whole, given = few_states("missing"), {"x0": (0.5, 2.0), "x2": {0, 1, 3}}
+    seen, gap = {"x0": [0.7, np.nan], "x1": [1, 0], "x2": [2, 2]}, {"x1": [1, 0], "x2": [2, np.nan]}
+
+    def answers(states):
+        post = ps.SPNPosterior(states)
+        union = post.condition([given, {"x1": 1}])
+        return [
+            post.probability({"x1": 1}, given, per_draw=True),
+            post.mean(given, per_draw=True),
+            post.cov({"x1": 1}, per_draw=True),
+            post.cdf("x0", [0.6, 1.0], given, per_draw=True),
+            post.condition({"x2": (0, 3)}).predict(gap, "x0"),
+            union.log_density(seen, per_draw=True),
+            union.mean(per_draw=True),
+            post.sample(20, given, random_seed=1).to_numpy(np.float64),
+        ]
+
+    expected = answers(whole)
+    net = whole.network(0)
+    size = sum(getattr(net, f).nbytes for f in net._fields if f not in recorded_states.SHARED)
+    monkeypatch.setattr(recorded_states, "KEPT_BYTES", int((n_kept - 0.5) * size))
+    monkeypatch.setattr(column_leaves, "BLOCK", 7)
+    monkeypatch.setattr(column_leaves, "HELD", 20)
+    states = recorded_states.RecordedStates(whole.record)
+    for found, value in zip(answers(states), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-12)
+    assert len(states._kept) == n_kept < states.n_draws
 
 
 # ---- refusals
