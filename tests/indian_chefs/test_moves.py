@@ -14,18 +14,8 @@ STEPS = 12
 PRIORS = [make_prior(1.0, 1.5, 1.0), make_prior(0.4, 1.5, 2.0)]
 
 
-EXACT = {}  # draws by what they are drawn with: all moves are judged by the same
-
-
-def exact_draws(reputations, prior, n, seed):
-    key = repr((reputations, prior, n, seed))
-    if key not in EXACT:
-        EXACT[key] = after_moves(reputations, prior, 0, 0, n, seed)
-    return EXACT[key]
-
-
 def worst(reputations, prior, move, n, seed, steps=STEPS):
-    exact = exact_draws(reputations, prior, 2 * n, seed)
+    exact = after_moves(reputations, prior, 0, 0, 2 * n, seed)
     return np.abs(z_scores(after_moves(reputations, prior, move, steps, n, seed + 1), exact)).max()
 
 
