@@ -329,7 +329,7 @@ def moments_with_errors(draws):
 
 @pytest.mark.parametrize(
     ("n_chains", "n_nuts", "n_sampler", "largest_error", "noticed"),
-    [(2, 1_000, 1_000, 0.1, 10.0), pytest.param(4, 1_500, 8_000, 0.05, 9.0, marks=pytest.mark.full)],
+    [(4, 1_000, 1_000, 0.1, 10.0), pytest.param(4, 1_500, 8_000, 0.05, 9.0, marks=pytest.mark.full)],
 )
 def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, largest_error, noticed):
     """Two samplers without a common line: parameters drawn by NUTS, or integrated out and assignments drawn.
