@@ -8,7 +8,6 @@ rest by a factor of 1e-100 and more.
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -27,7 +26,6 @@ from pymc_spn.numerics.lanes import (
     splat,
     store,
 )
-from pymc_spn.numerics.read_only_views import read_only_view
 
 SMALLEST = 1e-200
 LOG_SMALLEST_NORMAL = -708.0
@@ -283,7 +281,7 @@ def add_table_gradient(plan, table_gradient, total_weight, out):
                 out[offset + plan.term_map[at + e]] += table_gradient[begin + e]
 
 
-@register_jitable
+@kernel
 def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, marginals, gradient, kept, status):
     """Log partition functions of all rows, and what else has room: marginals, gradient, beliefs of cliques.
 
@@ -308,23 +306,6 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
     status : (n_rows,) int8
         On return ``UNDERFLOW`` where a row must be done in the log domain, with nothing added to the other outputs.
     """
-    return _pass_messages(
-        plan,
-        read_only_view(potentials),
-        read_only_view(codes),
-        read_only_view(soft),
-        read_only_view(weights),
-        kept_start,
-        log_z,
-        marginals,
-        gradient,
-        kept,
-        status,
-    )
-
-
-@kernel
-def _pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, marginals, gradient, kept, status):
     n_rows = log_z.size
     n_sets = potentials.shape[0]
     per_set = n_rows // n_sets

@@ -6,7 +6,6 @@ In the sum semiring a combination is log(e^a + e^b), in the max semiring the lar
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
 from pymc_spn.factor_graphs.linear_messages import (
     IMPOSSIBLE,
@@ -16,7 +15,6 @@ from pymc_spn.factor_graphs.linear_messages import (
     log_tables,
 )
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
-from pymc_spn.numerics.read_only_views import read_only_view
 
 TIE = 1e-12  # relative difference below which two configurations count as tied
 
@@ -121,30 +119,13 @@ def distribute(plan, log_table, own, message, towards, marginal, belief, is_max)
                     marginal[g] = _combine(marginal[g], value, is_max)
 
 
-@register_jitable
+@kernel
 def finish_in_logs(plan, potentials, codes, soft, weights, kept_start, log_z, marginals, gradient, kept, status):
     """Do the rows that `linear_messages.pass_messages` left with ``UNDERFLOW``; arguments as there.
 
     ``status`` becomes ``PASSED``, or ``IMPOSSIBLE`` where the evidence has probability zero: log_z is -inf then, and
     nothing is added to the other outputs.
     """
-    return _finish_in_logs(
-        plan,
-        read_only_view(potentials),
-        read_only_view(codes),
-        read_only_view(soft),
-        read_only_view(weights),
-        kept_start,
-        log_z,
-        marginals,
-        gradient,
-        kept,
-        status,
-    )
-
-
-@kernel
-def _finish_in_logs(plan, potentials, codes, soft, weights, kept_start, log_z, marginals, gradient, kept, status):
     n_rows, n_sets = log_z.size, potentials.shape[0]
     per_set = n_rows // n_sets
     n_entries = plan.table_start[-1]

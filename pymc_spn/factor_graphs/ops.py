@@ -163,10 +163,10 @@ def _(op, node, **kwargs):
     def log_partition_numba(potentials, codes, soft, rows, plan, maps):
         arrays = unpack_plan(plan, maps)
         n = rows.shape[0]
-        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
+        theta = read_only_view(np.ascontiguousarray(potentials).reshape(1, potentials.shape[0]))
         log_z, status = np.empty(n), np.zeros(n, np.int8)
         none, kept, unkept = np.empty((0, 0)), np.empty((n, 0)), np.full(arrays.parent.size, -1)
-        weights, c, s = np.empty(0), np.ascontiguousarray(codes), np.ascontiguousarray(soft)
+        weights, c, s = read_only_view(np.empty(0)), read_only_view(codes), read_only_view(soft)
         pass_messages(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
         if np.any(status == UNDERFLOW):
             finish_in_logs(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
@@ -181,12 +181,12 @@ def _(op, node, **kwargs):
     def log_partition_gradient_numba(potentials, codes, soft, weights, plan, maps):
         arrays = unpack_plan(plan, maps)
         n = weights.shape[0]
-        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
+        theta = read_only_view(np.ascontiguousarray(potentials).reshape(1, potentials.shape[0]))
         log_z, status = np.empty(n), np.zeros(n, np.int8)
         marginals = np.zeros((n if soft.shape[0] else 0, soft.shape[1]))
         gradient = np.zeros((1, potentials.shape[0]))
         kept, unkept = np.empty((n, 0)), np.full(arrays.parent.size, -1)
-        w, c, s = np.ascontiguousarray(weights), np.ascontiguousarray(codes), np.ascontiguousarray(soft)
+        w, c, s = read_only_view(weights), read_only_view(codes), read_only_view(soft)
         pass_messages(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)
         if np.any(status == UNDERFLOW):
             finish_in_logs(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.factor_graphs import linear_messages, log_messages
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 class Pass(NamedTuple):
@@ -26,7 +27,7 @@ def run_arrays(arrays, potentials, codes, soft, weights, kept_start, kept_size, 
         np.zeros((n_rows, kept_size)),
         np.zeros(n_rows, np.int8),
     )
-    arguments = (arrays, potentials, codes, soft, weights, kept_start, *out)
+    arguments = (arrays, *map(read_only_view, (potentials, codes, soft, weights)), kept_start, *out)
     linear_messages.pass_messages(*arguments)
     if np.any(out.status == linear_messages.UNDERFLOW):
         log_messages.finish_in_logs(*arguments)

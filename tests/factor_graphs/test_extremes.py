@@ -7,6 +7,7 @@ import xarray as xr
 from pymc_spn import FactorGraph
 from pymc_spn.factor_graphs import linear_messages
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.read_only_views import read_only_view
 from tests.factor_graphs.graphs import build
 from tests.reference_factor_graphs import hmm_log_likelihood, joint, log_sum, log_values, probabilities
 
@@ -91,7 +92,7 @@ def run_linear_only(tree, potentials, codes):
     soft = np.empty((0, int(arrays.state_start[-1])))
     unkept = np.full(tree.plan.n_cliques, -1)
     linear_messages.pass_messages(
-        arrays, potentials, codes, soft, np.empty(0), unkept, np.empty(len(codes)), none, none,
+        arrays, *map(read_only_view, (potentials, codes, soft, np.empty(0))), unkept, np.empty(len(codes)), none, none,
         np.empty((len(codes), 0)), status,
     )  # fmt: skip
     return status
