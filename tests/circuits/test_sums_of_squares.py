@@ -332,11 +332,11 @@ def test_posterior_of_a_coefficient():
         c = pm.Normal("c", 0.0, 1.0)
         ps.SumOfSquaresDensity("x", parts, pt.stack([1.0, c]), frame(rows, ["x"]))
         idata = pm.sample(
-            150, tune=120, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
+            250, tune=200, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
             nuts_sampler="pymc", **UNREWRITTEN,
         )  # fmt: skip
         pm.compute_log_likelihood(idata, progressbar=False)
-    grid = np.linspace(-4, 4, 161)
+    grid = np.linspace(-4, 4, 401)
     squares = [ps.SumOfSquares(parts, [1.0, value]) for value in grid]
     logs = [s.log_density(rows).sum() - 0.5 * value**2 for s, value in zip(squares, grid, strict=True)]
     weights = np.exp(logs - np.max(logs))
@@ -351,8 +351,8 @@ def test_posterior_of_a_coefficient():
         predicted = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False, **UNREWRITTEN)
     predicted = predicted.posterior_predictive["x"]
     expected = sum(w * s.moments([[np.nan]]).mean[0, 0] for w, s in zip(weights, squares, strict=True))
-    # 4.5 standard errors: of the draws of c, and of 300 x 40 rows
-    error = np.hypot(float(predicted.mean("x_row").std()) / np.sqrt(ess), float(predicted.std()) / np.sqrt(12_000))
+    # 4.5 standard errors: of the draws of c, and of 500 x 40 rows
+    error = np.hypot(float(predicted.mean("x_row").std()) / np.sqrt(ess), float(predicted.std()) / np.sqrt(20_000))
     assert abs(float(predicted.mean()) - expected) < 4.5 * error
     last = ps.SumOfSquares(parts, [1.0, float(drawn[1, -1])])
     np.testing.assert_allclose(idata.log_likelihood["x"][1, -1], last.log_density(rows), rtol=1e-9)
