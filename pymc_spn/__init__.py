@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
     from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.circuits.composition import ComposedCircuit as ComposedCircuit
+    from pymc_spn.circuits.composition import leaf as leaf
     from pymc_spn.circuits.composition import mixture_of as mixture_of
     from pymc_spn.circuits.composition import product_of as product_of
     from pymc_spn.circuits.distributions import SPN as SPN
@@ -230,6 +231,7 @@ _PUBLIC = {
     "gamma_for_nodes": "indian_chefs.node_law",
     "hidden_chow_liu_tree": "circuits.structures.circuit_builders",
     "integral_circuit": "circuits.integral_circuits",
+    "leaf": "circuits.composition",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
     "load_graphs": "indian_chefs.stored_graphs",

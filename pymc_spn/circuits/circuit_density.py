@@ -20,7 +20,12 @@ from pymc_spn.circuits.circuit_ops import circuit_rows
 from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
-from pymc_spn.circuits.evaluation.parameters import check_names, checked_family, checked_weights
+from pymc_spn.circuits.evaluation.parameters import (
+    check_names,
+    checked_family,
+    checked_weights,
+    refuse_distributions,
+)
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -253,6 +258,7 @@ def packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[s
     """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+    refuse_distributions(circuit, "the circuit of a CircuitDensity")
     given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
     for name, v in given.items():
         if isinstance(v, Variable):

@@ -40,7 +40,14 @@ class CircuitQueries:
     binomial              number of trials, probability of success
     hypergeometric        population, successes in it, draws without replacement
     beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
+    scipy_continuous      a frozen distribution of `scipy.stats`: ``stats.skewnorm(4.0)``
+    scipy_discrete        the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
     ===================== ===========================================================
+
+    Of the last two a sequence of distributions stands in the place of the rows. They answer what follows but for `mpe`,
+    as exactly as SciPy works out their densities, distribution functions and moments, and a value at which the density
+    is infinite does not belong to them. `fit_em` keeps them as they are; products of circuits and `CircuitDensity` need
+    the other families.
 
     Values are coded (levels as 0..K-1); NaN marks a missing cell. The columns of a DataFrame are matched by their
     names, in any order, those of an array by position; arrays that are returned have the order of the circuit.
@@ -72,7 +79,7 @@ class CircuitQueries:
         dtype : {float64, float32}
             float32 is faster from eight rows on, about twice on trees and up to that, on some machines not at all, on
             circuits of shared nodes, at an error of some 1e-6 in the log density of rows within a few standard
-            deviations of their leaves.
+            deviations of their leaves. Not with distributions of SciPy.
 
         Returns
         -------
@@ -87,8 +94,15 @@ class CircuitQueries:
         TypeError
             If values are no numbers; of a DataFrame the column is named.
         """
-        from pymc_spn.circuits.evaluation.density import log_density
+        from pymc_spn.circuits.evaluation.completion import Parameterised
+        from pymc_spn.circuits.evaluation.density import checked_dtype, log_density
+        from pymc_spn.circuits.evaluation.parameters import has_distributions
 
+        if has_distributions(self):
+            if checked_dtype(dtype) != np.float64:
+                raise ValueError("dtype must be float64 where leaves are distributions of SciPy, got float32")
+            given = Parameterised(self, log_weights, leaf_parameters)
+            return given.log_density(given.values(values))
         return log_density(self, values, log_weights, leaf_parameters, dtype)
 
     def sample(

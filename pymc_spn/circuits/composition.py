@@ -1,7 +1,7 @@
-"""`mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
+"""`leaf`, `mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
 
-Any circuit so becomes a leaf of another: Chow-Liu trees, cutset networks or fits of `fit_em` below a sum, or beside
-each other below a product. The parts are copied as they are; nothing about them is estimated anew.
+Any circuit so becomes a leaf of another: single leaves, Chow-Liu trees, cutset networks or fits of `fit_em` below a
+sum, or beside each other below a product. The parts are copied as they are; nothing about them is estimated anew.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE
+from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, family_of
 from pymc_spn.circuits.queries.circuit_events import masses_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
@@ -41,6 +43,50 @@ class _Part(NamedTuple):
     circuit: Circuit
     log_weights: np.ndarray
     leaf_parameters: dict[str, np.ndarray]
+
+
+def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
+    """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
+
+    ``ps.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
+    ``ps.leaf("x", stats.skewnorm(4.0))``.
+
+    Parameters
+    ----------
+    column : str or Column
+    distribution : str or frozen distribution of `scipy.stats`
+        Name of a family, see `CircuitQueries`. A distribution makes a leaf of the family ``scipy_continuous`` or
+        ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
+    parameters : sequence of float, optional
+        Of the family, not of a distribution.
+
+    Returns
+    -------
+    ParameterisedCircuit
+
+    Raises
+    ------
+    TypeError
+        If the distribution is neither, or parameters are no numbers.
+    ValueError
+        If the family is unknown, its parameters are missing or not valid, or some stand beside a distribution.
+    """
+    if isinstance(distribution, str):
+        family = distribution
+        if family not in EXPLICIT or family in SCIPY:
+            known = tuple(name for name in EXPLICIT if name not in SCIPY)
+            raise ValueError(f"distribution must be among {known} or a distribution of scipy.stats, got {family!r}")
+        if parameters is None:
+            raise ValueError(f"parameters must be given for a {family} leaf")
+        own: Any = [list(parameters)] if isinstance(parameters, Iterable) else parameters
+    else:
+        family, own = family_of(distribution), [distribution]
+        if parameters is not None:
+            raise ValueError(f"parameters must be left out beside a distribution, got {parameters!r}")
+    nodes = {"kind": [LEAF], "child_ptr": [0, 0], "children": [], "leaf_column": [0], "leaf_family": [0]}
+    arrays: Any = {key: np.array(value, np.int64) for key, value in nodes.items()}
+    circuit = Circuit(**arrays, families=(family,), columns=(column,))
+    return ParameterisedCircuit(circuit, np.zeros(0), {family: checked_family(circuit, family, own)})
 
 
 def mixture_of(circuits: Iterable[Any], weights: Sequence[float] | np.ndarray | None = None) -> ComposedCircuit:

@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from scipy.special import log_softmax
 
-from pymc_spn.circuits.evaluation.parameters import check_names, checked_family
+from pymc_spn.circuits.evaluation.parameters import check_names, checked_family, refuse_distributions
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.circuit_builders import (
@@ -120,6 +120,7 @@ class IntegralCircuit:
             root = (set(range(len(names))) - above.keys()).pop()
             grow_states(grown, {**above, root: None}, [self.n_points] * len(names))
         put("circuit", grown.circuit())
+        refuse_distributions(self.circuit, "an integral circuit")
 
     def __repr__(self) -> str:
         hidden = "one hidden variable" if self.parent is None else f"a tree of {len(self.columns)} hidden variables"

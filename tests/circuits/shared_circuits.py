@@ -6,6 +6,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY as DISTRIBUTIONS
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 
 
@@ -113,6 +115,7 @@ SCIPY = {
     "hypergeometric": lambda p: stats.hypergeom(*p.astype(int)),
     "beta_binomial": lambda p: stats.betabinom(p[0], p[1], p[2]),
 }
+WITH_A_FORMULA = tuple(name for name in EXPLICIT if name not in DISTRIBUTIONS)
 DENSITIES = (
     "gaussian", "log_normal", "exponential", "student_t", "log_student_t", "lomax", "laplace", "gamma", "uniform",
     "triangular", "weibull", "beta",

@@ -18,10 +18,10 @@ from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.builders import complete_tree
-from tests.circuits.shared_circuits import DENSITIES, build, crossed_circuit, random_parameters
+from tests.circuits.shared_circuits import DENSITIES, WITH_A_FORMULA, build, crossed_circuit, random_parameters
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 
-MASSES = tuple(f for f in EXPLICIT if f not in DENSITIES)
+MASSES = tuple(f for f in WITH_A_FORMULA if f not in DENSITIES)
 GAUSSIANS = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
 
 
@@ -133,7 +133,7 @@ def test_gradients_of_leaves_on_trials(family, theta):
     np.testing.assert_allclose(found, differences(lambda t: log_mass(t).sum(), flat.theta), rtol=1e-7)
 
 
-@pytest.mark.parametrize("family", tuple(EXPLICIT))
+@pytest.mark.parametrize("family", WITH_A_FORMULA)
 def test_parameters_out_of_bounds_have_no_density(family):
     _, log_weights, _, flat, packed, values = problem((family,))
     assert np.isfinite(rows_of(packed, values, log_weights, flat.theta)).all()
@@ -180,7 +180,7 @@ def test_value_and_gradient_are_one_operation():
     np.testing.assert_array_equal(plain(log_weights, flat.theta)[0], logs)
 
 
-@pytest.mark.parametrize("family", tuple(EXPLICIT))
+@pytest.mark.parametrize("family", WITH_A_FORMULA)
 def test_compiled_draws_are_those_of_the_leaf(family):
     circuit = build([("leaf", 0, family)], ["a"], (family,))
     rng = np.random.default_rng(3)

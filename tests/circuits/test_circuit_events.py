@@ -11,10 +11,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
-from tests.circuits.shared_circuits import DENSITIES, PARAMETERS, SCIPY, build
+from tests.circuits.shared_circuits import DENSITIES, PARAMETERS, SCIPY, WITH_A_FORMULA, build
 from tests.circuits.test_posterior import posterior_of
 
 COLUMNS = ("real", "count", "level")
@@ -52,7 +51,7 @@ def brute_force(real, count, level):
     return total
 
 
-@pytest.mark.parametrize("family", EXPLICIT)
+@pytest.mark.parametrize("family", WITH_A_FORMULA)
 def test_intervals_of_leaves(family):
     """Random intervals, open ends, one point, and the empty interval, by SciPy's distribution functions."""
     rng = np.random.default_rng(3)

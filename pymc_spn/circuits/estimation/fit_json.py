@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
+from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights, refuse_distributions
 from pymc_spn.circuits.structures.circuit import Circuit
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ IMPOSSIBLE = "-inf"  # which JSON has no number for
 
 def fit_to_json(fit: "CircuitFit") -> dict[str, Any]:
     """See `CircuitFit.to_json`."""
+    refuse_distributions(fit.circuit, "a circuit that is written as JSON")
     return {
         "format": JSON_FORMAT,
         "circuit": fit.circuit.to_json(),

@@ -18,6 +18,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, log_density_at
 from pymc_spn.numerics.read_only_views import read_only_view
 
 ROWS = 32  # at a time; the values of all nodes are held
@@ -72,10 +73,28 @@ class Parameterised:
         self.flat: FlatParameters = flatten(circuit, self.parameters)
         self.layout = compile_circuit(circuit).layout
         self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
+        family_of = [circuit.families[f] for f in self.layout.leaf_family]
+        self._distributions = [  # of SciPy, each with its column, in the order in which the layout reads them
+            (int(self.layout.leaf_column[k]), self.parameters[family][self.layout.leaf_row[k], 0])
+            for k, family in enumerate(family_of)
+            if family in SCIPY
+        ]
 
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
-        """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows."""
+        """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.
+
+        Behind the columns of the rows stand the logs of the leaves that are distributions of SciPy.
+        """
+        if self._distributions:
+            logs = [log_density_at(distribution, values[:, d]) for d, distribution in self._distributions]
+            values = np.column_stack([values, *logs])
         return *self._arrays, read_only_view(values)
+
+    def log_density(self, values: np.ndarray) -> np.ndarray:
+        """Log densities (n,) of checked rows by the passes over all nodes, which read also leaves of SciPy."""
+        out = np.empty(len(values))
+        logs_with_peaks(*self.inputs(values), np.zeros(self.layout.leaf_row.size), ROWS, out)
+        return out
 
     def values(self, values: Any) -> np.ndarray:
         """Checked rows."""

@@ -51,13 +51,19 @@ def compile_circuit(circuit: Any) -> Compiled:
     return circuit.__dict__["_compiled"]
 
 
-def log_density(
-    circuit: Any, values: Any, log_weights: Any, leaf_parameters: Mapping[str, Any], dtype: Any = np.float64
-) -> np.ndarray:
-    """See `Circuit.log_density`."""
+def checked_dtype(dtype: Any) -> Any:
+    """Float64 or float32."""
     dtype = np.dtype(dtype)
     if dtype not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {dtype}")
+    return dtype
+
+
+def log_density(
+    circuit: Any, values: Any, log_weights: Any, leaf_parameters: Mapping[str, Any], dtype: Any = np.float64
+) -> np.ndarray:
+    """See `Circuit.log_density`; of leaves that have kernels."""
+    dtype = checked_dtype(dtype)
     values = checked_values(circuit, values)
     log_weights = checked_weights(circuit, log_weights)
     parameters = checked_parameters(circuit, leaf_parameters)

@@ -22,8 +22,8 @@ def expected_statistics(
     layout : Layout
         With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, beta,
         Poisson, geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and
-        categorical; with Laplace and Weibull leaves, which need all rows; and with uniform, triangular and
-        hypergeometric ones, which are given, the first also with ends to be learned from all rows.
+        categorical; with Laplace and Weibull leaves, which need all rows; and with uniform, triangular, hypergeometric
+        and SciPy's ones, which are given, the first also with ends to be learned from all rows.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.
@@ -47,7 +47,7 @@ def expected_statistics(
     out : (N,) float64
         Out: log densities; a row of density zero adds nothing else.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, layout.leaf_column.max() + 1, block)
     flow, ones = np.empty((layout.kind.size, block)), read_only_view(np.ones(values.shape[0]))
     for first in range(0, values.shape[0], block):
         n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)

@@ -25,24 +25,24 @@ NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
     "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
-    "beta", "weibull",
+    "beta", "weibull", "scipy_continuous", "scipy_discrete",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
     LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
-    BETA, WEIBULL,
-) = range(21)  # fmt: skip
+    BETA, WEIBULL, SCIPY_CONTINUOUS, SCIPY_DISCRETE,
+) = range(23)  # fmt: skip
 FORM = np.array(
     [
         QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
-        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS, EXTREME,
+        ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS, EXTREME, LINEAR, LINEAR,
     ]
 )  # fmt: skip
 READING = np.array(
     [
         REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LEVEL, REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT,
-        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL, LOG_ODDS, LOGARITHM,
+        REAL, REAL, LOGARITHM, FACTORIAL, FACTORIAL, FACTORIAL, REAL, LOG_ODDS, LOGARITHM, REAL, REAL,
     ]
 )  # fmt: skip
 
@@ -186,6 +186,8 @@ def leaf_coefficients(family, theta, width, out):
         out[0] = math.log(theta[0])
         out[1] = math.log(theta[1])
         out[2] = theta[0]
+    elif family == SCIPY_CONTINUOUS or family == SCIPY_DISCRETE:
+        out[1] = 1.0  # the input is the log density
     else:
         out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
         out[1] = theta[1]

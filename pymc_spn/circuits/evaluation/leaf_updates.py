@@ -5,7 +5,8 @@ of the column and one row that is spread over all of them, so that none is impos
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. The prior of
 a Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
-triangular and hypergeometric leaves are given and stay; the ends of uniform ones can be learned (`fit_ends`).
+triangular and hypergeometric leaves and distributions of SciPy are given and stay; the ends of uniform ones can be
+learned (`fit_ends`).
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from scipy.special import betaln, digamma, gammaln, polygamma, xlogy
 
 from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
 from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.tables import Column
 
@@ -23,7 +25,7 @@ FITTED = (
     "gaussian", "log_normal", "laplace", "exponential", "gamma", "beta", "weibull", "poisson", "geometric", "binomial",
     "negative_binomial", "bernoulli", "categorical",
 )  # fmt: skip
-KEPT = ("uniform", "triangular", "hypergeometric")  # as they are given
+KEPT = ("uniform", "triangular", "hypergeometric", *SCIPY)  # as they are given
 IN_PART = {"binomial": "the numbers of trials", "negative_binomial": "alpha"}  # of which the first parameter is kept
 BY_ROWS = ("laplace", "weibull")  # for which all rows are needed
 GIVEN = (*IN_PART, *KEPT)  # with parameters that rows do not tell

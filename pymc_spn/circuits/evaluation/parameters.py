@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, as_rows
 
 WEIGHT_TOLERANCE = 1e-6  # how far the weights of a sum may be from adding up to 1
 SUM = 0
@@ -14,7 +15,7 @@ SUM = 0
 class FlatParameters(NamedTuple):
     """Leaf parameters of all families in one vector: row r of family f is ``theta[begin[f] + r width[f]:][:width[f]]``.
 
-    Families stand in the order of the circuit's `families`; one without leaves has width 0.
+    Families stand in the order of the circuit's `families`; one without leaves, or of SciPy's, has width 0.
     """
 
     theta: np.ndarray
@@ -97,6 +98,20 @@ def families_in_use(circuit: Any) -> list[str]:
     return [f for i, f in enumerate(circuit.families) if np.any(circuit.leaf_family == i)]
 
 
+def has_distributions(circuit: Any) -> bool:
+    """Whether some leaves are distributions of SciPy."""
+    return any(name in SCIPY for name in families_in_use(circuit))
+
+
+def refuse_distributions(circuit: Any, what: str) -> None:
+    """Refuse leaves that are distributions of SciPy, where they would have to be known by a formula."""
+    for name in families_in_use(circuit):
+        if name in SCIPY:
+            leaf = circuit.leaves_of(name)[0]
+            column = circuit.names[circuit.leaf_column[leaf]]
+            raise ValueError(f"{what} must have no {name} leaves; leaf {leaf} of {column!r} is one")
+
+
 def check_names(circuit: Any, given: Mapping[str, Any], argument: str = "leaf_parameters") -> list[str]:
     """Families in use, if the mapping has an entry for each of them and for no other."""
     if not isinstance(given, Mapping):
@@ -118,8 +133,8 @@ def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict
 
 
 def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
-    """Leaf parameters (n, p) of one family."""
-    given = _numbers(f"leaf_parameters[{name!r}]", given)
+    """Leaf parameters (n, p) of one family; distributions of SciPy as (n, 1) objects."""
+    given = as_rows(name, given) if name in SCIPY else _numbers(f"leaf_parameters[{name!r}]", given)
     leaves = circuit.leaves_of(name)
     if given.ndim != 2 or given.shape[0] != leaves.size:
         raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
@@ -127,18 +142,28 @@ def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
     if problem is not None:
         row, rule = problem
         raise ValueError(
-            f"leaf_parameters[{name!r}]: {rule}, got {given[row].tolist()} at row {row}, "
+            f"leaf_parameters[{name!r}]: {rule}, got {_shown(given[row])} at row {row}, "
             f"leaf {leaves[row]} of {circuit.names[circuit.leaf_column[leaves[row]]]!r}"
         )
     return given
 
 
+def _shown(row: np.ndarray) -> str:
+    """A row of parameters, or a distribution by its name and arguments."""
+    dist = getattr(row[0], "dist", None)
+    if dist is None:
+        return repr(row.tolist())
+    arguments = [repr(a) for a in row[0].args] + [f"{name}={value!r}" for name, value in row[0].kwds.items()]
+    return f"{getattr(dist, 'name', type(dist).__name__)}({', '.join(arguments)})"
+
+
 def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameters:
-    """One vector of all checked leaf parameters."""
-    width = np.array([parameters[f].shape[1] if f in parameters else 0 for f in circuit.families], np.int64)
-    size = np.array([parameters[f].size if f in parameters else 0 for f in circuit.families], np.int64)
-    parts = [parameters[f].ravel() for f in circuit.families if f in parameters]
-    return FlatParameters(np.concatenate(parts), np.cumsum(size) - size, width)
+    """One vector of all checked leaf parameters that are numbers."""
+    none = np.zeros((0, 0))
+    own = [none if f in SCIPY else parameters.get(f, none) for f in circuit.families]
+    size = np.array([rows.size for rows in own], np.int64)
+    width = np.array([rows.shape[1] for rows in own], np.int64)
+    return FlatParameters(np.concatenate([rows.ravel() for rows in own]), np.cumsum(size) - size, width)
 
 
 def check_support(circuit: Any, values: np.ndarray, parameters: Mapping[str, np.ndarray]) -> None:

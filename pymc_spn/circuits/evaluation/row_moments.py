@@ -54,7 +54,7 @@ def moments_of_rows(
     out : (N,) float64
         Out: log densities of what is observed.
     """
-    n_nodes, n_columns = layout.kind.size, values.shape[1]
+    n_nodes, n_columns = layout.kind.size, numeric.size
     at = make_block(layout, log_weights, theta, family_begin, family_width, n_columns, block)
     flow, edge_flow = np.empty((n_nodes, block)), np.empty(log_weights.size)
     ones = read_only_view(np.ones(values.shape[0]))
@@ -164,7 +164,7 @@ def shares_of_edge(layout, log_weights, at, is_linear, v, e, rate, out):
 @inner_kernel
 def write_moments(row, numeric, i, mean, cov, mean_out, covs, n):
     """One row's part of a block, with its observed cells and without columns of levels."""
-    for d in range(row.size):
+    for d in range(numeric.size):
         is_missing = numeric[d] and math.isnan(row[d])
         if not is_missing:
             mean_out[d] = row[d] if numeric[d] else math.nan

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import FORM, N_FORMS, NAMES, READING
+from pymc_spn.circuits.evaluation.leaf_forms import (
+    FORM,
+    N_FORMS,
+    NAMES,
+    READING,
+    SCIPY_CONTINUOUS,
+    SCIPY_DISCRETE,
+)
 from pymc_spn.numerics.kernel_options import kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -59,7 +66,7 @@ class Layout(NamedTuple):
     leaf_code: np.ndarray  # (L,) code of `leaf_forms`
     leaf_form: np.ndarray  # (L,)
     leaf_input: np.ndarray  # (L,)
-    input_column: np.ndarray  # (I,)
+    input_column: np.ndarray  # (I,) of the table; behind its columns those of logs that SciPy works out, one a leaf
     input_reading: np.ndarray  # (I,)
 
 
@@ -86,7 +93,10 @@ def make_layout(
         row[family == f] = np.arange(np.count_nonzero(family == f))
     code = np.array([NAMES.index(name) for name in families], np.int64)[family]
     reading = READING[code]
-    pair = leaf_column[leaves] * len(READING) + reading
+    by_scipy = np.flatnonzero(np.isin(code, (SCIPY_CONTINUOUS, SCIPY_DISCRETE)))
+    column = leaf_column[leaves].astype(np.int64)
+    column[by_scipy] = column.max() + 1 + np.arange(by_scipy.size)  # what each reads: logs, in a column of its own
+    pair = column * len(READING) + reading
     inputs, leaf_input = np.unique(pair, return_inverse=True)
     layout = Layout(
         kind=kind,

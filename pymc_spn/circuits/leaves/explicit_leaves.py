@@ -1,7 +1,8 @@
 """Leaves with explicit parameters, as rows (..., p): what a `Circuit` may hold, by name.
 
 Beside the conjugate families stand the predictives of their leaves (Student t, Lomax, negative binomial, ..), so that
-a posterior predictive is itself such a circuit, and families without a place in the collapsed sampler (`plain_leaves`).
+a posterior predictive is itself such a circuit, families without a place in the collapsed sampler (`plain_leaves`), and
+distributions of SciPy (`scipy_leaves`), of which a row holds one in the place of parameters.
 NaN in a value gives NaN.
 """
 
@@ -17,6 +18,7 @@ from pymc_spn.circuits.leaves.geometric import Geometric
 from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.plain_leaves import PLAIN, ExplicitLeaf, all_positive, checked_rows, on_counts
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY_LEAVES
 
 
 def _student_problem(parameters: np.ndarray) -> tuple[int, str] | None:
@@ -242,6 +244,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         lowest=0.0,
     ),
     **PLAIN,
+    **SCIPY_LEAVES,
 }
 
 

@@ -17,6 +17,7 @@ from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.circuits.leaves.leaf_statistics import GammaRate, NormalGamma
 from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.real_families import LOG_2PI, Exponential, Gaussian
+from pymc_spn.circuits.leaves.scipy_leaves import CONTINUOUS, DISCRETE, SCIPY, scipy_log_interval
 from pymc_spn.circuits.leaves.tail_probabilities import (
     UNDERFLOW,
     log_betainc,
@@ -36,7 +37,7 @@ def log_interval(family: str, parameters: np.ndarray, low: Any, high: Any) -> np
     ----------
     family : str
         Name in `EXPLICIT`.
-    parameters : (..., p) float64
+    parameters : (..., p) float64, or (..., 1) objects of SciPy's distributions
     low, high : float64
         Broadcast against the leading shape of the parameters; ``low > high`` is the empty interval.
 
@@ -48,7 +49,8 @@ def log_interval(family: str, parameters: np.ndarray, low: Any, high: Any) -> np
     low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     empty = ~(low <= high)
     start, stop = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
-    return np.where(empty, -np.inf, _LOG_INTERVAL[family](np.asarray(parameters, dtype=np.float64), start, stop))
+    own = parameters if family in SCIPY else np.asarray(parameters, dtype=np.float64)
+    return np.where(empty, -np.inf, _LOG_INTERVAL[family](own, start, stop))
 
 
 def normal_gamma(p: np.ndarray) -> NormalGamma:
@@ -314,4 +316,6 @@ _LOG_INTERVAL: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarr
     "beta": _beta,
     "binomial": _binomial,
     "hypergeometric": _hypergeometric,
+    CONTINUOUS: scipy_log_interval,
+    DISCRETE: scipy_log_interval,
 }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
+from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights, refuse_distributions
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
 
@@ -60,6 +60,7 @@ class Side:
 
     def __init__(self, operand: Any, columns: list[str], what: str) -> None:
         circuit, log_weights, leaf_parameters = operand
+        refuse_distributions(circuit, f"the {what} circuit of a product")
         self.circuit, self.what = circuit, what
         self.parameters = checked_parameters(circuit, leaf_parameters)
         owner = np.repeat(np.arange(circuit.n_nodes), np.diff(circuit.child_ptr))

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_leaves_without_a_mode
+from pymc_spn.circuits.evaluation.parameters import refuse_distributions
 from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.queries.box_leaves import NOTHING
 from pymc_spn.circuits.queries.box_search import BoxResult, search
@@ -197,6 +198,7 @@ def most_probable(
     """
     tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
     columns = columns_of(circuit)
+    refuse_distributions(circuit, "mpe: a circuit")
     parameterised = Parameterised(circuit, log_weights, leaf_parameters)
     discrete = masses_of(circuit)
     event = as_event("given", given, columns, ~discrete)
@@ -226,6 +228,7 @@ def most_probable_rows(
 ) -> MostProbable:
     """See `Circuit.mpe`."""
     tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
+    refuse_distributions(circuit, "mpe: a circuit")
     given = Parameterised(circuit, log_weights, leaf_parameters)
     values = given.values(values)
     best, log_density, upper_bound = best_found(given, values, tolerance)
