@@ -48,7 +48,7 @@ STRUCTURES = {  # of the study: what each setting passes to the builders
     "infinite, log-normal": {"leaves": "log-normal"},
 }
 MAX_PER_PRODUCT = 14  # columns: a region of its own for every sum node
-MAX_CELLS = 400_000_000  # rows times sum nodes that the published sampler may hold
+MAX_CELLS = 1_000_000_000  # rows times sum nodes, of a byte each, that the published sampler may hold
 
 
 def structure_of(setting, train, seed):
