@@ -111,8 +111,9 @@ class CircuitQueries:
         log_weights: Any,
         leaf_parameters: Mapping[str, Any],
         random_seed: int | np.random.Generator | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
     ) -> np.ndarray:
-        """Independent rows from the circuit.
+        """Independent rows from the circuit, also given an event.
 
         Parameters
         ----------
@@ -121,6 +122,10 @@ class CircuitQueries:
         log_weights, leaf_parameters
             As for `log_density`.
         random_seed : int or Generator, optional
+        given : mapping, sequence of mappings or str, optional
+            What is known of every row, in the form of `probability` without arrays: values, intervals, sets, lists of
+            intervals, likelihoods, of a sequence one of several events, or text. The draws are exact: leaves within
+            their parts, by halving on their distribution functions to the last digit (SciPy's by its quantiles).
 
         Returns
         -------
@@ -129,11 +134,20 @@ class CircuitQueries:
 
         Raises
         ------
+        TypeError
+            If `given` is of none of these forms.
         ValueError
-            If n is no integer of at least 0, and as `log_density`.
+            If n is no integer of at least 0, as `log_density`, and as `probability` for `given`: one of probability
+            zero among them.
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        if given is not None:
+            from pymc_spn.circuits.evaluation.completion import Parameterised
+            from pymc_spn.circuits.queries.event_draws import draw_given
+
+            of_circuit = Parameterised(self, log_weights, leaf_parameters)
+            return draw_given(of_circuit, int(n), given, np.random.default_rng(random_seed))
         return self.complete(np.full((n, len(self.columns)), np.nan), log_weights, leaf_parameters, random_seed)
 
     def complete(

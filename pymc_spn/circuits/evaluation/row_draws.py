@@ -39,7 +39,17 @@ def draw_leaves(rng, layout, log_weights, theta, family_begin, family_width, val
         for i in range(n):
             out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf
             if at.roots[i] > NOWHERE:
-                descend_at_random(rng, layout, log_weights, at, is_linear, i, stack, leaf[first + i])
+                descend_at_random(
+                    rng, layout, log_weights, at.weight, at.nodes, is_linear, i, stack, leaf[first + i]
+                )  # fmt: skip
+
+
+@kernel
+def draw_leaves_of_logs(rng, layout, log_weights, logs, leaf):
+    """Leaf of each column (N, D) on induced trees drawn by the same logs (V, 1) of all nodes."""
+    stack = np.empty(layout.kind.size, np.int64)
+    for n in range(leaf.shape[0]):
+        descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf[n])
 
 
 @inner_kernel
@@ -53,9 +63,11 @@ def is_blank(values, first, n):
 
 
 @inner_kernel
-def descend_at_random(rng, layout, log_weights, at, is_linear, i, stack, leaf):
-    """Leaves (D,) of the tree that is drawn for row i of a block: at each sum a child by its share in the value."""
-    nodes = at.nodes
+def descend_at_random(rng, layout, log_weights, weight, nodes, is_linear, i, stack, leaf):
+    """Leaves (D,) of the tree that is drawn for row i of a block: at each sum a child by its share in the value.
+
+    Nodes (V, B) hold values, in which ``weight`` are the edges' weights, or their logs.
+    """
     stack[0], depth = 0, 1
     while depth > 0:
         depth -= 1
@@ -74,7 +86,7 @@ def descend_at_random(rng, layout, log_weights, at, is_linear, i, stack, leaf):
                 left *= nodes[v, i]
             for e in range(begin, end):
                 if is_linear:
-                    share = at.weight[layout.edge_weight[e]] * nodes[layout.children[e], i]
+                    share = weight[layout.edge_weight[e]] * nodes[layout.children[e], i]
                 else:
                     log_weight = max(log_weights[layout.edge_weight[e]], IMPOSSIBLE)
                     share = math.exp(log_weight + nodes[layout.children[e], i] - nodes[v, i])

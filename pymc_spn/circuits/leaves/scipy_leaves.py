@@ -12,7 +12,8 @@ import numpy as np
 from scipy import stats
 
 from pymc_spn.circuits.leaves.plain_leaves import ExplicitLeaf
-from pymc_spn.circuits.leaves.tail_probabilities import log_difference
+from pymc_spn.circuits.leaves.tail_probabilities import UNDERFLOW, log_difference
+from pymc_spn.numerics.halving import smallest_reaching
 
 CONTINUOUS, DISCRETE = "scipy_continuous", "scipy_discrete"
 SCIPY = (CONTINUOUS, DISCRETE)
@@ -123,6 +124,30 @@ def log_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray) -> np.
     return np.where(larger > smaller, log_difference(larger, np.minimum(larger, smaller)), -np.inf)
 
 
+def draw_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Quantiles (n,) at u of one distribution within intervals that have some probability.
+
+    On the side that holds the interval; by halving, in logs, where probabilities there underflow.
+    """
+    below = low
+    if isinstance(distribution.dist, stats.rv_discrete):
+        low, high = np.ceil(low), np.floor(high)
+        below = low - 1.0
+    is_low = _log_tail(distribution, "logcdf", below) < np.log(0.5)
+    out = np.empty(u.shape)
+    for name, inverse, at in (("logcdf", "ppf", is_low), ("logsf", "isf", ~is_low)):
+        ends = [np.exp(_log_tail(distribution, name, end[at])) for end in (below, high)]
+        out[at] = _answers(distribution, inverse, ends[0] + u[at] * (ends[1] - ends[0]))
+    logs = log_interval_of(distribution, low, high)
+    lost = np.exp(logs) < UNDERFLOW
+    if np.any(lost):
+        start, target = low[lost], logs[lost] + np.log1p(-u[lost])
+        out[lost] = smallest_reaching(
+            lambda x: log_interval_of(distribution, start, x) < target, np.nextafter(start, -np.inf), high[lost]
+        )
+    return np.clip(out, low, high)  # rounding may lead past an end
+
+
 def _log_tail(distribution: Any, name: str, x: np.ndarray) -> np.ndarray:
     """Logs of the distribution function or of its complement (n,), also at infinity, where some of SciPy's are NaN."""
     out = np.where((x > 0.0) == (name == "logcdf"), 0.0, -np.inf)
@@ -164,6 +189,11 @@ def of_each(answer: Callable[..., Any], p: np.ndarray, *arguments: Any) -> np.nd
 def scipy_log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """As `leaf_events.log_interval`, of distributions (..., 1)."""
     return of_each(log_interval_of, p, low, high)
+
+
+def scipy_draw_within(p: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A value (n,) of each distribution (n, 1) within an interval, as exact as SciPy's quantiles."""
+    return of_each(draw_interval_of, p, low, high, rng.random(len(p)))
 
 
 def _mean(distribution: Any) -> Any:

@@ -107,27 +107,32 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     Leaves are worth the mass of their column's event and the circuit multiplies and adds as it does for densities: a
     leaf's distribution is that of its column alone, and columns are independent below a product.
     """
-    circuit, layout = given.circuit, given.layout
-    at_points = np.full((n, len(circuit.columns)), np.nan)
+    at_points = np.full((n, len(given.circuit.columns)), np.nan)
     for d, event in events.items():
         at_points[:, d] = event.point
     given.values(at_points)  # refuses parameters that contradict leaf_support
     out = np.empty(n)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        n_rows = rows.stop - start
-        of_leaf = np.zeros((layout.leaf_row.size, n_rows))
-        for f, name in enumerate(circuit.families):
-            for d, event in events.items():
-                which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
-                if which.size:
-                    own = given.parameters[name][layout.leaf_row[which]]
-                    of_leaf[which] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
-        logs = np.empty((circuit.n_nodes, n_rows))
-        logs[layout.node_of_leaf] = np.maximum(of_leaf, 2.0 * NOWHERE)
-        sum_and_multiply(layout, given.log_weights, logs, np.empty(n_rows), np.empty(n_rows))
+        logs = node_logs(given, events, rows)
         out[rows] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
     return out
+
+
+def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> np.ndarray:
+    """Logs (V, n_rows) of all nodes given some rows' events."""
+    circuit, layout, n_rows = given.circuit, given.layout, rows.stop - rows.start
+    of_leaf = np.zeros((layout.leaf_row.size, n_rows))
+    for f, name in enumerate(circuit.families):
+        for d, event in events.items():
+            which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
+            if which.size:
+                own = given.parameters[name][layout.leaf_row[which]]
+                of_leaf[which] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
+    logs = np.empty((circuit.n_nodes, n_rows))
+    logs[layout.node_of_leaf] = np.maximum(of_leaf, 2.0 * NOWHERE)
+    sum_and_multiply(layout, given.log_weights, logs, np.empty(n_rows), np.empty(n_rows))
+    return logs
 
 
 def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:
@@ -147,7 +152,7 @@ def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) ->
     if event.likelihood is not None:
         logs[:] = -np.inf
         for value, log_weight in zip(*event.likelihood, strict=True):
-            inside = _contains(event, np.full((1, n), value)) & (np.isnan(x) | (x == value))
+            inside = contains(event, np.full((1, n), value)) & (np.isnan(x) | (x == value))
             mass = EXPLICIT[name].log_density(p, np.full((1, 1), value)) + log_weight
             logs = np.logaddexp(logs, np.where(inside, mass, -np.inf))
         return logs
@@ -157,13 +162,14 @@ def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) ->
             logs = np.logaddexp(logs, log_interval(name, p, low[None], high[None]))
     at_point = ~np.isnan(x)
     if np.any(at_point):
-        inside = _contains(event, x)
+        inside = contains(event, x)
         density = EXPLICIT[name].log_density(p, np.where(at_point, x, 0.0))
         logs = np.where(at_point, np.where(inside, density, -np.inf), logs)
     return logs
 
 
-def _contains(event: ColumnEvent, x: np.ndarray) -> np.ndarray:
+def contains(event: ColumnEvent, x: np.ndarray) -> np.ndarray:
+    """Whether values are within the intervals of an event, where it has some."""
     if event.intervals is None:
         return np.ones(x.shape, np.bool_)
     return np.any([(x >= low) & (x <= high) for low, high in event.intervals], axis=0)
@@ -210,6 +216,17 @@ def as_column_event(event: Event) -> ColumnEvent:
 
 def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
+    events, rows = read_alternatives(circuit, argument, event)
+
+    def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
+        joined = intersect(first, second)
+        return None if any(_is_empty(e) for e in joined.values()) else joined
+
+    return signed_intersections(argument, events, both), rows
+
+
+def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[ColumnEvents], set[int]]:
+    """The events of which one must hold, and lengths of the arrays."""
     several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit))
     read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
     for place, (events, _) in read.items() if len(several) > 1 else ():
@@ -217,13 +234,8 @@ def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[flo
             is_point = ~np.isnan(what.point)
             if np.any(is_point) and _columns_with(circuit, is_density=True)[d]:
                 refuse_point(place, columns_of(circuit)[d].name, float(what.point[is_point][0]))
-
-    def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
-        joined = intersect(first, second)
-        return None if any(_is_empty(e) for e in joined.values()) else joined
-
     rows: set[int] = set().union(*(rows for _, rows in read.values()))
-    return signed_intersections(argument, [e for e, _ in read.values()], both), rows
+    return [e for e, _ in read.values()], rows
 
 
 def _is_empty(event: ColumnEvent) -> bool:

@@ -34,6 +34,7 @@ from pymc_spn.circuits.queries.leaf_predictives import (
     posterior_of,
 )
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.numerics.halving import smallest_reaching
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
@@ -214,12 +215,6 @@ class JoinedLaw(NamedTuple):
         return tuple(x for law in self.laws for x in law.ends)
 
 
-def ordered(x: np.ndarray) -> np.ndarray:
-    """Integers in the order of the floating-point numbers, neighbours of neighbours; it is its own inverse."""
-    bits = x.view(np.int64)
-    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
-
-
 def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
     """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
 
@@ -240,13 +235,8 @@ def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
         first, last = law.support()
         return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
     first, last = law.support()
-    low, high = (np.repeat(ordered(np.array([end])), q.size) for end in (np.nextafter(first, -np.inf), last))
-    while np.any(low < high - 1):
-        middle = (low >> 1) + (high >> 1) + (low & high & 1)
-        with np.errstate(over="ignore"):  # the ends of the floating-point numbers are infinitely far from a leaf
-            below = law.cdf(ordered(middle).view(np.float64))[0] < q
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    x = ordered(high).view(np.float64) + 0.0  # no -0
+    low, high = (np.full(q.size, end) for end in (np.nextafter(first, -np.inf), last))
+    x = smallest_reaching(lambda x: law.cdf(x)[0] < q, low, high)
     ends = np.array(law.ends)
     if ends.size:
         reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)

@@ -17,8 +17,8 @@ from pymc_spn.circuits.queries.circuit_events import (
     log_mass,
     refuse_impossible_evidence,
 )
-from pymc_spn.circuits.queries.column_laws import ordered
 from pymc_spn.circuits.queries.unions import log_union
+from pymc_spn.numerics.halving import smallest_reaching
 
 LEAST_ACCEPTANCE = 1e-2  # below, inverting distribution functions takes less time
 
@@ -127,13 +127,12 @@ class SignedMixture:
 
             total = log_mass_up_to(np.full(at.size, np.inf))
             u = rng.random(at.size)
-            low, high = (ordered(np.full(at.size, end)) for end in (-np.inf, np.inf))
-            while np.any(low < high - 1):
-                middle = (low >> 1) + (high >> 1) + (low & high & 1)
-                with np.errstate(over="ignore"):  # far from any leaf
-                    below = np.exp(log_mass_up_to(ordered(middle).view(np.float64)) - total) < u
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            out[at, d] = ordered(high).view(np.float64) + 0.0  # no -0
+
+            def is_short(x: np.ndarray, total: Any = total, u: Any = u, mass: Any = log_mass_up_to) -> np.ndarray:
+                return np.exp(mass(x) - total) < u
+
+            ends = (np.full(at.size, end) for end in (-np.inf, np.inf))
+            out[at, d] = smallest_reaching(is_short, *ends)
 
     def _added(self, logs: np.ndarray) -> np.ndarray:
         return add_signed(self.weights, logs)
