@@ -1,6 +1,7 @@
 """`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.logprob.transforms import Transform
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -105,15 +107,20 @@ class _CircuitDensityDistribution(Distribution):
     rv_type = CircuitDensityRV
 
     def support_point(rv, size, packed, log_weights, theta):
-        circuit = rv.owner.op.circuit
-        point = pt.as_tensor_variable(_typical_row(circuit, theta[(0,) * (theta.type.ndim - 1)]))
-        return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[0]))
+        own = pt.vector("theta", shape=theta.type.shape[-1:])
+        point = vectorize_graph(_typical_row(rv.owner.op.circuit, own), {own: theta})
+        return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[-1]))
 
     def logp(value, packed, log_weights, theta):
-        core = [p.squeeze(axis=tuple(range(p.type.ndim - 1))) for p in (packed, log_weights, theta)]
+        core = [p if _has_rows(p) else p.squeeze(axis=tuple(range(p.type.ndim - 1))) for p in (log_weights, theta)]
         rows = value.reshape((-1, value.shape[-1]))
-        logs = circuit_rows(core[0], rows, core[1], core[2])
+        logs = circuit_rows(packed.squeeze(axis=tuple(range(packed.type.ndim - 1))), rows, *core)
         return logs.reshape(value.shape[:-1])
+
+
+def _has_rows(parameter: Any) -> bool:
+    """Whether an input of the variable has values of each row's own; those of all rows have batch dimensions of 1."""
+    return not all(parameter.type.broadcastable[:-1])
 
 
 def CircuitDensity(
@@ -176,25 +183,38 @@ def CircuitDensity(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
-    packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters)
     op = CircuitDensityRV(circuit=circuit)
     n_columns = len(circuit.columns)
+    n_rows: dict[str, int | None] = {}
     if observed is not None:
         if shape is not None:
             raise ValueError("shape must not be given where observed is: the data have it")
+        _check_circuit(circuit)
         values, index = _observed_rows(circuit, observed)
-        size: Any = (values.shape[0],)
+        n_rows["observed"] = values.type.shape[0]
+    elif shape is not None:
+        shape = tuple(np.atleast_1d(shape).tolist())
+        n_rows["shape"] = shape[0]
+    packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters, n_rows)
+    own = next((p for p in (weights, theta) if p.type.ndim == 2), None)  # which rows have for themselves
+    if observed is not None:
+        rows = values if own is None else own  # so that draws given other covariates have the rows of these
+        index = index if own is None or own.type.shape[0] is not None else None
+        size: Any = (rows.shape[0],)
     else:
         _refuse_masses(circuit)
-        shape = (n_columns,) if shape is None else tuple(np.atleast_1d(shape).tolist())
+        if shape is None:
+            shape = (n_columns,) if own is None else (own.shape[0], n_columns)
         if shape[-1] != n_columns:
             raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
+        if own is not None and len(shape) != 2:
+            raise ValueError(f"shape must be (rows, {n_columns}) where rows have parameters of their own, got {shape}")
         size = shape[:-1] or None
     _check_total_size(total_size, observed)
     rng = pt.random.shared_rng(seed=None)
     _, rv = op(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
     if observed is not None:
-        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, circuit, values, index)
+        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, circuit, rows, index)
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
     if dims is None and len(shape) == 1:
         dims = _own_dims(model, name, circuit)
@@ -254,31 +274,87 @@ def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable
     return log_weights
 
 
-def packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
-    if not isinstance(circuit, Circuit):
-        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+def packed_inputs(
+    circuit: Circuit,
+    log_weights: Any,
+    leaf_parameters: Mapping[str, Any],
+    n_rows: Mapping[str, int | None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel.
+
+    With ``n_rows``, the lengths of what has rows already, None where not known yet, parameters may be each row's own:
+    weights are then (N, n_sum_edges), leaf parameters (N, P).
+    """
+    _check_circuit(circuit)
     refuse_distributions(circuit, "the circuit of a CircuitDensity")
+    may_have_rows = n_rows is not None
     given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
     for name, v in given.items():
         if isinstance(v, Variable):
-            _check_tensor(circuit, name, v)
+            _check_tensor(circuit, name, v, may_have_rows)
         else:
-            given[name] = checked_family(circuit, name, v)
-    width = np.array([given[f].type.shape[1] if isinstance(given[f], Variable) else given[f].shape[1]
-                      if f in given else 0 for f in circuit.families], np.int64)  # fmt: skip
-    rows = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
-    begin = np.cumsum(rows * width) - rows * width
-    theta = pt.concatenate([pt.as_tensor_variable(given[f]).ravel() for f in circuit.families if f in given])
-    theta = theta.astype("float64")
+            given[name] = _checked_numbers(partial(checked_family, circuit, name), v, 3 if may_have_rows else None)
+    width = np.array([given[f].type.shape[-1] if f in given else 0 for f in circuit.families], np.int64)
+    leaves = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
+    begin = np.cumsum(leaves * width) - leaves * width
     weights = _value(log_weights)
     if isinstance(weights, Variable):
-        if weights.type.ndim != 1 or weights.type.shape[0] not in (None, circuit.n_sum_edges):
-            raise ValueError(f"log_weights must have shape ({circuit.n_sum_edges},), got {weights.type.shape}")
+        _check_weight_tensor(circuit, weights, may_have_rows)
     else:
-        weights = pt.as_tensor_variable(checked_weights(circuit, weights))
+        weights = _checked_numbers(partial(checked_weights, circuit), weights, 2 if may_have_rows else None)
+    own = {f"leaf_parameters[{f!r}]": v.type.shape[0] for f, v in given.items() if v.type.ndim == 3}
+    if weights.type.ndim == 2:
+        own["log_weights"] = weights.type.shape[0]
+    if own:
+        _check_n_rows({**(n_rows or {}), **own})
+    theta = _flat([given[f] for f in circuit.families if f in given]).astype("float64")
     packed = pt.as_tensor_variable(pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width))
     return packed, weights, theta
+
+
+def _check_circuit(circuit: Any) -> None:
+    if not isinstance(circuit, Circuit):
+        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+
+
+def _checked_numbers(check: Callable[[Any], np.ndarray], given: Any, n_dims: int | None) -> Any:
+    """Numbers as a constant; with ``n_dims`` dimensions they are each row's own."""
+    try:
+        has_rows = np.ndim(given) == n_dims
+    except ValueError:  # lists of several lengths: the check says so
+        has_rows = False
+    if not has_rows:
+        return pt.as_tensor_variable(check(given))
+    for n, own in enumerate(given):
+        try:
+            check(own)
+        except ValueError as error:
+            raise ValueError(f"{error}; these are the parameters of row {n}") from None
+    return pt.as_tensor_variable(np.asarray(given, np.float64))
+
+
+def _check_n_rows(n_rows: Mapping[str, int | None]) -> None:
+    """Refuse numbers of rows that differ as far as they are known."""
+    known = {argument: n for argument, n in n_rows.items() if n is not None}
+    for argument, n in known.items():
+        first = next(iter(known))
+        if n != known[first]:
+            raise ValueError(f"{argument} must have as many rows as {first}, {known[first]}, got {n}")
+        if n == 1 and len(known) < len(n_rows):  # the graph would hand it to all rows
+            unknown = next(a for a in n_rows if a not in known)
+            raise ValueError(
+                f"{argument} must not have one row where {unknown} may have others: leave the dimension of rows out"
+            )
+
+
+def _flat(parameters: Sequence[Any]) -> Any:
+    """Leaf parameters (n, p) of the families as one vector (P,), or (N, P) where some are (N, n, p)."""
+    own = [v for v in parameters if v.type.ndim == 3]
+    if not own:
+        return pt.concatenate([v.ravel() for v in parameters])
+    n_rows = own[0].shape[0]
+    flat = [v.flatten(2) if v.type.ndim == 3 else pt.broadcast_to(v.ravel(), (n_rows, v.size)) for v in parameters]
+    return pt.concatenate(flat, axis=1)
 
 
 def _value(x: Any) -> Any:
@@ -286,14 +362,24 @@ def _value(x: Any) -> Any:
     return x.data if isinstance(x, Constant) else x
 
 
-def _check_tensor(circuit: Circuit, name: str, v: Any) -> None:
+def _check_tensor(circuit: Circuit, name: str, v: Any, may_have_rows: bool) -> None:
     n = circuit.leaves_of(name).size
     shape = v.type.shape
-    width = WIDTH.get(name, shape[-1] if shape else None)
-    if len(shape) != 2 or shape[0] not in (None, n) or shape[1] is None or shape[1] != width:
+    core = shape[1:] if may_have_rows and len(shape) == 3 else shape
+    width = WIDTH.get(name, core[-1] if core else None)
+    if len(core) != 2 or core[0] not in (None, n) or core[1] is None or core[1] != width:
+        wanted = f"{n}, {WIDTH.get(name, 'number of levels')}"
         raise ValueError(
-            f"leaf_parameters[{name!r}] must have shape ({n}, {WIDTH.get(name, 'number of levels')}), "
+            f"leaf_parameters[{name!r}] must have shape ({wanted}){f' or (rows, {wanted})' if may_have_rows else ''}, "
             f"known when the model is built; got {shape}"
+        )
+
+
+def _check_weight_tensor(circuit: Circuit, v: Any, may_have_rows: bool) -> None:
+    n, shape = circuit.n_sum_edges, v.type.shape
+    if len(shape) not in ((1, 2) if may_have_rows else (1,)) or shape[-1] not in (None, n):
+        raise ValueError(
+            f"log_weights must have shape ({n},){f' or (rows, {n})' if may_have_rows else ''}, got {shape}"
         )
 
 

@@ -12,15 +12,16 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.rewriting.basic import register_specialize
 
-from pymc_spn.circuits.evaluation.packed_layout import rows_and_gradient_of, rows_of
+from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
 from pymc_spn.circuits.ops import source_version
 
 
 class CircuitRows(Op):
     """Log density of each row.
 
-    Inputs: packed layout (s,) int64, values (N, D), log weights (E,), leaf parameters (P,). The gradient is another
-    operation, which also gives the rows; where both are wanted, a rewrite leaves that one alone.
+    Inputs: packed layout (s,) int64, values (N, D), log weights (E,) or (N, E), leaf parameters (P,) or (N, P): of all
+    rows, or of each row's own. The gradient is another operation, which also gives the rows; where both are wanted, a
+    rewrite leaves that one alone.
     """
 
     __props__ = ()
@@ -33,7 +34,7 @@ class CircuitRows(Op):
         return [(shapes[1][0],)]
 
     def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = rows_of(*inputs)
+        output_storage[0][0] = rows_given(*inputs)
 
     def connection_pattern(self, node):
         return [[False], [True], [True], [True]]
@@ -46,7 +47,7 @@ class CircuitRows(Op):
 class CircuitRowsAndGradient(Op):
     """Rows, and the gradient of their sum weighted by a cotangent (N,), the last input.
 
-    Outputs: rows (N,), gradients in log weights (E,), leaf parameters (P,) and values (N, D).
+    Outputs: rows (N,), gradients in log weights, leaf parameters and values, each of its input's shape.
     """
 
     __props__ = ()
@@ -61,7 +62,7 @@ class CircuitRowsAndGradient(Op):
         return [(shapes[1][0],), shapes[2], shapes[3], shapes[1]]
 
     def perform(self, node, inputs, output_storage):
-        found = rows_and_gradient_of(*inputs)
+        found = rows_and_gradient_given(*inputs)
         for storage, value in zip(output_storage, found, strict=True):
             storage[0] = value
 
@@ -96,7 +97,7 @@ optdb.register("load_circuit_rows_in_jax", dfs_rewriter(load_jax_functions), "ja
 def _(op, node, **kwargs):
     @numba_njit
     def circuit_rows_numba(packed, values, log_weights, theta):
-        return rows_of(packed, values, log_weights, theta)
+        return rows_given(packed, values, log_weights, theta)
 
     return circuit_rows_numba, source_version()
 
@@ -105,6 +106,6 @@ def _(op, node, **kwargs):
 def _(op, node, **kwargs):
     @numba_njit
     def circuit_rows_and_gradient_numba(packed, values, log_weights, theta, cotangent):
-        return rows_and_gradient_of(packed, values, log_weights, theta, cotangent)
+        return rows_and_gradient_given(packed, values, log_weights, theta, cotangent)
 
     return circuit_rows_and_gradient_numba, source_version()

@@ -42,4 +42,8 @@ def _log_densities(node: Apply) -> Any:
         raise ValueError(
             f"{node.op}: in JAX the packed layout of a circuit must be a constant of the graph, got {packed}"
         )
-    return log_densities_in_jax(packed.data)
+    shared = log_densities_in_jax(packed.data)
+    own = [None if x.type.ndim == 1 else 0 for x in node.inputs[2:4]]
+    if own == [None, None]:
+        return shared
+    return jax.vmap(lambda row, log_weights, theta: shared(row[None], log_weights, theta)[0], in_axes=(0, *own))

@@ -27,7 +27,13 @@ def node_coefficients(layout, theta, family_begin, family_width):
     """(4, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
     out = np.zeros((4, layout.leaf_row.size))
     table = np.zeros(theta.size)
-    one = np.zeros(4)
+    fill_coefficients(layout, theta, family_begin, family_width, np.zeros(4), out, table)
+    return out, table
+
+
+@inner_kernel
+def fill_coefficients(layout, theta, family_begin, family_width, one, out, table):
+    """As `node_coefficients`, in place; ``one`` (4,) is scratch."""
     for k in range(layout.leaf_row.size):
         f = layout.leaf_family[k]
         width = family_width[f]
@@ -39,7 +45,6 @@ def node_coefficients(layout, theta, family_begin, family_width):
             out[1, k] = begin
             for v in range(begin, begin + width):
                 table[v] = math.log(theta[v]) if theta[v] > 0.0 else IMPOSSIBLE
-    return out, table
 
 
 @inner_kernel

@@ -67,13 +67,25 @@ def unpack(packed):
 @inner_kernel
 def is_valid(layout, begin, width, log_weights, theta):
     """Whether weights add up to one at each sum and every leaf's parameters are within their bounds."""
+    return are_normalised(layout, np.exp(log_weights)) and are_within_bounds(layout, begin, width, theta)
+
+
+@inner_kernel
+def are_normalised(layout, weight):
+    """Whether the weights (n_sum_edges,), not their logs, add up to one at each sum."""
     for v in range(layout.kind.size):
         if layout.kind[v] == SUM:
             total = 0.0
             for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
-                total += math.exp(log_weights[layout.edge_weight[e]])
+                total += weight[layout.edge_weight[e]]
             if not abs(total - 1.0) < TOLERANCE:
                 return False
+    return True
+
+
+@inner_kernel
+def are_within_bounds(layout, begin, width, theta):
+    """Whether every leaf's parameters are within their bounds."""
     for k in range(layout.leaf_row.size):
         f, code = layout.leaf_family[k], layout.leaf_code[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
