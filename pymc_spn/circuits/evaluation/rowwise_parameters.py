@@ -43,8 +43,8 @@ def rows_given(packed, values, log_weights, theta):
     return _rows_given(
         read_only_view(packed),
         read_only_view(values),
-        read_only_view(log_weights.reshape((-1, log_weights.shape[-1]))),
-        read_only_view(theta.reshape((-1, theta.shape[-1]))),
+        read_only_view(as_table(log_weights)),
+        read_only_view(as_table(theta)),
     )
 
 
@@ -63,11 +63,17 @@ def rows_and_gradient_given(packed, values, log_weights, theta, cotangent):
     rows, grad_weights, grad_theta, grad_values = _rows_and_gradient_given(
         read_only_view(packed),
         read_only_view(values),
-        read_only_view(log_weights.reshape((-1, log_weights.shape[-1]))),
-        read_only_view(theta.reshape((-1, theta.shape[-1]))),
+        read_only_view(as_table(log_weights)),
+        read_only_view(as_table(theta)),
         read_only_view(cotangent),
     )
     return rows, grad_weights.reshape(log_weights.shape), grad_theta.reshape(theta.shape), grad_values
+
+
+@register_jitable
+def as_table(parameters):
+    """Parameters (M, n), M = 1 where they are those of all rows."""
+    return parameters.reshape((parameters.shape[0] if parameters.ndim == 2 else 1, parameters.shape[-1]))
 
 
 @register_jitable
@@ -75,9 +81,9 @@ def check_rows(values, log_weights, theta):
     """Refuse parameters of each row's own unless there are as many rows of them as of values."""
     n = values.shape[0]
     if log_weights.ndim == 2 and log_weights.shape[0] != n:
-        raise ValueError(f"log_weights of a CircuitDensity must have one row for each of {n}, got {log_weights.shape[0]}")
+        raise ValueError(f"log_weights must have one row for each of the {n} of a CircuitDensity, got {log_weights.shape[0]}")
     if theta.ndim == 2 and theta.shape[0] != n:
-        raise ValueError(f"leaf_parameters of a CircuitDensity must have one row for each of {n}, got {theta.shape[0]}")
+        raise ValueError(f"leaf_parameters must have one row for each of the {n} of a CircuitDensity, got {theta.shape[0]}")
 
 
 @kernel
