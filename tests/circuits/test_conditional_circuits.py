@@ -1,4 +1,4 @@
-"""`CircuitDensity` with parameters of each row's own: each row against the circuit under that row's parameters alone."""
+"""`CircuitDensity` with parameters of each row's own: rows against the circuit under their own."""
 
 import arviz as az
 import numpy as np
@@ -10,11 +10,13 @@ from scipy.special import expit
 
 import pymc_spn as ps
 from pymc_spn.circuits.circuit_ops import circuit_rows, circuit_rows_and_gradient
-from pymc_spn.circuits.evaluation.packed_layout import rows_and_gradient_of
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
 from tests.circuits.shared_circuits import build, random_parameters
 from tests.circuits.test_circuit_density import problem
+from tests.circuits.test_flows import APART, APART_PARAMETERS
 from tests.modes import PLAIN, REWRITTEN
 
 LEAF = build([("leaf", 0, "gaussian")], ["a"], ("gaussian",))
@@ -27,7 +29,7 @@ ROUNDING = {"rtol": 1e-12, "atol": 1e-12}
 def conditional(families, n_rows=40):
     """A circuit with shared nodes, (log weights, parameters, flat parameters) of each row, its layout, rows with gaps.
 
-    One row is far off, so that it runs in logs, one has density zero, and one has no cell.
+    One row is far off, one has density zero, and one has no cell.
     """
     circuit, _, _, _, packed, values = problem(families, n_rows=n_rows)
     rng = np.random.default_rng(3)
@@ -62,6 +64,22 @@ def test_each_row_has_the_density_and_gradient_of_its_own_parameters(families):
         np.testing.assert_allclose(grad_values, np.vstack(alone[2]), **ROUNDING)
 
 
+def test_rows_that_linear_space_would_lose_run_in_logs():
+    """Each of three rows has moved components; the second is lost with those of all rows, too."""
+    log_weights, parameters = APART_PARAMETERS
+    leaves = np.stack([parameters["gaussian"] + [[move, 0.0]] for move in (0.0, 1.0, -2.0)])
+    values = np.array([[-40.0, -39.5], [-40.0, 40.0], [np.nan, 0.5]])
+    packed = pack(compile_circuit(APART).layout, 2, np.array([0]), np.array([2]))
+    arguments = values, np.tile(log_weights, (3, 1)), leaves.reshape(3, -1), np.array([1.0, 2.0, 0.5])
+    found = rows_and_gradient_given(packed, *arguments)
+    assert found[0][1] < -1_000.0
+    for n in range(3):
+        alone = rows_and_gradient_of(packed, *(a[n] if a.ndim == 2 and a is not values else a[[n]] for a in arguments))
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_allclose(one[n], other.reshape(one[n].shape), **ROUNDING)
+        assert found[0][n] == pytest.approx(APART.log_density(values[[n]], log_weights, {"gaussian": leaves[n]})[0])
+
+
 def test_invalid_parameters_of_a_row_take_its_density_alone():
     _, given, packed, values = conditional(REAL)
     weights, theta = np.stack([w for w, _, _ in given]), np.stack([t for _, _, t in given])
@@ -87,7 +105,8 @@ def test_a_model_takes_numbers_and_tensors_of_each_row_beside_those_of_all():
     expected = [circuit.log_density(values[[n]], own[0], own[1] | {"gamma": leaves["gamma"]})[0]
                 for n, own in enumerate(given)]  # fmt: skip
     with pm.Model() as model:
-        tensors = leaves | {"student_t": pytensor.shared(leaves["student_t"], shape=(None, *leaves["student_t"].shape[1:]))}
+        of_student = leaves["student_t"]
+        tensors = leaves | {"student_t": pytensor.shared(of_student, shape=(None, *of_student.shape[1:]))}
         ps.CircuitDensity("numbers", circuit, weights, leaves, observed=values)
         ps.CircuitDensity("tensors", circuit, pt.as_tensor(weights), tensors, observed=pytensor.shared(values))
     for found in model.compile_logp(sum=False, mode=PLAIN)({}):
@@ -164,9 +183,9 @@ def test_each_row_is_drawn_from_its_own_parameters():
         y = ps.CircuitDensity("y", MIXTURE, log_weights, {"gaussian": leaves}, observed=np.zeros((2, 1)))
         free = ps.CircuitDensity("free", MIXTURE, log_weights, {"gaussian": leaves})
         pm.set_data({"x": x})
-        drawn = pm.sample_prior_predictive(2_000, random_seed=1, compile_kwargs={"mode": PLAIN})
-        compiled = pm.draw(y, 2_000, random_seed=2)
-    for draws in (drawn.prior_predictive["y"].values[0], drawn.prior["free"].values[0], compiled):
+        drawn = pm.sample_prior_predictive(2_000, random_seed=1)  # by Numba
+        by_python = pm.draw(y, 2_000, random_seed=2, mode=PLAIN)
+    for draws in (drawn.prior_predictive["y"].values[0], drawn.prior["free"].values[0], by_python):
         assert draws.shape == (2_000, 4, 1)
         errors = draws[..., 0].mean(0) - expected
         assert (np.abs(errors) < 5.0 * draws[..., 0].std(0) / np.sqrt(2_000)).all()
@@ -174,7 +193,8 @@ def test_each_row_is_drawn_from_its_own_parameters():
 
 
 def test_rows_that_are_not_observed_start_at_their_own_means_and_have_a_gradient():
-    circuit = build([("product", (1, 2)), ("leaf", 0, "gaussian"), ("leaf", 1, "gamma")], ["a", "b"], ("gaussian", "gamma"))
+    nodes = [("product", (1, 2)), ("leaf", 0, "gaussian"), ("leaf", 1, "gamma")]
+    circuit = build(nodes, ["a", "b"], ("gaussian", "gamma"))
     leaves = {"gaussian": [[[1.0, 1.0]], [[-3.0, 2.0]]], "gamma": [[4.0, 2.0]]}
     for shape in (None, (2, 2)):
         with pm.Model() as model:
@@ -204,11 +224,11 @@ def test_batches_bring_their_covariates():
 
 def test_in_jax_value_and_gradient_are_those_of_the_kernels():
     pytest.importorskip("jax")
-    _, given, packed, values = conditional(REAL, n_rows=12)
+    _, given, packed, values = conditional(("poisson", "categorical"), n_rows=12)
     weights, theta = np.stack([w for w, _, _ in given]), np.stack([t for _, _, t in given])
     theta[7, 1] = -1.0
     cotangent = np.random.default_rng(1).normal(size=12)
-    for w, t in [(weights, theta), (weights, theta[0]), (weights[0], theta)]:
+    for w, t in [(weights, theta), (weights[0], theta)]:
         inputs = [pt.as_tensor(a).type() for a in (values, w, t, cotangent)]
         run = pytensor.function(inputs, circuit_rows_and_gradient(packed, *inputs), mode="JAX", trust_input=True)
         expected = rows_and_gradient_given(packed, values, w, t, cotangent)
@@ -223,15 +243,15 @@ def leaves_of(*shape):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"log_weights": np.log([[0.5, 0.5]] * 2 + [[0.5, 0.4]])}, "got 0.9 at sum 0; these are the parameters of row 2"),
+        ({"log_weights": np.log([[0.5, 0.5]] * 2 + [[0.5, 0.4]])}, "got 0.9 at sum 0; these are .* of row 2"),
         ({"leaf_parameters": {"gaussian": [leaves_of(2), -leaves_of(2), leaves_of(2)]}}, "at row 0, .* of row 1"),
         ({"leaf_parameters": {"gaussian": leaves_of(3, 4)}}, r"must have shape \(2, p\), got \(4, 2\); .* of row 0"),
-        ({"leaf_parameters": {"gaussian": pt.zeros((3, 4, 2))}}, r"shape \(2, 2\) or \(rows, 2, 2\), .* got \(3, 4, 2\)"),
+        ({"leaf_parameters": {"gaussian": pt.zeros((3, 4, 2))}}, r"or \(rows, 2, 2\), .* got \(3, 4, 2\)"),
         ({"log_weights": pt.zeros((3, 4))}, r"must have shape \(2,\) or \(rows, 2\), got \(3, 4\)"),
-        ({"leaf_parameters": {"gaussian": leaves_of(5, 2)}}, r"\['gaussian'\] must have as many rows as observed, 3, got 5"),
+        ({"leaf_parameters": {"gaussian": leaves_of(5, 2)}}, r"\] must have as many rows as observed, 3, got 5"),
         ({"observed": None, "shape": (4, 1)}, "log_weights must have as many rows as shape, 4, got 3"),
-        ({"observed": None, "shape": (3, 1, 1)}, r"shape must be \(rows, 1\) where rows have parameters .* got \(3, 1, 1\)"),
-        ({"log_weights": np.log([[0.5, 0.5]]), "observed": pt.dmatrix()}, "log_weights must not have one row where observed"),
+        ({"observed": None, "shape": (3, 1, 1)}, r"shape must be \(rows, 1\) where .* got \(3, 1, 1\)"),
+        ({"log_weights": np.log([[0.5, 0.5]]), "observed": pt.dmatrix()}, "log_weights must not have one row"),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_refused(changed, message):

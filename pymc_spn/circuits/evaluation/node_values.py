@@ -17,7 +17,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 NOWHERE = 0.5 * IMPOSSIBLE
 
@@ -31,23 +31,25 @@ def node_coefficients(layout, theta, family_begin, family_width):
     return out, table
 
 
-@inner_kernel
+@bare_inner_kernel
 def fill_coefficients(layout, theta, family_begin, family_width, one, out, table):
     """As `node_coefficients`, in place; ``one`` (4,) is scratch."""
     for k in range(layout.leaf_row.size):
         f = layout.leaf_family[k]
         width = family_width[f]
         begin = family_begin[f] + layout.leaf_row[k] * width
-        one[:] = 0.0
+        for i in range(4):
+            one[i] = 0.0
         leaf_coefficients(layout.leaf_code[k], theta[begin : begin + width], width, one)
-        out[:, k] = one
+        for i in range(4):
+            out[i, k] = one[i]
         if layout.leaf_form[k] == TABLE:
             out[1, k] = begin
             for v in range(begin, begin + width):
                 table[v] = math.log(theta[v]) if theta[v] > 0.0 else IMPOSSIBLE
 
 
-@inner_kernel
+@bare_inner_kernel
 def leaf_logs(layout, coefficients, table, u, base, present, peak, out):
     """Log densities of the leaves (V, B); where a cell is missing, ``peak`` (L,) stands in: 0 sums it out."""
     for k in range(layout.node_of_leaf.size):

@@ -32,7 +32,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
 from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, LARGEST_SIZE, SMALLEST_SHARE, SMALLEST_SIZE
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
@@ -70,7 +70,7 @@ def is_valid(layout, begin, width, log_weights, theta):
     return are_normalised(layout, np.exp(log_weights)) and are_within_bounds(layout, begin, width, theta)
 
 
-@inner_kernel
+@bare_inner_kernel
 def are_normalised(layout, weight):
     """Whether the weights (n_sum_edges,), not their logs, add up to one at each sum."""
     for v in range(layout.kind.size):
@@ -83,7 +83,7 @@ def are_normalised(layout, weight):
     return True
 
 
-@inner_kernel
+@bare_inner_kernel
 def are_within_bounds(layout, begin, width, theta):
     """Whether every leaf's parameters are within their bounds."""
     for k in range(layout.leaf_row.size):
@@ -127,7 +127,7 @@ def are_within_bounds(layout, begin, width, theta):
     return True
 
 
-@inner_kernel
+@bare_inner_kernel
 def are_whole_shares(population, successes, draws):
     """Whether the last two are whole numbers from 0 to the first, which is at least 1."""
     if not 1.0 <= population < math.inf or population != math.floor(population):
