@@ -1,6 +1,6 @@
 """`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 )
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.ops import source_version
+from pymc_spn.circuits.parameters_of_rows import check_n_rows, checked_numbers, flat_leaf_parameters
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import row_labels
 
@@ -141,15 +142,20 @@ def CircuitDensity(
     parameters and, without ``observed``, in the row itself, so NUTS samples all of them. With rows drawn by
     ``pm.Minibatch`` and their number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
 
+    Weights, and parameters of each family, may be each row's own: functions of its covariates, linear ones or networks
+    written in PyTensor. The circuit is then the conditional density of a row given these. Such a parameter has a
+    dimension of rows in front; what has none is shared by all rows.
+
     Parameters
     ----------
     name : str
     circuit : Circuit
-    log_weights : (n_sum_edges,) array or tensor
+    log_weights : (n_sum_edges,) or (N, n_sum_edges) array or tensor
         Normalised within each sum; see `Circuit.dirichlet` for a prior.
-    leaf_parameters : dict of str to (n_leaves_of_family, p) array or tensor
+    leaf_parameters : dict of str to (n_leaves_of_family, p) or (N, n_leaves_of_family, p) array or tensor
         See `CircuitQueries` for the parameters of each family. Numbers are checked at once; where a tensor takes
-        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``.
+        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``: of all rows, or of the
+        row alone where they are its own.
     observed : DataFrame, Table, (N, D) array or tensor, optional
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
         `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero.
@@ -158,20 +164,23 @@ def CircuitDensity(
         counts for that many rows.
     dims : tuple of str, optional
         Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
-        is observed, ``(name_column,)`` where not.
+        is observed, ``(name_column,)`` where it is one row. Rows are numbered where their parameters may change their
+        number with ``pm.set_data``, and named as in `observed` otherwise.
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
 
     Returns
     -------
     TensorVariable
-        (N, D) where it is observed, else (D,) or `shape`, float64, levels in codes. Its log density has one term for
-        each row, in nats.
+        (N, D) where it is observed or rows have parameters of their own, else (D,) or `shape`, float64, levels in
+        codes. Its log density has one term for each row, in nats. Random draws have as many rows as there are
+        parameters, so that covariates alone need be exchanged for predictions.
 
     Raises
     ------
     ValueError, TypeError
-        Parameters of wrong shape or value; rows that do not fit the columns; a variable that is not observed and has
+        Parameters of wrong shape or value, or for another number of rows (when it is run, where the graph does not
+        know it before); rows that do not fit the columns; a variable that is not observed and has
         a column without a density; `shape` beside `observed`, or one that does not end in D; `total_size` without
         `observed`, or not a whole number of at least 1.
 
@@ -293,7 +302,7 @@ def packed_inputs(
         if isinstance(v, Variable):
             _check_tensor(circuit, name, v, may_have_rows)
         else:
-            given[name] = _checked_numbers(partial(checked_family, circuit, name), v, 3 if may_have_rows else None)
+            given[name] = checked_numbers(partial(checked_family, circuit, name), v, 3 if may_have_rows else None)
     width = np.array([given[f].type.shape[-1] if f in given else 0 for f in circuit.families], np.int64)
     leaves = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
     begin = np.cumsum(leaves * width) - leaves * width
@@ -301,13 +310,13 @@ def packed_inputs(
     if isinstance(weights, Variable):
         _check_weight_tensor(circuit, weights, may_have_rows)
     else:
-        weights = _checked_numbers(partial(checked_weights, circuit), weights, 2 if may_have_rows else None)
+        weights = checked_numbers(partial(checked_weights, circuit), weights, 2 if may_have_rows else None)
     own = {f"leaf_parameters[{f!r}]": v.type.shape[0] for f, v in given.items() if v.type.ndim == 3}
     if weights.type.ndim == 2:
         own["log_weights"] = weights.type.shape[0]
     if own:
-        _check_n_rows({**(n_rows or {}), **own})
-    theta = _flat([given[f] for f in circuit.families if f in given]).astype("float64")
+        check_n_rows({**(n_rows or {}), **own})
+    theta = flat_leaf_parameters([given[f] for f in circuit.families if f in given]).astype("float64")
     packed = pt.as_tensor_variable(pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width))
     return packed, weights, theta
 
@@ -315,46 +324,6 @@ def packed_inputs(
 def _check_circuit(circuit: Any) -> None:
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
-
-
-def _checked_numbers(check: Callable[[Any], np.ndarray], given: Any, n_dims: int | None) -> Any:
-    """Numbers as a constant; with ``n_dims`` dimensions they are each row's own."""
-    try:
-        has_rows = np.ndim(given) == n_dims
-    except ValueError:  # lists of several lengths: the check says so
-        has_rows = False
-    if not has_rows:
-        return pt.as_tensor_variable(check(given))
-    for n, own in enumerate(given):
-        try:
-            check(own)
-        except ValueError as error:
-            raise ValueError(f"{error}; these are the parameters of row {n}") from None
-    return pt.as_tensor_variable(np.asarray(given, np.float64))
-
-
-def _check_n_rows(n_rows: Mapping[str, int | None]) -> None:
-    """Refuse numbers of rows that differ as far as they are known."""
-    known = {argument: n for argument, n in n_rows.items() if n is not None}
-    for argument, n in known.items():
-        first = next(iter(known))
-        if n != known[first]:
-            raise ValueError(f"{argument} must have as many rows as {first}, {known[first]}, got {n}")
-        if n == 1 and len(known) < len(n_rows):  # the graph would hand it to all rows
-            unknown = next(a for a in n_rows if a not in known)
-            raise ValueError(
-                f"{argument} must not have one row where {unknown} may have others: leave the dimension of rows out"
-            )
-
-
-def _flat(parameters: Sequence[Any]) -> Any:
-    """Leaf parameters (n, p) of the families as one vector (P,), or (N, P) where some are (N, n, p)."""
-    own = [v for v in parameters if v.type.ndim == 3]
-    if not own:
-        return pt.concatenate([v.ravel() for v in parameters])
-    n_rows = own[0].shape[0]
-    flat = [v.flatten(2) if v.type.ndim == 3 else pt.broadcast_to(v.ravel(), (n_rows, v.size)) for v in parameters]
-    return pt.concatenate(flat, axis=1)
 
 
 def _value(x: Any) -> Any:

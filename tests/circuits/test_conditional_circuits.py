@@ -158,7 +158,7 @@ def test_nuts_finds_the_posterior_of_a_linear_regression_and_predicts_new_rows()
     mean = cov @ x.T @ y[:, 0] / 0.25
     fast = {"random_seed": 1, "progressbar": False, "compile_kwargs": {"mode": PLAIN}}
     with regression(x, y):
-        idata = pm.sample(1_000, tune=500, chains=2, cores=1, nuts_sampler="pymc", **fast)
+        idata = pm.sample(700, tune=300, chains=2, cores=1, nuts_sampler="pymc", **fast)
         pm.set_data({"covariates": new})
         drawn = pm.sample_posterior_predictive(idata, predictions=True, **fast).predictions["y"]
     beta = idata.posterior["beta"].values
@@ -167,7 +167,7 @@ def test_nuts_finds_the_posterior_of_a_linear_regression_and_predicts_new_rows()
         assert ess > 500
         assert abs(beta[..., k].mean() - mean[k]) < 5.0 * np.sqrt(cov[k, k] / ess)
         assert beta[..., k].std() == pytest.approx(np.sqrt(cov[k, k]), rel=5.0 / np.sqrt(2 * 500))
-    assert drawn.dims == ("chain", "draw", "y_row", "y_column") and drawn.shape == (2, 1_000, 3, 1)
+    assert drawn.dims == ("chain", "draw", "y_row", "y_column") and drawn.shape == (2, 700, 3, 1)
     deviation = np.sqrt(np.einsum("nd,de,ne->n", new, cov, new) + 0.25)
     errors = drawn.values[..., 0].mean((0, 1)) - new @ mean
     assert (np.abs(errors) < 5.0 * deviation / np.sqrt(500)).all()
@@ -180,12 +180,11 @@ def test_each_row_is_drawn_from_its_own_parameters():
     expected = expit(x @ score) * np.tanh(x)[:, 0] + expit(-x @ score) * np.tanh(-2.0 * x)[:, 0]
     with pm.Model():
         log_weights, _, leaves = gated(pm.Data("x", x[:2]), score, slope)
-        y = ps.CircuitDensity("y", MIXTURE, log_weights, {"gaussian": leaves}, observed=np.zeros((2, 1)))
+        ps.CircuitDensity("y", MIXTURE, log_weights, {"gaussian": leaves}, observed=np.zeros((2, 1)))
         free = ps.CircuitDensity("free", MIXTURE, log_weights, {"gaussian": leaves})
         pm.set_data({"x": x})
-        drawn = pm.sample_prior_predictive(2_000, random_seed=1)  # by Numba
-        by_python = pm.draw(y, 2_000, random_seed=2, mode=PLAIN)
-    for draws in (drawn.prior_predictive["y"].values[0], drawn.prior["free"].values[0], by_python):
+        drawn = pm.sample_prior_predictive(2_000, random_seed=1, compile_kwargs={"mode": PLAIN})
+    for draws in (drawn.prior_predictive["y"].values[0], drawn.prior["free"].values[0]):
         assert draws.shape == (2_000, 4, 1)
         errors = draws[..., 0].mean(0) - expected
         assert (np.abs(errors) < 5.0 * draws[..., 0].std(0) / np.sqrt(2_000)).all()

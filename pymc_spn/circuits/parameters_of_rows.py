@@ -1,0 +1,47 @@
+"""Weights and leaf parameters of a `CircuitDensity` that may be each row's own: numbers checked, families joined."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+
+
+def checked_numbers(check: Callable[[Any], np.ndarray], given: Any, n_dims: int | None) -> Any:
+    """Numbers as a constant; with ``n_dims`` dimensions they are each row's own."""
+    try:
+        has_rows = np.ndim(given) == n_dims
+    except ValueError:  # lists of several lengths: the check says so
+        has_rows = False
+    if not has_rows:
+        return pt.as_tensor_variable(check(given))
+    for n, own in enumerate(given):
+        try:
+            check(own)
+        except ValueError as error:
+            raise ValueError(f"{error}; these are the parameters of row {n}") from None
+    return pt.as_tensor_variable(np.asarray(given, np.float64))
+
+
+def check_n_rows(n_rows: Mapping[str, int | None]) -> None:
+    """Refuse numbers of rows that differ as far as they are known."""
+    known = {argument: n for argument, n in n_rows.items() if n is not None}
+    for argument, n in known.items():
+        first = next(iter(known))
+        if n != known[first]:
+            raise ValueError(f"{argument} must have as many rows as {first}, {known[first]}, got {n}")
+        if n == 1 and len(known) < len(n_rows):  # the graph would hand it to all rows
+            unknown = next(a for a in n_rows if a not in known)
+            raise ValueError(
+                f"{argument} must not have one row where {unknown} may have others: leave the dimension of rows out"
+            )
+
+
+def flat_leaf_parameters(parameters: Sequence[Any]) -> Any:
+    """Leaf parameters (n, p) of the families as one vector (P,), or (N, P) where some are (N, n, p)."""
+    own = [v for v in parameters if v.type.ndim == 3]
+    if not own:
+        return pt.concatenate([v.ravel() for v in parameters])
+    n_rows = own[0].shape[0]
+    flat = [v.flatten(2) if v.type.ndim == 3 else pt.broadcast_to(v.ravel(), (n_rows, v.size)) for v in parameters]
+    return pt.concatenate(flat, axis=1)
