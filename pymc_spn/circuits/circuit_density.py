@@ -192,13 +192,13 @@ def CircuitDensity(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
+    _check_circuit(circuit)
     op = CircuitDensityRV(circuit=circuit)
     n_columns = len(circuit.columns)
     n_rows: dict[str, int | None] = {}
     if observed is not None:
         if shape is not None:
             raise ValueError("shape must not be given where observed is: the data have it")
-        _check_circuit(circuit)
         values, index = _observed_rows(circuit, observed)
         n_rows["observed"] = values.type.shape[0]
     elif shape is not None:
