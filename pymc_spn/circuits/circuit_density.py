@@ -295,7 +295,6 @@ def packed_inputs(
     weights are then (N, n_sum_edges), leaf parameters (N, P).
     """
     _check_circuit(circuit)
-    refuse_distributions(circuit, "the circuit of a CircuitDensity")
     may_have_rows = n_rows is not None
     given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
     for name, v in given.items():
@@ -324,6 +323,7 @@ def packed_inputs(
 def _check_circuit(circuit: Any) -> None:
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+    refuse_distributions(circuit, "the circuit of a CircuitDensity")
 
 
 def _value(x: Any) -> Any:

@@ -3,8 +3,8 @@
 Sixteen Gaussian columns with a tenth of the cells missing. The floor is the vectorised exponential of all leaves; the
 plain loop is Numba with libm, one row at a time, log-sum-exp at every sum. All run in one thread; the figures are
 medians of CPU seconds, taken in turns. The demand is on `Circuit.log_density` as a user calls it, checks included; the
-engine's own part stands beside it. Then what a step of NUTS and one of expectation maximisation cost on the same rows,
-and the other queries.
+engine's own part stands beside it. Then what a step of NUTS, also with parameters of each row's own, and one of
+expectation maximisation cost on the same rows, and the other queries.
 
     python -m tests.benchmarks.circuits_engine
 """
@@ -23,11 +23,14 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
 from tests.circuits.shared_circuits import crossed_circuit, random_parameters
+
+OWN = 128  # rows with parameters of their own
 
 
 def main():
@@ -46,10 +49,10 @@ def main():
     ))  # fmt: skip
     print("### Gradient and expected statistics\n")
     print(markdown_table(
-        ["circuit", "rows", "log density, us a row", "value and gradient", "a step of EM", "gradient / density",
-         "EM / density"],
-        [[f["name"], f["rows"], 1e6 * f["linear"], 1e6 * f["gradient"], 1e6 * f["em"], f["gradient"] / f["linear"],
-          f["em"] / f["linear"]] for f in figures],
+        ["circuit", "rows", "log density, us a row", "value and gradient", "the same, own parameters", "a step of EM",
+         "gradient / density", "own / gradient", "EM / density"],
+        [[f["name"], f["rows"], 1e6 * f["linear"], 1e6 * f["gradient"], 1e6 * f["own"], 1e6 * f["em"],
+          f["gradient"] / f["linear"], f["own"] / f["gradient"], f["em"] / f["linear"]] for f in figures],
     ))  # fmt: skip
     print("### Other queries, us a row\n")
     print(markdown_table(
@@ -104,6 +107,7 @@ def measure(name, circuit, n_rows, n_blocks):
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
     ones, ascent = np.ones(n_rows), Ascent(circuit, values, range(n_rows), {}, 0.0, 0.0)
+    own = tuple(np.tile(a, (OWN, 1)) for a in (log_weights, flat.theta))
     at = Parameterised(circuit, log_weights, parameters)
     event = {"x0": (values[:, 1], values[:, 1] + 1.0), "x5": (None, 0.5)}
     event["x0"] = tuple(np.nan_to_num(end) for end in event["x0"])
@@ -115,6 +119,7 @@ def measure(name, circuit, n_rows, n_blocks):
         "logs": (lambda: evaluator._by_logs(values, everything, out), n_rows),
         "plain": (lambda: plain_log_densities(*loop, values[:few], out), few),
         "gradient": (lambda: rows_and_gradient_of(packed, values, log_weights, flat.theta, ones), n_rows),
+        "own": (lambda: rows_and_gradient_given(packed, values[:OWN], *own, ones[:OWN]), OWN),
         "em": (lambda: ascent.expectation(at), n_rows),
         "one": (lambda: [evaluator._one_by_one(values[:1], one) for _ in range(5)], 5),
         "complete": (lambda: circuit.complete(values, log_weights, parameters, random_seed=1), n_rows),

@@ -47,7 +47,7 @@ def expected_statistics(
     out : (N,) float64
         Out: log densities; a row of density zero adds nothing else.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, layout.leaf_column.max() + 1, block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     flow, ones = np.empty((layout.kind.size, block)), read_only_view(np.ones(values.shape[0]))
     for first in range(0, values.shape[0], block):
         n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)

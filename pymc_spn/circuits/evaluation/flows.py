@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 
 @inner_kernel
-def make_block(layout, log_weights, theta, family_begin, family_width, n_columns, size):
+def make_block(layout, log_weights, theta, family_begin, family_width, size):
     """Arrays for blocks of ``size`` rows, and the parameters in the forms that the passes read."""
     coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
     n_leaves, n_inputs = layout.node_of_leaf.size, layout.input_column.size
@@ -48,7 +48,7 @@ def make_block(layout, log_weights, theta, family_begin, family_width, n_columns
         np.empty((n_inputs, size)),
         np.empty((n_inputs, size)),
         np.empty((layout.kind.size, size)),
-        np.empty((n_columns, size)),
+        np.empty((layout.leaf_column.max() + 1, size)),
         np.empty((2, size)),
         np.empty(size),
     )

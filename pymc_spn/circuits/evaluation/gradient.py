@@ -18,7 +18,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, ke
 @inner_kernel
 def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
     """Log densities (N,) of all rows."""
-    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     for first in range(0, values.shape[0], block):
         values_of_block(layout, log_weights, at, values, first)
         for i in range(min(block, values.shape[0] - first)):
@@ -52,7 +52,7 @@ def log_densities_and_gradient(
     out : (N,) float64
         Out: log densities.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, values.shape[1], block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
         n, _ = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)

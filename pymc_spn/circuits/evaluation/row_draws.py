@@ -24,7 +24,7 @@ def draw_leaves(rng, layout, log_weights, theta, family_begin, family_width, val
     out : (N,) float64
         Out: log density of what is observed.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, leaf.shape[1], block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     stack = np.empty(layout.kind.size, np.int64)
     is_prior = False  # what the nodes hold
     for first in range(0, values.shape[0], block):
@@ -168,7 +168,7 @@ def descend_to_best(layout, log_weights, logs, stack, leaf):
 @kernel
 def logs_with_peaks(layout, log_weights, theta, family_begin, family_width, values, peak, block, out):
     """Log values (N,) of rows whose missing cells count ``peak`` (L,) in logs at each leaf of their columns."""
-    at = make_block(layout, log_weights, theta, family_begin, family_width, layout.leaf_column.max() + 1, block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     at.peak[:] = peak
     for first in range(0, values.shape[0], block):
         values_of_block(layout, log_weights, at, values, first)

@@ -55,7 +55,7 @@ def moments_of_rows(
         Out: log densities of what is observed.
     """
     n_nodes, n_columns = layout.kind.size, numeric.size
-    at = make_block(layout, log_weights, theta, family_begin, family_width, n_columns, block)
+    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     flow, edge_flow = np.empty((n_nodes, block)), np.empty(log_weights.size)
     ones = read_only_view(np.ones(values.shape[0]))
     n_pairs, n_held = (n_columns, scope_column.size) if with_covariance else (0, 0)

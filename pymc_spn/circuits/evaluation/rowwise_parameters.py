@@ -102,7 +102,7 @@ def pass_rows(packed, values, log_weights, theta, cotangent, grad_weights, grad_
     layout, begin, width = unpack(packed)
     if values.shape[0] == 0:
         return
-    at = make_block(layout, log_weights[0], theta[0], begin, width, values.shape[1], 1)
+    at = make_block(layout, log_weights[0], theta[0], begin, width, 1)
     flow, one = np.empty((layout.kind.size, 1)), np.empty(4)
     value, below, shift = at.nodes.reshape(layout.kind.size), flow.reshape(layout.kind.size), np.empty(values.shape[1])
     for n in range(values.shape[0]):
