@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from pymc_spn.circuits.leaves.plain_leaves import ExplicitLeaf
 from pymc_spn.circuits.leaves.tail_probabilities import UNDERFLOW, log_difference
@@ -17,7 +16,6 @@ from pymc_spn.numerics.halving import smallest_reaching
 
 CONTINUOUS, DISCRETE = "scipy_continuous", "scipy_discrete"
 SCIPY = (CONTINUOUS, DISCRETE)
-GENERATOR: dict[str, type] = {CONTINUOUS: stats.rv_continuous, DISCRETE: stats.rv_discrete}
 EXAMPLE = {CONTINUOUS: "stats.skewnorm(4.0)", DISCRETE: "stats.skellam(2.0, 1.0)"}
 
 
@@ -29,13 +27,20 @@ def family_of(distribution: Any) -> str:
     TypeError
         If it is none.
     """
-    for family, generator in GENERATOR.items():
-        if isinstance(getattr(distribution, "dist", None), generator):
+    for family in SCIPY:
+        if _is_of(family, distribution):
             return family
     raise TypeError(
         "distribution must be the name of a family or a frozen distribution of scipy.stats, such as "
         f"{EXAMPLE[CONTINUOUS]}; got {distribution!r}"
     )
+
+
+def _is_of(family: str, distribution: Any) -> bool:
+    from scipy import stats  # slow to import, and whoever has a distribution has imported it
+
+    generator = stats.rv_continuous if family == CONTINUOUS else stats.rv_discrete
+    return isinstance(getattr(distribution, "dist", None), generator)
 
 
 def as_rows(family: str, given: Any) -> np.ndarray:
@@ -72,7 +77,7 @@ def problem_of(family: str) -> Callable[[np.ndarray], tuple[int, str] | None]:
 
 
 def _broken_rule(family: str, item: Any) -> str | None:
-    if not isinstance(getattr(item, "dist", None), GENERATOR[family]):
+    if not _is_of(family, item):
         kind = family.removeprefix("scipy_")
         return f"must hold frozen {kind} distributions of scipy.stats, such as {EXAMPLE[family]}"
     ends = np.array(item.support(), np.float64)
@@ -101,7 +106,7 @@ def log_density_at(distribution: Any, x: np.ndarray) -> np.ndarray:
     """
     out = np.full(x.shape, np.nan)
     known = ~np.isnan(x)
-    name = "logpdf" if isinstance(distribution.dist, stats.rv_continuous) else "logpmf"
+    name = "logpdf" if _is_of(CONTINUOUS, distribution) else "logpmf"
     logs = _answers(distribution, name, x[known])
     out[known] = np.where(np.isposinf(logs), -np.inf, logs)
     return out
@@ -115,7 +120,7 @@ def log_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray) -> np.
     ValueError
         If SciPy gives NaN at an end.
     """
-    if isinstance(distribution.dist, stats.rv_discrete):
+    if _is_of(DISCRETE, distribution):
         low, high = np.ceil(low) - 1.0, np.floor(high)
     is_low = _log_tail(distribution, "logcdf", low) < np.log(0.5)
     lower = _log_tail(distribution, "logcdf", high), _log_tail(distribution, "logcdf", low)
@@ -130,7 +135,7 @@ def draw_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray, u: np
     On the side that holds the interval; by halving, in logs, where probabilities there underflow.
     """
     below = low
-    if isinstance(distribution.dist, stats.rv_discrete):
+    if _is_of(DISCRETE, distribution):
         low, high = np.ceil(low), np.floor(high)
         below = low - 1.0
     is_low = _log_tail(distribution, "logcdf", below) < np.log(0.5)
