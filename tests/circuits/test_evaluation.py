@@ -125,6 +125,45 @@ def test_wide_sums_come_in_portions(n_columns, n_sums, n_leaves, seed):
     np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
 
 
+def sums_over_the_same(n_products, groups, rng):
+    """Mixture of sums at two depths, the i-th ``groups[i]`` of them over one set of shared products, in any order."""
+    sets = [rng.choice(n_products, rng.integers(1, n_products + 1), replace=False) for _ in groups]
+    n_sums = sum(groups)
+    n_deep = n_sums // 2  # these hang below a sum of their own
+    product = 1 + n_deep + n_sums
+    leaf = product + n_products
+    sums = [("sum", rng.permutation(s) + product) for s, size in zip(sets, groups, strict=True) for _ in range(size)]
+    sums = [sums[i] for i in rng.permutation(n_sums)]
+    own = [("sum", [1 + n_deep + i]) for i in range(n_deep)]
+    top = [*range(1, 1 + n_deep), *range(1 + 2 * n_deep, 1 + n_deep + n_sums)]
+    spare = [p for p in range(n_products) if not any(p in s for s in sets)]
+    products = [("product", (leaf + 2 * i, leaf + 2 * i + 1)) for i in range(n_products)]
+    leaves = [("leaf", d, "gaussian") for _ in range(n_products) for d in range(2)]
+    nodes = [("sum", [*rng.permutation(top), *(product + p for p in spare)]), *own, *sums, *products, *leaves]
+    return build(nodes, ["a", "b"], ("gaussian",))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 40), st.lists(st.integers(1, 10), min_size=1, max_size=4), st.integers(0, 99))
+def test_sums_over_the_same_children_are_evaluated_together(n_products, groups, seed):
+    rng = np.random.default_rng(seed)
+    circuit = sums_over_the_same(n_products, groups, rng)
+    log_weights, parameters = random_parameters(circuit, rng)
+    values = rng.normal(size=(9, 2))
+    got = circuit.log_density(values, log_weights, parameters)
+    expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values[:2]]
+    np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(got, by_logs(circuit, values, log_weights, parameters), rtol=0, atol=1e-12)
+    assert compile_circuit(circuit).tape.together.max() >= max(groups)
+
+
+def test_slots_of_dense_sums_do_not_grow_with_their_children():
+    """400 products in each region, and yet no more slots than a portion and the sums of regions that wait."""
+    tape = compile_circuit(crossed_circuit(16, 20, 20)).tape
+    assert tape.n_slots <= tape_module.PORTION + 20 * 5 + 2
+    assert np.array_equal(np.unique(tape.together), np.arange(1, 21))
+
+
 def test_slots_are_reused():
     """The complete trees of the paper need a few slots, not one for each node."""
     for n_children, limit in ((2, 12), (4, 22)):

@@ -174,10 +174,15 @@ def find_shifts(tape, coefficients, table, u, present, base, shift):
 def run_tape(tape, coefficients, weight, table, u, present, base, slots):
     """Values of the root, in its slot, for a block of rows; ``base`` as `find_shifts` leaves it."""
     log_weight, lead, a, b, c = coefficients
-    for op in range(tape.code.size):
+    op = -1
+    while op + 1 < tape.code.size:
+        op += 1
         code, begin, end = tape.code[op], tape.begin[op], tape.end[op]
         out = slots[tape.out[op]]
-        if code == ADD:
+        if code == ADD and tape.together[op] >= 4:
+            add_to_four(tape, op, weight, slots)
+            op += 3
+        elif code == ADD:
             if tape.fresh[op]:
                 out[:] = 0.0
             add_weighted(tape.operand[begin:end], weight[begin:end], slots, out)
@@ -252,6 +257,47 @@ def add_four(w0, v0, w1, v1, w2, v2, w3, v3, out):
 def add_one(w, v, out):
     for i in range(out.size):
         out[i] += w * v[i]
+
+
+@bare_inner_kernel
+def add_to_four(tape, op, weight, slots):
+    """Four operations that add up the same slots: what is loaded of them serves all four, four operands at a time."""
+    n, operand = tape.end[op] - tape.begin[op], tape.operand[tape.begin[op] :]
+    w, x = weight[tape.begin[op] :], weight[tape.begin[op + 1] :]
+    y, z = weight[tape.begin[op + 2] :], weight[tape.begin[op + 3] :]
+    first, second = slots[tape.out[op]], slots[tape.out[op + 1]]
+    third, fourth = slots[tape.out[op + 2]], slots[tape.out[op + 3]]
+    if tape.fresh[op]:
+        for i in range(first.size):
+            first[i] = second[i] = third[i] = fourth[i] = 0.0
+    j = 0
+    while j + 3 < n:
+        add_four_by_four(
+            w[j], w[j + 1], w[j + 2], w[j + 3], x[j], x[j + 1], x[j + 2], x[j + 3],
+            y[j], y[j + 1], y[j + 2], y[j + 3], z[j], z[j + 1], z[j + 2], z[j + 3],
+            slots[operand[j]], slots[operand[j + 1]], slots[operand[j + 2]], slots[operand[j + 3]],
+            first, second, third, fourth,
+        )  # fmt: skip
+        j += 4
+    while j < n:
+        v = slots[operand[j]]
+        add_one(w[j], v, first)
+        add_one(x[j], v, second)
+        add_one(y[j], v, third)
+        add_one(z[j], v, fourth)
+        j += 1
+
+
+@bare_inner_kernel
+def add_four_by_four(
+    w0, w1, w2, w3, x0, x1, x2, x3, y0, y1, y2, y3, z0, z1, z2, z3, v0, v1, v2, v3, first, second, third, fourth
+):
+    for i in range(first.size):
+        a, b, c, d = v0[i], v1[i], v2[i], v3[i]
+        first[i] += (w0 * a + w1 * b) + (w2 * c + w3 * d)
+        second[i] += (x0 * a + x1 * b) + (x2 * c + x3 * d)
+        third[i] += (y0 * a + y1 * b) + (y2 * c + y3 * d)
+        fourth[i] += (z0 * a + z1 * b) + (z2 * c + z3 * d)
 
 
 @bare_inner_kernel

@@ -2,7 +2,8 @@
 
 Children are evaluated before their parents, one branch after the other, so that only the values along a branch are
 alive: a tree needs about as many slots as it is deep. Leaves below a sum have no slot of their own; they are added
-to the sum with their weight in the exponent. A sum or product with many children is worked off in portions.
+to the sum with their weight in the exponent. A sum or product with many children is worked off in portions. Sums over
+the same children are evaluated together: all of them use a portion while it is at hand, then its slots are free again.
 """
 
 from typing import NamedTuple
@@ -35,6 +36,7 @@ class Tape(NamedTuple):
     code: np.ndarray  # (n_ops,)
     out: np.ndarray  # (n_ops,) slot
     fresh: np.ndarray  # (n_ops,) whether the slot's old value is overwritten
+    together: np.ndarray  # (n_ops,) operations from this one on that add up the same slots, each with its own weights
     begin: np.ndarray  # (n_ops,)
     end: np.ndarray  # (n_ops,)
     operand: np.ndarray  # slots
@@ -127,7 +129,7 @@ def make_tape(layout: Layout, n_columns: int) -> Tape:
     fused = (layout.kind[child] == LEAF) & (uses[child] == 1) & (layout.kind[owner] == SUM)
     leaf = layout.leaf_of_node[child]
     rank = np.where(fused, layout.leaf_input[leaf] * N_FORMS + layout.leaf_form[leaf], -need[child])
-    order = np.lexsort((rank, fused, owner))
+    order = np.lexsort((child, rank, fused, owner))
     recorded = record(
         layout.kind,
         layout.child_ptr,
@@ -138,10 +140,11 @@ def make_tape(layout: Layout, n_columns: int) -> Tape:
         layout.leaf_of_node,
         layout.leaf_input,
         layout.leaf_form,
+        *sums_over_the_same(layout.kind, layout.child_ptr, child[order], uses),
     )
     n_ops, n_operands, n_leaves, n_slots, root = recorded[-1]
-    code, out, fresh, begin, end = (a[:n_ops].copy() for a in recorded[:5])
-    tape_leaf = recorded[7][:n_leaves].copy()
+    code, out, fresh, together, begin, end = (a[:n_ops].copy() for a in recorded[:6])
+    tape_leaf = recorded[8][:n_leaves].copy()
     column = layout.leaf_column[tape_leaf]
     input_of = layout.leaf_input[tape_leaf]
     by_column = np.lexsort((layout.leaf_form[tape_leaf], input_of, column))
@@ -149,12 +152,13 @@ def make_tape(layout: Layout, n_columns: int) -> Tape:
         code=code,
         out=out,
         fresh=fresh,
+        together=together,
         begin=begin,
         end=end,
-        operand=recorded[5][:n_operands].copy(),
-        operand_edge=recorded[6][:n_operands].copy(),
+        operand=recorded[6][:n_operands].copy(),
+        operand_edge=recorded[7][:n_operands].copy(),
         leaf=tape_leaf,
-        leaf_edge=recorded[8][:n_leaves].copy(),
+        leaf_edge=recorded[9][:n_leaves].copy(),
         leaf_form=layout.leaf_form[tape_leaf],
         leaf_input=input_of,
         input_column=layout.input_column,
@@ -164,6 +168,25 @@ def make_tape(layout: Layout, n_columns: int) -> Tape:
         root=int(root),
         n_slots=int(n_slots),
     )
+
+
+def sums_over_the_same(
+    kind: np.ndarray, child_ptr: np.ndarray, children: np.ndarray, uses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Next sum over the same children (V,), the first after the last, and how many these are (V,); others are alone."""
+    following = np.arange(kind.size)
+    least_used = np.zeros(kind.size, np.int64)
+    inner = np.flatnonzero(np.diff(child_ptr) > 0)
+    if inner.size:
+        least_used[inner] = np.minimum.reduceat(uses[children], child_ptr[inner])
+    found: dict[bytes, list[int]] = {}
+    for v in np.flatnonzero((kind == SUM) & (least_used > 1)).tolist():
+        found.setdefault(children[child_ptr[v] : child_ptr[v + 1]].tobytes(), []).append(v)
+    size = np.ones(kind.size, np.int64)
+    for group in found.values():
+        following[group] = group[1:] + group[:1]
+        size[group] = len(group)
+    return following, size
 
 
 @kernel
@@ -186,13 +209,22 @@ def slots_needed(kind, child_ptr, children):
 
 
 @kernel
-def record(kind, child_ptr, children, edge_weight, fused, uses, leaf_of_node, leaf_input, leaf_form):
-    """Depth-first walk that writes the operations; children come in the order in which they are to be evaluated."""
+def record(
+    kind, child_ptr, children, edge_weight, fused, uses, leaf_of_node, leaf_input, leaf_form, following, size
+):  # fmt: skip
+    """Depth-first walk that writes the operations; children come in the order in which they are to be evaluated.
+
+    Parameters
+    ----------
+    following, size : (V,) int64
+        As `sums_over_the_same`. The first sum of a group that is reached stands for all of them.
+    """
     n_nodes, n_edges = kind.size, children.size
     limit = 2 * n_nodes + n_edges + 1
     code = np.empty(limit, np.int64)
     out = np.empty(limit, np.int64)
     fresh = np.empty(limit, np.int64)
+    together = np.ones(limit, np.int64)
     begin = np.empty(limit, np.int64)
     end = np.empty(limit, np.int64)
     operand = np.empty(n_edges + 1, np.int64)
@@ -222,34 +254,40 @@ def record(kind, child_ptr, children, edge_weight, fused, uses, leaf_of_node, le
         is_last = kind[v] == LEAF or at == child_ptr[v + 1] or fused[at]
         if not is_last and at - pending[v] < PORTION:
             continue
-        is_fresh = slot[v] < 0
-        if is_fresh:
+        is_fresh, m = slot[v] < 0, v
+        for _ in range(size[v] if is_fresh else 0):
             if n_free > 0:
                 n_free -= 1
-                slot[v] = free[n_free]
+                slot[m] = free[n_free]
             else:
-                slot[v] = n_slots
+                slot[m] = n_slots
                 n_slots += 1
-        if at > pending[v] or kind[v] == LEAF:
-            code[n_ops], out[n_ops], fresh[n_ops] = kind[v], slot[v], is_fresh
-            if kind[v] == LEAF:
-                begin[n_ops] = n_leaves
-                leaf[n_leaves], leaf_edge[n_leaves] = leaf_of_node[v], -1
-                n_leaves += 1
-                end[n_ops] = n_leaves
-            else:
-                begin[n_ops] = n_operands
-                for e in range(pending[v], at):
-                    c = children[e]
-                    operand[n_operands], operand_edge[n_operands] = slot[c], edge_weight[e]
-                    n_operands += 1
-                    remaining[c] -= 1
-                    if remaining[c] == 0:
-                        free[n_free] = slot[c]
-                        n_free += 1
-                pending[v] = at
-                end[n_ops] = n_operands
+            m = following[m]
+        if kind[v] == LEAF:
+            code[n_ops], out[n_ops], fresh[n_ops] = LEAF, slot[v], is_fresh
+            leaf[n_leaves], leaf_edge[n_leaves] = leaf_of_node[v], -1
+            begin[n_ops], end[n_ops] = n_leaves, n_leaves + 1
+            n_leaves += 1
             n_ops += 1
+            is_fresh = False
+        elif at > pending[v]:
+            first = pending[v] - child_ptr[v]
+            for left in range(size[v], 0, -1):
+                code[n_ops], out[n_ops], fresh[n_ops], together[n_ops] = kind[v], slot[m], is_fresh, left
+                begin[n_ops] = n_operands
+                for e in range(child_ptr[m] + first, child_ptr[m] + at - child_ptr[v]):
+                    operand[n_operands], operand_edge[n_operands] = slot[children[e]], edge_weight[e]
+                    n_operands += 1
+                end[n_ops] = n_operands
+                n_ops += 1
+                m = following[m]
+            for e in range(pending[v], at):
+                c = children[e]
+                remaining[c] -= size[v]
+                if remaining[c] == 0:
+                    free[n_free] = slot[c]
+                    n_free += 1
+            pending[v] = at
             is_fresh = False
         if not is_last:
             continue
@@ -267,9 +305,11 @@ def record(kind, child_ptr, children, edge_weight, fused, uses, leaf_of_node, le
             end[n_ops] = n_leaves
             n_ops += 1
             is_fresh = False
-        is_done[v] = True
+        for _ in range(size[v]):
+            is_done[m] = True
+            m = following[m]
         depth -= 1
     return (
-        code, out, fresh, begin, end, operand, operand_edge, leaf, leaf_edge,
+        code, out, fresh, together, begin, end, operand, operand_edge, leaf, leaf_edge,
         (n_ops, n_operands, n_leaves, n_slots, slot[0]),
     )  # fmt: skip
