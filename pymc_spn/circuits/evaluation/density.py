@@ -98,7 +98,9 @@ class Evaluator:
         else:
             self._in_blocks(values, dtype, out)
         lost = np.flatnonzero(np.isnan(out))
-        if lost.size:
+        if lost.size and dtype == np.float32:
+            out[lost] = self.log_density(values[lost])
+        elif lost.size:
             self._by_logs(values, lost, out)
         return out
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
-from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
+from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, add_to_four, add_weighted, multiply
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.tape import COVERED, FIRST, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
 
@@ -30,7 +30,7 @@ class Block(NamedTuple):
     present: np.ndarray  # (I, B)
     nodes: np.ndarray  # (V, B) values of all nodes: linear, up to a factor for each column and row, or logs
     shift: np.ndarray  # (D, B) log of that factor
-    scratch: np.ndarray  # (2, B)
+    scratch: np.ndarray  # (4, B)
     roots: np.ndarray  # (B,) log densities, hugely negative where a row is impossible
 
 
@@ -49,7 +49,7 @@ def make_block(layout, log_weights, theta, family_begin, family_width, size):
         np.empty((n_inputs, size)),
         np.empty((layout.kind.size, size)),
         np.empty((layout.leaf_column.max() + 1, size)),
-        np.empty((2, size)),
+        np.empty((4, size)),
         np.empty(size),
     )
 
@@ -71,18 +71,7 @@ def values_of_block(layout, log_weights, block, table_rows, first):
         raise_to(values[layout.node_of_leaf[k]], shift[layout.leaf_column[k]])
     for k in range(layout.node_of_leaf.size):
         divide_and_exponentiate(shift[layout.leaf_column[k]], values[layout.node_of_leaf[k]])
-    for v in range(layout.kind.size - 1, -1, -1):
-        if layout.kind[v] == LEAF:
-            continue
-        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
-        if layout.kind[v] == PRODUCT:
-            values[v] = 1.0
-            for e in range(begin, end):
-                multiply_row(values[layout.children[e]], values[v])
-        else:
-            values[v] = 0.0
-            for e in range(begin, end):
-                add_scaled(weight[layout.edge_weight[e]], values[layout.children[e]], values[v])
+    pass_up(layout, weight, values)
     smallest = math.inf
     for i in range(out.size):
         smallest = min(smallest, values[0, i])
@@ -96,6 +85,24 @@ def values_of_block(layout, log_weights, block, table_rows, first):
     sum_and_multiply(layout, log_weights, values, scratch[0], scratch[1])
     out[:] = values[0]
     return False
+
+
+@bare_inner_kernel
+def pass_up(layout, weight, values):
+    """Values (V, B) of sums and products from those of the leaves, which are in place."""
+    for v in range(layout.kind.size - 1, -1, -1):
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == PRODUCT:
+            multiply(layout.children[begin:end], values, values[v], True)
+        elif layout.four[v] == FIRST:
+            n, w = end - begin, weight[layout.edge_weight[begin] :]
+            add_to_four(
+                layout.children[begin:end], w, w[n:], w[2 * n :], w[3 * n :], values, True,
+                values[v], values[v + 1], values[v + 2], values[v + 3],
+            )  # fmt: skip
+        elif layout.kind[v] == SUM and layout.four[v] != COVERED:
+            values[v] = 0.0
+            add_weighted(layout.children[begin:end], weight[layout.edge_weight[begin] :], values, values[v])
 
 
 @inner_kernel
@@ -116,7 +123,7 @@ def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, e
     return n, is_linear
 
 
-@inner_kernel
+@bare_inner_kernel
 def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
     """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
 
@@ -130,7 +137,9 @@ def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
         if layout.kind[v] == PRODUCT:
             for e in range(begin, end):
                 add_row(flow[v], flow[layout.children[e]])
-        elif layout.kind[v] == SUM:
+        elif is_linear and layout.four[v] == FIRST:
+            pass_shares_of_four(layout, weight, values, v, block.scratch, flow, edge_flow)
+        elif layout.kind[v] == SUM and not (is_linear and layout.four[v] == COVERED):
             if is_linear:
                 divide_rows(flow[v], values[v], rate)
             for e in range(begin, end):
@@ -162,9 +171,35 @@ def multiply_row(row, out):
 
 
 @bare_inner_kernel
-def add_scaled(weight, row, out):
-    for i in range(out.size):
-        out[i] += weight * row[i]
+def pass_shares_of_four(layout, weight, values, v, rate, flow, edge_flow):
+    """As `pass_share`, of node v and the three behind it, all over the same children."""
+    for i in range(4):
+        divide_rows(flow[v + i], values[v + i], rate[i])
+    begin, n = layout.child_ptr[v], layout.child_ptr[v + 1] - layout.child_ptr[v]
+    first = layout.edge_weight[begin]
+    for j in range(n):
+        child = layout.children[begin + j]
+        w, x, y, z = first + j, first + j + n, first + j + 2 * n, first + j + 3 * n
+        a, b, c, d = pass_four_shares(
+            weight[w], weight[x], weight[y], weight[z], values[child], rate[0], rate[1], rate[2], rate[3], flow[child]
+        )
+        edge_flow[w] += weight[w] * a
+        edge_flow[x] += weight[x] * b
+        edge_flow[y] += weight[y] * c
+        edge_flow[z] += weight[z] * d
+
+
+@bare_inner_reduction
+def pass_four_shares(w, x, y, z, child, r, s, t, u, below):
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for i in range(below.size):
+        value = child[i]
+        below[i] += value * ((w * r[i] + x * s[i]) + (y * t[i] + z * u[i]))
+        a += value * r[i]
+        b += value * s[i]
+        c += value * t[i]
+        d += value * u[i]
+    return a, b, c, d
 
 
 @bare_inner_kernel

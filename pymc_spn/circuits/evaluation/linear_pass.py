@@ -180,7 +180,19 @@ def run_tape(tape, coefficients, weight, table, u, present, base, slots):
         code, begin, end = tape.code[op], tape.begin[op], tape.end[op]
         out = slots[tape.out[op]]
         if code == ADD and tape.together[op] >= 4:
-            add_to_four(tape, op, weight, slots)
+            add_to_four(
+                tape.operand[begin:end],
+                weight[begin:],
+                weight[tape.begin[op + 1] :],
+                weight[tape.begin[op + 2] :],
+                weight[tape.begin[op + 3] :],
+                slots,
+                tape.fresh[op],
+                out,
+                slots[tape.out[op + 1]],
+                slots[tape.out[op + 2]],
+                slots[tape.out[op + 3]],
+            )
             op += 3
         elif code == ADD:
             if tape.fresh[op]:
@@ -260,18 +272,13 @@ def add_one(w, v, out):
 
 
 @bare_inner_kernel
-def add_to_four(tape, op, weight, slots):
-    """Four operations that add up the same slots: what is loaded of them serves all four, four operands at a time."""
-    n, operand = tape.end[op] - tape.begin[op], tape.operand[tape.begin[op] :]
-    w, x = weight[tape.begin[op] :], weight[tape.begin[op + 1] :]
-    y, z = weight[tape.begin[op + 2] :], weight[tape.begin[op + 3] :]
-    first, second = slots[tape.out[op]], slots[tape.out[op + 1]]
-    third, fourth = slots[tape.out[op + 2]], slots[tape.out[op + 3]]
-    if tape.fresh[op]:
+def add_to_four(operand, w, x, y, z, slots, is_fresh, first, second, third, fourth):
+    """Four sums of the same slots: what is loaded of them serves all four, four operands at a time."""
+    if is_fresh:
         for i in range(first.size):
             first[i] = second[i] = third[i] = fourth[i] = 0.0
     j = 0
-    while j + 3 < n:
+    while j + 3 < operand.size:
         add_four_by_four(
             w[j], w[j + 1], w[j + 2], w[j + 3], x[j], x[j + 1], x[j + 2], x[j + 3],
             y[j], y[j + 1], y[j + 2], y[j + 3], z[j], z[j + 1], z[j + 2], z[j + 3],
@@ -279,7 +286,7 @@ def add_to_four(tape, op, weight, slots):
             first, second, third, fourth,
         )  # fmt: skip
         j += 4
-    while j < n:
+    while j < operand.size:
         v = slots[operand[j]]
         add_one(w[j], v, first)
         add_one(x[j], v, second)

@@ -59,9 +59,9 @@ def unpack(packed):
     layout = Layout(
         field(packed, 0), field(packed, 1), field(packed, 2), field(packed, 3), field(packed, 4), field(packed, 5),
         field(packed, 6), field(packed, 7), field(packed, 8), field(packed, 9), field(packed, 10), field(packed, 11),
-        field(packed, 12), field(packed, 13),
+        field(packed, 12), field(packed, 13), field(packed, 14),
     )  # fmt: skip
-    return layout, field(packed, 14), field(packed, 15)
+    return layout, field(packed, 15), field(packed, 16)
 
 
 @inner_kernel

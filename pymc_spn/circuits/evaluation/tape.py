@@ -23,6 +23,7 @@ from pymc_spn.numerics.read_only_views import read_only_view
 
 SUM, PRODUCT, LEAF = 0, 1, 2
 ADD, MULTIPLY, LEAVES = 0, 1, 2  # operations
+ALONE, FIRST, COVERED = range(3)  # of sums of which four are evaluated together
 PORTION = 16  # children of a node that are held at a time
 
 
@@ -59,7 +60,8 @@ class Layout(NamedTuple):
     kind: np.ndarray  # (V,)
     child_ptr: np.ndarray  # (V+1,)
     children: np.ndarray  # (E,)
-    edge_weight: np.ndarray  # (E,) index into log_weights, -1 below a product
+    edge_weight: np.ndarray  # (E,) index into log_weights, one after the other; -1 below a product
+    four: np.ndarray  # (V,) code of `fours_of_sums`
     leaf_of_node: np.ndarray  # (V,) leaf number or -1
     node_of_leaf: np.ndarray  # (L,)
     leaf_column: np.ndarray  # (L,)
@@ -105,6 +107,7 @@ def make_layout(
         child_ptr=np.asarray(child_ptr, np.int64),
         children=np.asarray(children, np.int64),
         edge_weight=edge_weight,
+        four=fours_of_sums(kind, child_ptr, children),
         leaf_of_node=leaf_of_node,
         node_of_leaf=leaves,
         leaf_column=leaf_column[leaves].astype(np.int64),
@@ -117,6 +120,21 @@ def make_layout(
         input_reading=inputs % len(READING),
     )
     return Layout(*map(read_only_view, layout))
+
+
+def fours_of_sums(kind: np.ndarray, child_ptr: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """Four neighbouring sums over the same children in the same order: FIRST, then thrice COVERED; ALONE for others."""
+    out = np.full(kind.size, ALONE)
+    size = np.diff(child_ptr)
+    v = 0
+    for w in np.flatnonzero((kind[3:] == SUM) & (kind[:-3] == SUM) & (size[3:] == size[:-3])).tolist():
+        if w < v:
+            continue
+        own = [children[child_ptr[i] : child_ptr[i + 1]] for i in range(w, w + 4)]
+        if all(kind[i] == SUM and np.array_equal(own[0], other) for i, other in enumerate(own, w)):
+            out[w], out[w + 1 : w + 4] = FIRST, COVERED
+            v = w + 4
+    return out
 
 
 def make_tape(layout: Layout, n_columns: int) -> Tape:
