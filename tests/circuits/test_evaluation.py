@@ -270,6 +270,27 @@ def test_float32_keeps_six_digits_and_says_what_it_cannot_do():
         heavy.log_density(np.zeros((9, 1)), [], {"student_t": [[0.0, 1.0, 3.0]]}, dtype="float32")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_exact_up_to_the_end_of_linear_space(dtype):
+    """From the bulk to where roots are too small: a row keeps all of its digits, or it is left to another path."""
+    products = [("product", range(5 + 6 * k, 11 + 6 * k)) for k in range(4)]
+    leaves = [("leaf", d, "gaussian") for _ in range(4) for d in range(6)]
+    circuit = build([("sum", range(1, 5)), *products, *leaves], [f"x{d}" for d in range(6)], ("gaussian",))
+    rng = np.random.default_rng(6)
+    log_weights, parameters = random_parameters(circuit, rng)
+    spread = np.linspace(1.0, 15.0 if dtype == np.float32 else 50.0, 3_000)
+    values = rng.normal(size=(3_000, 6)) * spread[:, None]
+    exact = by_logs(circuit, values, log_weights, parameters)
+    linear = np.empty(3_000)
+    Evaluator(circuit, log_weights, flatten(circuit, parameters))._in_blocks(values, dtype, linear)
+    lost = np.isnan(linear)
+    assert 0.05 < lost.mean() < 0.8
+    np.testing.assert_allclose(linear[~lost], exact[~lost], rtol=2e-6 if dtype == np.float32 else 1e-14)
+    found = circuit.log_density(values, log_weights, parameters, dtype=dtype)
+    np.testing.assert_array_equal(found[~lost], linear[~lost])
+    np.testing.assert_allclose(found[lost], exact[lost], rtol=1e-14)  # of rows lost in float32 also in float64
+
+
 # -- draws, moments, best completions ------------------------------------------------------------------
 
 

@@ -9,6 +9,8 @@ from pymc_spn.circuits.evaluation.leaf_forms import LINEAR, QUADRATIC, SWITCH, T
 from pymc_spn.circuits.evaluation.linear_pass import (
     SMALLEST,
     SMALLEST_32,
+    TINY,
+    TINY_32,
     linear_log_densities,
     tape_coefficients,
 )
@@ -133,8 +135,8 @@ class Evaluator:
         slots = np.empty((tape.n_slots, block), dtype)
         u, present, base = (np.empty((n_inputs, block), dtype) for _ in range(3))
         shift = np.empty((values.shape[1], block), dtype)
-        smallest = SMALLEST if size == 8 else SMALLEST_32
-        linear_log_densities(tape, coefficients, weight, table, values, smallest, slots, u, present, base, shift, out)
+        limits: Any = (SMALLEST, TINY) if size == 8 else (SMALLEST_32, TINY_32)
+        linear_log_densities(tape, coefficients, weight, table, values, limits, slots, u, present, base, shift, out)
 
     def _by_logs(self, values: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
         tape = self.tape

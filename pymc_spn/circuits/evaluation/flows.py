@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
-from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, add_to_four, add_weighted, multiply
+from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, TINY, add_to_four, add_weighted, multiply
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.tape import COVERED, FIRST, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
@@ -93,7 +93,7 @@ def pass_up(layout, weight, values):
     for v in range(layout.kind.size - 1, -1, -1):
         begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:
-            multiply(layout.children[begin:end], values, values[v], True)
+            multiply(layout.children[begin:end], values, TINY, values[v], True)
         elif layout.four[v] == FIRST:
             n, w = end - begin, weight[layout.edge_weight[begin] :]
             add_to_four(

@@ -21,8 +21,9 @@ from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
 from pymc_spn.numerics.elementary import exponential, fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
-SMALLEST = 1e-280  # a root above it has lost less than 1e-28 of itself to underflow
-SMALLEST_32 = 1e-26
+SMALLEST = 1e-280  # a root above it has lost less than 1e-27 of itself below each product of an induced tree
+TINY = 1e-307  # products below it are 0: numbers smaller than the normal ones take the processor many times as long
+SMALLEST_32, TINY_32 = np.float32(1e-26), np.float32(1e-34)
 
 
 @kernel
@@ -171,7 +172,7 @@ def find_shifts(tape, coefficients, table, u, present, base, shift):
 
 
 @bare_inner_kernel
-def run_tape(tape, coefficients, weight, table, u, present, base, slots):
+def run_tape(tape, coefficients, weight, table, u, present, base, tiny, slots):
     """Values of the root, in its slot, for a block of rows; ``base`` as `find_shifts` leaves it."""
     log_weight, lead, a, b, c = coefficients
     op = -1
@@ -199,7 +200,7 @@ def run_tape(tape, coefficients, weight, table, u, present, base, slots):
                 out[:] = 0.0
             add_weighted(tape.operand[begin:end], weight[begin:end], slots, out)
         elif code == MULTIPLY:
-            multiply(tape.operand[begin:end], slots, out, tape.fresh[op])
+            multiply(tape.operand[begin:end], slots, tiny, out, tape.fresh[op])
         else:
             form, k = tape.leaf_form[begin], tape.leaf_input[begin]
             x, seen, offset = u[k], present[k], base[k]
@@ -308,16 +309,16 @@ def add_four_by_four(
 
 
 @bare_inner_kernel
-def multiply(operand, slots, out, is_fresh):
+def multiply(operand, slots, tiny, out, is_fresh):
     j = 0
     if is_fresh and operand.size > 1:
-        multiply_pair(slots[operand[0]], slots[operand[1]], out)
+        multiply_pair(slots[operand[0]], slots[operand[1]], tiny, out)
         j = 2
     elif is_fresh:
         copy_values(slots[operand[0]], out)
         j = 1
     while j < operand.size:
-        multiply_one(slots[operand[j]], out)
+        multiply_one(slots[operand[j]], tiny, out)
         j += 1
 
 
@@ -328,30 +329,33 @@ def copy_values(v, out):
 
 
 @bare_inner_kernel
-def multiply_pair(v, w, out):
+def multiply_pair(v, w, tiny, out):
     for i in range(out.size):
-        out[i] = v[i] * w[i]
+        x = v[i] * w[i]
+        out[i] = out.dtype.type(0.0) if x < tiny else x
 
 
 @bare_inner_kernel
-def multiply_one(v, out):
+def multiply_one(v, tiny, out):
     for i in range(out.size):
-        out[i] *= v[i]
+        x = out[i] * v[i]
+        out[i] = out.dtype.type(0.0) if x < tiny else x
 
 
 @kernel
-def linear_log_densities(tape, coefficients, weight, table, values, smallest, slots, u, present, base, shift, out):
-    """Log densities of all rows; NaN where the root is below ``smallest`` or a shift is impossible.
+def linear_log_densities(tape, coefficients, weight, table, values, limits, slots, u, present, base, shift, out):
+    """Log densities of all rows; NaN where the root is below the first of the limits or a shift is impossible.
 
-    The type of `slots` decides whether the circuit runs in float64 or float32.
+    The type of `slots` and of the limits, `SMALLEST` and `TINY`, decides in which precision the circuit runs.
     """
+    smallest, tiny = limits
     block = u.shape[1]
     root = slots[tape.root]
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
         read_values(values, first, tape.input_column, tape.input_reading, u, base, present)
         find_shifts(tape, coefficients, table, u, present, base, shift)
-        run_tape(tape, coefficients, weight, table, u, present, base, slots)
+        run_tape(tape, coefficients, weight, table, u, present, base, tiny, slots)
         for i in range(n):
             total = 0.0
             for d in range(shift.shape[0]):
