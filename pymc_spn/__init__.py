@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.composition import leaf as leaf
     from pymc_spn.circuits.composition import mixture_of as mixture_of
     from pymc_spn.circuits.composition import product_of as product_of
+    from pymc_spn.circuits.dense_networks import dense_network as dense_network
+    from pymc_spn.circuits.dense_networks import network_parameters as network_parameters
     from pymc_spn.circuits.distributions import SPN as SPN
     from pymc_spn.circuits.estimation.chow_liu import chow_liu_tree as chow_liu_tree
     from pymc_spn.circuits.estimation.circuit_fit import fit_em as fit_em
@@ -222,6 +224,7 @@ _PUBLIC = {
     "completed_columns": "circuits.missing_cells",
     "cutset_network": "circuits.estimation.cutset_networks",
     "dag_log_evidence": "dags.log_evidence",
+    "dense_network": "circuits.dense_networks",
     "empirical_leaf_priors": "circuits.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "expected_graph": "indian_chefs.node_law",
@@ -241,6 +244,7 @@ _PUBLIC = {
     "monotone_parts": "circuits.squares.monotone_parts",
     "most_probable": "circuits.queries.most_probable",
     "multiply": "circuits.circuit_algebra",
+    "network_parameters": "circuits.dense_networks",
     "node_count_pmf": "indian_chefs.node_law",
     "piecewise_linear": "circuits.structures.piecewise_linear",
     "product_of": "circuits.composition",
