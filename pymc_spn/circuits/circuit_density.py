@@ -203,7 +203,9 @@ def CircuitDensity(
         n_rows["observed"] = values.type.shape[0]
     elif shape is not None:
         shape = tuple(np.atleast_1d(shape).tolist())
-        n_rows["shape"] = shape[0]
+        if not shape or shape[-1] != n_columns:
+            raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
+        n_rows["shape"] = shape[0] if isinstance(shape[0], int) else None
     packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters, n_rows)
     own = next((p for p in (weights, theta) if p.type.ndim == 2), None)  # which rows have for themselves
     if observed is not None:
@@ -214,8 +216,6 @@ def CircuitDensity(
         _refuse_masses(circuit)
         if shape is None:
             shape = (n_columns,) if own is None else (own.shape[0], n_columns)
-        if shape[-1] != n_columns:
-            raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
         if own is not None and len(shape) != 2:
             raise ValueError(f"shape must be (rows, {n_columns}) where rows have parameters of their own, got {shape}")
         size = shape[:-1] or None

@@ -78,6 +78,8 @@ def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | 
             raise ValueError(f"distribution must be among {known} or a distribution of scipy.stats, got {family!r}")
         if parameters is None:
             raise ValueError(f"parameters must be given for a {family} leaf")
+        if isinstance(parameters, str | Mapping | Set):
+            raise TypeError(f"parameters must be a sequence of numbers in their order, got {parameters!r}")
         own: Any = [list(parameters)] if isinstance(parameters, Iterable) else parameters
     else:
         family, own = family_of(distribution), [distribution]

@@ -9,12 +9,15 @@ import pytensor.tensor as pt
 
 def checked_numbers(check: Callable[[Any], np.ndarray], given: Any, n_dims: int | None) -> Any:
     """Numbers as a constant; with ``n_dims`` dimensions they are each row's own."""
+    given = given.to_numpy() if hasattr(given, "to_numpy") else given  # a frame would be read by its columns
     try:
         has_rows = np.ndim(given) == n_dims
     except ValueError:  # lists of several lengths: the check says so
         has_rows = False
     if not has_rows:
         return pt.as_tensor_variable(check(given))
+    if len(given) == 0:
+        raise ValueError("parameters of each row's own must be those of at least one row, got none")
     for n, own in enumerate(given):
         try:
             check(own)

@@ -2,6 +2,7 @@
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -267,3 +268,17 @@ def test_rows_that_no_parameters_are_given_for_are_refused_when_it_runs():
     run = pytensor.function([values, weights, theta], circuit_rows(packed, values, weights, theta), mode=PLAIN)
     with pytest.raises(ValueError, match="log_weights must have one row for each of the 5 of a CircuitDensity, got 4"):
         run(np.zeros((5, 3)), np.zeros((4, n_weights)), np.zeros(n_parameters))
+
+
+def test_a_frame_of_weights_is_read_by_its_rows_and_no_rows_are_refused():
+    half = np.full((3, 2), np.log(0.5))
+    leaves = {"gaussian": [[0.0, 1.0], [1.0, 1.0]]}
+    with pm.Model():
+        rows = ps.CircuitDensity("rows", MIXTURE, pd.DataFrame(half), leaves, observed=np.zeros((3, 1)))
+        same = ps.CircuitDensity("same", MIXTURE, half, leaves, observed=np.zeros((3, 1)))
+        with pytest.raises(ValueError, match="must be those of at least one row, got none"):
+            ps.CircuitDensity("none", MIXTURE, np.zeros((0, 2)), leaves, shape=(0, 1))
+        with pytest.raises(ValueError, match=r"shape must end in the number of columns, 1, got \(\)"):
+            ps.CircuitDensity("bare", MIXTURE, half[0], leaves, shape=())
+    zeros = np.zeros((3, 1))
+    np.testing.assert_array_equal(*(pm.logp(rv, zeros).eval(mode=PLAIN) for rv in (rows, same)))

@@ -15,7 +15,7 @@ from pymc_spn.circuits.queries.dependence_answers import shortest_interval
 from tests.circuits.hand_made_records import enumerated_posterior
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.circuits.test_row_queries import two_groups
-from tests.reference import BERNOULLI, CATEGORICAL, Problem
+from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
 
 SIGMAS = 5.0
@@ -140,6 +140,33 @@ def test_tolerances_of_bounds_are_what_finer_grids_change(monkeypatch):
     assert stated["entropy"][1][1] < stated["entropy"][0][1]
 
 
+@pytest.mark.parametrize("shape", [0.6, 0.75, 2.0])
+def test_log_normal_columns_are_gaussian_ones_of_their_logs(shape):
+    """Information does not change, entropy by the mean log; shapes so small that quantiles are beyond all numbers."""
+    prior = {"mu0": 0.2, "rho0": 0.4, "a0": shape, "b0": 0.5}
+    logs = np.array([[-0.4, 0.3], [0.1, 0.8], [1.9, 2.1], [0.2, np.nan]])
+    values = np.column_stack([np.exp(logs[:, 0]), logs[:, 1]])
+    posts = [
+        enumerated_posterior(Problem(((0,), (1,)), 2, 0.8, 0.7, [[(family, prior)], [NARROW]], X))
+        for family, X in (("log_normal", values), ("gaussian", logs))
+    ]
+    halves = [[post.condition({"x1": known}) for known in ((1.0, None), (None, 1.0))] for post in posts]
+    for answers, least in (
+        ([post.mutual_information("x0", "x1") for post in posts], 0.01),
+        ([post.dependence(max_draws=None).mutual_information[0, 1] for post in posts], 0.005),
+        ([first.kl(second, "x0") for first, second in halves], 0.03),
+    ):
+        found, exact = answers
+        assert float(exact) > least
+        assert abs(float(found - exact)) < found.attrs["tolerance"] + exact.attrs["tolerance"] + 1e-6
+        assert found.attrs["tolerance"] < (1e-5 if found.name == "mutual_information" else 1.0)
+    mean = float(posts[1].mean().sel(column="x0"))
+    found, exact = (post.entropy("x0") for post in posts)
+    assert abs(float(found - exact) - mean) < found.attrs["tolerance"] + exact.attrs["tolerance"]
+    found, exact = (post.entropy() for post in posts)
+    assert np.abs(found.values - exact.values - mean).max() < found.attrs["tolerance"] + exact.attrs["tolerance"]
+
+
 def _panels(cuts):
     t, w = np.polynomial.legendre.leggauss(12)
     cuts = np.array(cuts, float)
@@ -259,3 +286,18 @@ def test_bad_questions_are_refused(ask, message):
         ask(posterior_of("missing"))
     with pytest.raises(TypeError, match="other must be an SPNPosterior"):
         posterior_of("missing").kl(3)
+
+
+@pytest.mark.parametrize(
+    ("ask", "argument"),
+    [
+        (lambda p: p.mutual_information({"x0": (0.0, 1.0)}, "x1"), "first"),
+        (lambda p: p.mutual_information("x0", {"x1": {"a"}}), "second"),
+        (lambda p: p.entropy({"x0": (0.0, 1.0)}), "columns"),
+        (lambda p: p.marginal({"x0": (0.0, 1.0)}), "columns"),
+        (lambda p: p.entropy(3), "columns"),
+    ],
+)
+def test_events_are_not_taken_for_the_names_of_their_columns(ask, argument):
+    with pytest.raises(TypeError, match=f"{argument} must be a list of names, got .*; what is known goes into given="):
+        ask(posterior_of("missing"))

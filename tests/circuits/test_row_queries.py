@@ -300,6 +300,10 @@ def test_interventions_are_refused_with_the_reason():
         NotImplementedError, match="model of the joint distribution and says nothing of what would happen"
     ):
         posterior_of("missing").do(x0=3)
+    union = posterior_of("missing").condition([{"x2": 1}, {"x2": 0}])
+    for other in (union, ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (0.0, 1.0)).circuit):
+        with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
+            other.do(x0=3)
 
 
 @pytest.mark.parametrize(

@@ -221,3 +221,54 @@ def test_declared_supports_hold_for_them():
     with pytest.raises(ValueError, match=r"leaf 0 of 'x' has positive density at 1\.5"):
         narrow.log_density([[1.5]], **one.parameters)
     assert narrow.log_density([[0.5]], **one.parameters)[0] == pytest.approx(-math.log(2.0), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "low", "high"),
+    [
+        (stats.genlogistic(0.4), 45.0, np.inf),  # the quantile of SciPy is infinite
+        (stats.pearson3(0.1), 9.5, 12.0),  # .. one end of the interval
+        (stats.rice(0.8), 8.0, np.inf),  # .. coarse
+        (stats.cauchy(), 1e8, np.inf),  # .. right
+        (stats.geom(0.5), 100.0, np.inf),
+        (stats.geom(0.5), 54.0, 60.0),
+        (stats.yulesimon(11), 86.0, np.inf),  # .. ends in a RuntimeError
+        (stats.poisson(1e7), 1.001e7, np.inf),  # beyond the masses that are added
+        (stats.nbinom(0.3, 1e-5), 10.0, np.inf),
+    ],
+    ids=lambda v: v.dist.name if hasattr(v, "dist") else "",
+)
+def test_draws_in_far_tails_have_their_shares(distribution, low, high):
+    """Quarters of the tail by the leaf's own probabilities hold a quarter of 2,000 draws each, within five errors."""
+    leaf = ps.leaf("a", distribution)
+    drawn = leaf.circuit.sample(2_000, **leaf.parameters, given={"a": (low, high)}, random_seed=1)[:, 0]
+    assert np.all((drawn >= low) & (drawn <= high) & np.isfinite(drawn))
+
+    def share(x):
+        ends = (np.full(x.shape, low), x)
+        logs = leaf.circuit.log_probability({"a": ends}, **leaf.parameters)
+        return np.exp(logs - leaf.circuit.log_probability({"a": (low, high)}, **leaf.parameters))
+
+    cuts = np.quantile(drawn, [0.25, 0.5, 0.75], method="inverted_cdf")
+    expected, observed = share(cuts), [np.mean(drawn <= cut) for cut in cuts]
+    np.testing.assert_allclose(observed, expected, atol=5.0 * 0.5 / np.sqrt(2_000))
+
+
+@pytest.mark.parametrize("distribution", [stats.skellam(2, 1), stats.zipf(3.0), stats.dlaplace(0.8)])
+def test_the_set_of_one_number_has_its_mass(distribution):
+    leaf = ps.leaf("a", distribution)
+    for x in (1, 20, 50, 100_000 if distribution.dist.name == "zipf" else 60):
+        found = leaf.circuit.log_probability({"a": {x}}, **leaf.parameters)
+        assert found == pytest.approx(distribution.logpmf(x), rel=1e-12)
+        several = leaf.circuit.probability({"a": (x, x + 4)}, **leaf.parameters)
+        assert several == pytest.approx(distribution.pmf(np.arange(x, x + 5)).sum(), rel=1e-12)
+
+
+def test_infinite_cells_have_density_zero_and_circles_are_refused():
+    leaf = ps.leaf("a", stats.rice(0.8))
+    logs = leaf.circuit.log_density([[np.inf], [-np.inf], [np.nan], [1.0]], **leaf.parameters)
+    np.testing.assert_array_equal(logs, [-np.inf, -np.inf, 0.0, stats.rice(0.8).logpdf(1.0)])
+    with pytest.raises(ValueError, match="a density on a circle, which has no end"):
+        ps.leaf("a", stats.vonmises(4.0))
+    with pytest.raises(ValueError, match="parameters of each distribution must be numbers"):
+        ps.leaf("a", stats.norm("one", 1))

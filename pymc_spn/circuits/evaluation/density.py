@@ -128,7 +128,8 @@ class Evaluator:
                     "bernoulli and categorical"
                 )
             tape, coefficients, values = self._centred(values)
-            coefficients, weight, table = (a.astype(np.float32) for a in (coefficients, weight, table))
+            with np.errstate(over="ignore"):  # the log of a weight of 0
+                coefficients, weight, table = (a.astype(np.float32) for a in (coefficients, weight, table))
             size = 4
         n_inputs = tape.input_column.size
         block = next((b for b in BLOCKS if b * size * tape.n_slots <= CACHE), BLOCKS[-1])

@@ -6,16 +6,21 @@ its first two moments and random values (modes, products of leaves, derivatives)
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pymc_spn.circuits.leaves.plain_leaves import ExplicitLeaf
-from pymc_spn.circuits.leaves.tail_probabilities import UNDERFLOW, log_difference
+from pymc_spn.circuits.leaves.tail_probabilities import log_difference
 from pymc_spn.numerics.halving import smallest_reaching
 
 CONTINUOUS, DISCRETE = "scipy_continuous", "scipy_discrete"
 SCIPY = (CONTINUOUS, DISCRETE)
+FEW = 1_000  # whole numbers whose masses are added
+ROUNDING = 1e-7  # by which the share below a quantile of SciPy's may be off
 EXAMPLE = {CONTINUOUS: "stats.skewnorm(4.0)", DISCRETE: "stats.skellam(2.0, 1.0)"}
 
 
@@ -80,7 +85,12 @@ def _broken_rule(family: str, item: Any) -> str | None:
     if not _is_of(family, item):
         kind = family.removeprefix("scipy_")
         return f"must hold frozen {kind} distributions of scipy.stats, such as {EXAMPLE[family]}"
-    ends = np.array(item.support(), np.float64)
+    if item.dist.name == "vonmises":
+        return "must not hold a density on a circle, which has no end: take stats.vonmises_line"
+    try:
+        ends = np.array(item.support(), np.float64)
+    except TypeError:
+        return "parameters of each distribution must be numbers"
     if ends.ndim != 1:
         return "each distribution must be of one number, without arrays among its parameters"
     if np.isnan(ends).any():
@@ -96,16 +106,16 @@ def _broken_rule(family: str, item: Any) -> str | None:
 def log_density_at(distribution: Any, x: np.ndarray) -> np.ndarray:
     """Log density or mass of one distribution at values (n,), NaN at NaN.
 
-    A value at which the density is infinite does not belong to the leaf: ``-inf``, as at the ends of Gamma and Beta
-    leaves.
+    A value that is infinite, or at which the density is, does not belong to the leaf: ``-inf``, as at the ends of Gamma
+    and Beta leaves.
 
     Raises
     ------
     ValueError
         If SciPy gives NaN at a value.
     """
-    out = np.full(x.shape, np.nan)
-    known = ~np.isnan(x)
+    out = np.where(np.isnan(x), np.nan, -np.inf)
+    known = np.isfinite(x)
     name = "logpdf" if _is_of(CONTINUOUS, distribution) else "logpmf"
     logs = _answers(distribution, name, x[known])
     out[known] = np.where(np.isposinf(logs), -np.inf, logs)
@@ -115,59 +125,114 @@ def log_density_at(distribution: Any, x: np.ndarray) -> np.ndarray:
 def log_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """log P(low <= X <= high) of one distribution, by the distribution function on the side that holds the interval.
 
+    Of up to `FEW` whole numbers by the sum of their masses, as differences lose digits.
+
     Raises
     ------
     ValueError
         If SciPy gives NaN at an end.
     """
-    if _is_of(DISCRETE, distribution):
-        low, high = np.ceil(low) - 1.0, np.floor(high)
-    is_low = _log_tail(distribution, "logcdf", low) < np.log(0.5)
-    lower = _log_tail(distribution, "logcdf", high), _log_tail(distribution, "logcdf", low)
-    upper = _log_tail(distribution, "logsf", low), _log_tail(distribution, "logsf", high)
-    larger, smaller = (np.where(is_low, a, b) for a, b in zip(lower, upper, strict=True))
+    if _is_of(CONTINUOUS, distribution):
+        return _by_tails(distribution, low, high)
+    first, last = np.ceil(low), np.floor(high)
+    out, few = np.full(low.shape, -np.inf), _are_few(first, last)
+    if np.any(few):
+        out[few] = logsumexp(_log_masses(distribution, first[few], last[few]), axis=1)
+    out[~few] = _by_tails(distribution, first[~few] - 1.0, last[~few])
+    return out
+
+
+def _by_tails(distribution: Any, low: np.ndarray, high: np.ndarray, strict: bool = True) -> np.ndarray:
+    """log P(low < X <= high); where SciPy gives NaN as at infinity, unless it is to be an error."""
+    cdf, sf = (partial(_log_tail, distribution, name, strict=strict) for name in ("logcdf", "logsf"))
+    is_low = cdf(low) < np.log(0.5)
+    larger, smaller = np.where(is_low, cdf(high), sf(low)), np.where(is_low, cdf(low), sf(high))
     return np.where(larger > smaller, log_difference(larger, np.minimum(larger, smaller)), -np.inf)
+
+
+def _are_few(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # infinite ends
+        return last - first < FEW
+
+
+def _log_masses(distribution: Any, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Logs (n, K) of the masses of whole numbers from first to last (n,), ``-inf`` behind them; K is at least 1."""
+    values = first[:, None] + np.arange(max(float(np.max(last - first)), 0.0) + 1.0)
+    inside = values <= last[:, None]
+    out = np.full(values.shape, -np.inf)
+    out[inside] = _answers(distribution, "logpmf", values[inside])
+    return out
 
 
 def draw_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Quantiles (n,) at u of one distribution within intervals that have some probability.
 
-    On the side that holds the interval; by halving, in logs, where probabilities there underflow.
+    Whole numbers by the masses of the first of them, else SciPy's quantile on the side that holds the interval: in
+    tails many of these are coarse or infinite. Where the share below one is not u, and of whole numbers beyond the
+    first, the value is found by halving, in logs.
     """
-    below = low
-    if _is_of(DISCRETE, distribution):
-        low, high = np.ceil(low), np.floor(high)
-        below = low - 1.0
-    is_low = _log_tail(distribution, "logcdf", below) < np.log(0.5)
-    out = np.empty(u.shape)
-    for name, inverse, at in (("logcdf", "ppf", is_low), ("logsf", "isf", ~is_low)):
-        ends = [np.exp(_log_tail(distribution, name, end[at])) for end in (below, high)]
-        out[at] = _answers(distribution, inverse, ends[0] + u[at] * (ends[1] - ends[0]))
+    if _is_of(CONTINUOUS, distribution):
+        out = _quantiles(distribution, low, high, u)
+        known = np.where(np.isfinite(out), np.clip(out, low, high), low)
+        off = np.exp(_by_tails(distribution, low, known) - _by_tails(distribution, low, high)) - u
+        again = np.flatnonzero(~np.isfinite(out) | (np.abs(off) > ROUNDING))
+        out[again] = _draw_by_halving(distribution, low[again], high[again], u[again], is_whole=False)
+        return np.clip(out, low, high)  # rounding may lead past an end
+    low, high = np.ceil(low), np.floor(high)
     logs = log_interval_of(distribution, low, high)
-    lost = np.exp(logs) < UNDERFLOW
-    if np.any(lost):
-        start, target = low[lost], logs[lost] + np.log1p(-u[lost])
-        out[lost] = smallest_reaching(
-            lambda x: log_interval_of(distribution, start, x) < target, np.nextafter(start, -np.inf), high[lost]
-        )
-    return np.clip(out, low, high)  # rounding may lead past an end
+    up_to = np.exp(_log_masses(distribution, low, np.minimum(high, low + FEW)) - logs[:, None]).cumsum(axis=1)
+    out = low + (u[:, None] >= up_to).sum(axis=1)
+    again = np.flatnonzero((u >= up_to[:, -1]) & ~_are_few(low, high))
+    out[again] = _draw_by_halving(distribution, low[again] - 1.0, high[again], u[again], is_whole=True)
+    return np.clip(out, low, high)
 
 
-def _log_tail(distribution: Any, name: str, x: np.ndarray) -> np.ndarray:
-    """Logs of the distribution function or of its complement (n,), also at infinity, where some of SciPy's are NaN."""
-    out = np.where((x > 0.0) == (name == "logcdf"), 0.0, -np.inf)
-    inside = np.isfinite(x)
-    out[inside] = _answers(distribution, name, x[inside])
+def _draw_by_halving(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray, is_whole: bool) -> np.ndarray:
+    """Smallest value (n,) up to which the share u lies of what lies above ``low``."""
+    if u.size == 0:
+        return u
+    target = _by_tails(distribution, low, high) + np.log(np.maximum(u, np.finfo(np.float64).tiny))
+
+    def is_short(x: np.ndarray) -> np.ndarray:
+        return _by_tails(distribution, low, np.floor(x) if is_whole else x, strict=False) < target
+
+    reach = high
+    if is_whole:  # no farther than is needed, as some of SciPy's distribution functions add up all masses
+        reach, width = np.minimum(low + FEW, high), float(FEW)
+        while np.any(short := is_short(reach) & (reach < high)):
+            width *= 2.0
+            reach = np.where(short, np.minimum(low + width, high), reach)
+    return smallest_reaching(is_short, np.nextafter(low, -np.inf), reach)
+
+
+def _quantiles(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """SciPy's own quantiles (n,) at shares u of intervals, NaN where it fails."""
+    out = np.full(u.shape, np.nan)
+    is_low = _log_tail(distribution, "logcdf", low) < np.log(0.5)
+    for name, inverse, at in (("logcdf", "ppf", is_low), ("logsf", "isf", ~is_low)):
+        ends = [np.exp(_log_tail(distribution, name, end[at])) for end in (low, high)]
+        with suppress(RuntimeError, ValueError, OverflowError, FloatingPointError), np.errstate(all="ignore"):
+            out[at] = getattr(distribution, inverse)(ends[0] + u[at] * (ends[1] - ends[0]))
     return out
 
 
-def _answers(distribution: Any, name: str, x: np.ndarray) -> np.ndarray:
-    """What a method of SciPy's gives at values (n,), none of them NaN."""
+def _log_tail(distribution: Any, name: str, x: np.ndarray, strict: bool = True) -> np.ndarray:
+    """Logs of the distribution function or of its complement (n,), also at infinity, where some of SciPy's are NaN."""
+    out = np.where((x > 0.0) == (name == "logcdf"), 0.0, -np.inf)
+    inside = np.isfinite(x)
+    found = _answers(distribution, name, x[inside], strict)
+    out[inside] = np.where(np.isnan(found), out[inside], found)
+    return out
+
+
+def _answers(distribution: Any, name: str, x: np.ndarray, strict: bool = True) -> np.ndarray:
+    """What a method of SciPy's gives at values (n,), none of them NaN if that is to be an error."""
     if x.size == 0:
         return np.zeros(0)
+    values, place = np.unique(x, return_inverse=True)  # rows often share the ends of an event, and SciPy may be slow
     with np.errstate(all="ignore"):
-        out = np.asarray(getattr(distribution, name)(x), np.float64)
-    if np.any(np.isnan(out)):
+        out = np.asarray(getattr(distribution, name)(values), np.float64)[place]
+    if strict and np.any(np.isnan(out)):
         value = x[int(np.argmax(np.isnan(out)))]
         raise ValueError(f"SciPy's {distribution.dist.name} distribution has {name} NaN at {value}")
     return out

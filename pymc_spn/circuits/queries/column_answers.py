@@ -1,6 +1,6 @@
 """What a posterior answers about single columns: distribution functions, quantiles, moments, predictions, families."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -371,3 +371,12 @@ def _about_mean(raw: np.ndarray, order: int) -> float:
 
     with np.errstate(invalid="ignore"):
         return float(sum(comb(order, j) * raw[j] * (-raw[1]) ** (order - j) for j in range(order + 1)))
+
+
+def names_of(argument: str, given: Any) -> list[Any]:
+    """Names in a list of them, or a single one; events are not dropped for their columns' names."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"{argument} must be a list of names, got {given!r}; what is known goes into given=")
+    return list(given)

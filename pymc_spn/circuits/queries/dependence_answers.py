@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.column_answers import ColumnAnswers
+from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
@@ -176,7 +176,7 @@ class DependenceAnswers(ColumnAnswers):
     def _groups(self, first: Any, second: Any) -> list[list[int]]:
         groups = []
         for argument, names in (("first", first), ("second", second)):
-            names = [names] if isinstance(names, str) else list(names)
+            names = names_of(argument, names)
             if not names:
                 raise ValueError(f"{argument} must name at least one column, got none")
             groups.append(list(dict.fromkeys(self._column_number(argument, name) for name in names)))

@@ -15,6 +15,7 @@ BULK = 0.02
 NODES = 6  # Gauss points of a panel
 MOST_COUNTS = 4_000  # values of a count column that are summed
 GRID_DRAWS = 8  # draws whose mixture places a grid
+LARGEST = 1e290  # where the grid of a column with log-normal leaves ends, whose quantiles may be beyond all numbers
 
 
 class Grid(NamedTuple):
@@ -101,7 +102,8 @@ class DrawLaws:
         out = np.zeros((law.share.size, grid.x.size))
         reached = (self.share[0][0] @ self.below(0, d)) > 0.0
         some = type(law.leaves)(*(v[reached] for v in law.leaves))
-        out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
+        with np.errstate(over="ignore"):  # at the far points of log-normal leaves others have no density
+            out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
         return out
 
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
@@ -140,7 +142,8 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
 def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int, tail_panels: int = 1) -> Grid:
     """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
 
-    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next ``tail_panels``.
+    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next ``tail_panels``. With
+    log-normal leaves, long panels have their points in the logs of values.
 
     Raises
     ------
@@ -155,7 +158,8 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         if last - first >= MOST_COUNTS:
             raise ValueError(
                 f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "
-                'ask with method="monte-carlo"'
+                f'ask about two columns with method="monte-carlo", about the others with marginal(), or make the '
+                f"column a number before it is learned: kinds={{{name!r}: 'real'}}"
             )
         x = np.arange(first, last + 1.0)
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
@@ -164,18 +168,32 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         tails = np.append(np.exp(logs[: (tails.size - 1) * tail_panels]), tails[-1])
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]))
-    if np.isin(law.leaves.family, (EXPONENTIAL, LOG_NORMAL)).any() and cuts[0] < 0.0 < cuts[-1]:
+    has_logs = bool(np.any(law.leaves.family == LOG_NORMAL))
+    if has_logs:
+        cuts = np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
+    if (has_logs or np.any(law.leaves.family == EXPONENTIAL)) and cuts[0] < 0.0 < cuts[-1]:
         cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
+    if has_logs and cuts[0] <= 0.0 < cuts[-1]:
+        smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
+        cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
     t, w = np.polynomial.legendre.leggauss(NODES)
-    start, length = cuts[:-1], np.diff(cuts)
-    x = start[:, None] + 0.5 * length[:, None] * (t + 1.0)
-    return Grid(x.ravel(), (0.5 * length[:, None] * w).ravel(), (float(cuts[0]), float(cuts[-1])))
+    start, end = cuts[:-1], cuts[1:]
+    in_logs = has_logs & (start > 0.0) & (end > 2.0 * start)
+    start, end = (np.where(in_logs, np.log(np.where(in_logs, cut, 1.0)), cut) for cut in (start, end))
+    x = start[:, None] + 0.5 * (end - start)[:, None] * (t + 1.0)
+    weight = 0.5 * (end - start)[:, None] * w
+    x[in_logs] = np.exp(x[in_logs])
+    weight[in_logs] *= x[in_logs]
+    return Grid(x.ravel(), weight.ravel(), (float(cuts[0]), float(cuts[-1])))
 
 
 def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
     """Mutual information in nats of a joint density on two grids; its own margins are used, so it is never negative."""
     mass = joint * first.weight[:, None] * second.weight[None, :]
-    mass = mass / mass.sum()
+    total = mass.sum()
+    if not 0.0 < total < np.inf:
+        return np.nan
+    mass = mass / total
     product = mass.sum(axis=1)[:, None] * mass.sum(axis=0)[None, :]
     inside = mass > 0.0
     return max(float(np.sum(mass[inside] * np.log(mass[inside] / product[inside]))), 0.0)

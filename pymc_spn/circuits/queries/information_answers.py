@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
 from pymc_spn.circuits.queries.draw_averages import relative_weights
-from pymc_spn.circuits.queries.draw_laws import Grid, divergence, information
+from pymc_spn.circuits.queries.draw_laws import LARGEST, Grid, divergence, information
 from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
 from pymc_spn.circuits.queries.information_bounds import NO_MASS, divergence_bound, entropy_bounds
 
@@ -48,8 +49,10 @@ class InformationAnswers(DependenceAnswers):
         DataArray
             A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to ``tolerance``, which is
             measured: what they change by when the panels of all grids are doubled, and an allowance for the mass beyond
-            the grids. The upper bound is the smaller one of that of the network and of the sum of the single columns'
-            entropies less pairwise mutual informations along a tree (up to 16 columns), these by quadrature, too.
+            the grids, infinite where log-normal leaves have tails so long (one degree of freedom, a ``leaf_shape`` of
+            1/2, and less) that no entropy exists. The upper bound is the smaller one of that of the network and of the
+            sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16 columns),
+            these by quadrature, too.
         """
         known = self._given(given)
         asked = self._asked(columns, known, "entropy")
@@ -149,7 +152,7 @@ class InformationAnswers(DependenceAnswers):
         if columns is None:
             asked = [d for d in self._kept if d not in points_of(known)]
         else:
-            names = [columns] if isinstance(columns, str) else list(columns)
+            names = names_of("columns", columns)
             asked = list(dict.fromkeys(self._column_number("columns", name) for name in names))
         if not asked:
             raise ValueError(f"{query} needs at least one column that is not known")
@@ -220,14 +223,16 @@ class InformationAnswers(DependenceAnswers):
 
         value, change = self._refined([d], self._evidence, ask)
         assert last is not None
-        tolerance = 0.0 if np.isinf(value) else change + self._beyond(d, self._evidence, last)
+        tolerance = 0.0 if np.isinf(value) else change + self._beyond(d, self._evidence, last, is_ratio=True)
         return value, self._two_errors(other, *influences), tolerance
 
-    def _beyond(self, d: int, known: Events, grid: Grid) -> float:
+    def _beyond(self, d: int, known: Events, grid: Grid, is_ratio: bool = False) -> float:
         """Allowance in nats for what the column has beyond its grid, under all draws together.
 
         A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
-        to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above.
+        to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
+        that (log-normal leaves, whose grids may end at `LARGEST`), m log T v / (v - 1) is added, infinite for v <= 1.
+        A divergence has no such term in its log ratio.
         """
         if grid.ends is None:
             return 0.0
@@ -236,7 +241,12 @@ class InformationAnswers(DependenceAnswers):
         below, upto = law.cdf(np.array(grid.ends))[0]
         mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
         distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
-        return 10.0 * mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance))))
+        of_logs = 0.0
+        if grid.ends[1] >= LARGEST and not is_ratio:
+            half = float(law.cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST])))[0] @ [1.0, -1.0]) + 1.0
+            power = float(np.log2(half / mass))  # v, by the mass beyond half of log T
+            of_logs = mass * float(np.log(LARGEST)) * power / (power - 1.0) if power > 1.0 else float("inf")
+        return 10.0 * (mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs)
 
     def _two_errors(self, other: "InformationAnswers", own: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
         """Error over the draws of this posterior and of another one: together where these are the same draws."""

@@ -1,7 +1,7 @@
 """The posterior of a Bayesian sum-product network: one object, asked often."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.completion import SIMULATION, checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.queries.event_text import as_events
@@ -277,9 +278,9 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
         """The posterior predictive of some columns, the others summed out."""
         names = [c.name for c in self.columns]
-        if isinstance(columns, str) or not isinstance(columns, Iterable):
+        if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got {columns!r}")
-        asked = list(columns)
+        asked = names_of("columns", columns)
         for column in asked:
             if column not in names:
                 raise ValueError(f"columns names {column!r}; the columns are {names}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from math import factorial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
@@ -21,7 +22,7 @@ ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
-class RowAnswers(InformationAnswers):
+class RowAnswers(InformationAnswers, NoInterventions):
     """Queries about given rows."""
 
     def anomaly(self, df: Any) -> "xr.Dataset":
@@ -248,14 +249,6 @@ class RowAnswers(InformationAnswers):
             "distance": float(np.sqrt(min(loss) / max(together.size, 1))),
         }
         return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
-
-    def do(self, *args: Any, **interventions: Any) -> NoReturn:
-        """Refused: a sum-product network of a joint distribution has no interventions."""
-        raise NotImplementedError(
-            "do() is not offered: a sum-product network is a model of the joint distribution and says nothing of "
-            "what would happen if a column were set. given= answers what is seen when the column is observed; "
-            "effects of interventions need a causal model, such as a posterior over directed graphs"
-        )
 
     # ---- below the surface
 

@@ -8,6 +8,7 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
 from pymc_spn.circuits.queries.column_laws import JoinedLaw
 from pymc_spn.circuits.queries.completion import SIMULATION, checked_count
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 NO_MARKS: dict[str, Any] = {}
 
 
-class UnionPosterior:
+class UnionPosterior(NoInterventions):
     """Answers given a union of events: those of disjoint parts, weighed by their probabilities under each draw.
 
     Made by `SPNPosterior.condition` of a list. Methods, their arguments, exactness and attributes are those of

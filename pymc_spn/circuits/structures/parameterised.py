@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
+from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterisedCircuit:
+class ParameterisedCircuit(NoInterventions):
     """A circuit, the log weights of its edges and the parameters of its leaves.
 
     Parameters
