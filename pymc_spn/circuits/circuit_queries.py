@@ -128,7 +128,7 @@ class CircuitQueries(NoInterventions):
         given : mapping, sequence of mappings or str, optional
             What is known of every row, in the form of `probability` without arrays: values, intervals, sets, lists of
             intervals, likelihoods, of a sequence one of several events, or text. The draws are exact: leaves within
-            their parts, by halving on their distribution functions to the last digit (SciPy's by its quantiles).
+            their parts, by halving on their distribution functions to the last digit (SciPy's by quantiles or masses).
 
         Returns
         -------

@@ -165,26 +165,35 @@ def _log_masses(distribution: Any, first: np.ndarray, last: np.ndarray) -> np.nd
 
 
 def draw_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Quantiles (n,) at u of one distribution within intervals that have some probability.
+    """Quantiles (n,) at u of one distribution within intervals that have some probability."""
+    draw = _draw_number if _is_of(CONTINUOUS, distribution) else _draw_whole_number
+    return np.clip(draw(distribution, low, high, u), low, high)  # rounding may lead past an end
 
-    Whole numbers by the masses of the first of them, else SciPy's quantile on the side that holds the interval: in
-    tails many of these are coarse or infinite. Where the share below one is not u, and of whole numbers beyond the
-    first, the value is found by halving, in logs.
-    """
-    if _is_of(CONTINUOUS, distribution):
-        out = _quantiles(distribution, low, high, u)
-        known = np.where(np.isfinite(out), np.clip(out, low, high), low)
-        off = np.exp(_by_tails(distribution, low, known) - _by_tails(distribution, low, high)) - u
-        again = np.flatnonzero(~np.isfinite(out) | (np.abs(off) > ROUNDING))
-        out[again] = _draw_by_halving(distribution, low[again], high[again], u[again], is_whole=False)
-        return np.clip(out, low, high)  # rounding may lead past an end
-    low, high = np.ceil(low), np.floor(high)
-    logs = log_interval_of(distribution, low, high)
-    up_to = np.exp(_log_masses(distribution, low, np.minimum(high, low + FEW)) - logs[:, None]).cumsum(axis=1)
-    out = low + (u[:, None] >= up_to).sum(axis=1)
-    again = np.flatnonzero((u >= up_to[:, -1]) & ~_are_few(low, high))
+
+def _draw_number(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """SciPy's quantile, and by halving where the share below it is not u: in tails many are coarse or infinite."""
+    out = _quantiles(distribution, low, high, u)
+    known = np.where(np.isfinite(out), np.clip(out, low, high), low)
+    off = np.exp(_by_tails(distribution, low, known) - _by_tails(distribution, low, high)) - u
+    again = np.flatnonzero(~np.isfinite(out) | (np.abs(off) > ROUNDING))
+    out[again] = _draw_by_halving(distribution, low[again], high[again], u[again], is_whole=False)
+    return out
+
+
+def _draw_whole_number(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """By the masses of the first numbers of the interval, beyond them and where there is no first one by halving."""
+    lowest, highest = distribution.support()
+    low, high = np.maximum(np.ceil(low), lowest), np.minimum(np.floor(high), highest)
+    out, again = np.empty(u.shape), np.isneginf(low)
+    near = np.flatnonzero(~again)
+    if near.size:
+        first, last = low[near], high[near]
+        logs = _log_masses(distribution, first, np.minimum(last, first + FEW))
+        up_to = np.exp(logs - log_interval_of(distribution, first, last)[:, None]).cumsum(axis=1)
+        out[near] = np.minimum(first + (u[near, None] >= up_to).sum(axis=1), last)
+        again[near] = (u[near] >= up_to[:, -1]) & ~_are_few(first, last)
     out[again] = _draw_by_halving(distribution, low[again] - 1.0, high[again], u[again], is_whole=True)
-    return np.clip(out, low, high)
+    return out
 
 
 def _draw_by_halving(distribution: Any, low: np.ndarray, high: np.ndarray, u: np.ndarray, is_whole: bool) -> np.ndarray:
@@ -198,7 +207,7 @@ def _draw_by_halving(distribution: Any, low: np.ndarray, high: np.ndarray, u: np
 
     reach = high
     if is_whole:  # no farther than is needed, as some of SciPy's distribution functions add up all masses
-        reach, width = np.minimum(low + FEW, high), float(FEW)
+        reach, width = np.where(np.isneginf(low), high, np.minimum(low + FEW, high)), float(FEW)
         while np.any(short := is_short(reach) & (reach < high)):
             width *= 2.0
             reach = np.where(short, np.minimum(low + width, high), reach)
@@ -262,7 +271,7 @@ def scipy_log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
 
 def scipy_draw_within(p: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A value (n,) of each distribution (n, 1) within an interval, as exact as SciPy's quantiles."""
+    """A value (n,) of each distribution (n, 1) within an interval, as exact as SciPy's distribution functions."""
     return of_each(draw_interval_of, p, low, high, rng.random(len(p)))
 
 
