@@ -160,9 +160,17 @@ def test_log_normal_columns_are_gaussian_ones_of_their_logs(shape):
         assert float(exact) > least
         assert abs(float(found - exact)) < found.attrs["tolerance"] + exact.attrs["tolerance"] + 1e-6
         assert found.attrs["tolerance"] < (1e-5 if found.name == "mutual_information" else 1.0)
+    for low, high in ((None, None), (0.5, None), (None, 2.0), (0.5, 3.0)):
+        known = [{"x0": tuple(e if e is None else of(e) for e in (low, high))} for of in (float, np.log)]
+        if low is high:
+            known = [None, None]
+        mean = float(posts[1].mean(known[1]).sel(column="x0"))
+        found, exact = (post.entropy("x0", given) for post, given in zip(posts, known, strict=True))
+        assert abs(float(found - exact) - mean) < found.attrs["tolerance"] + exact.attrs["tolerance"]
+        assert found.attrs["tolerance"] < (1e-7 if high == 3.0 else 10.0)
+        found, exact = (post.mutual_information("x0", "x1", g) for post, g in zip(posts, known, strict=True))
+        assert abs(float(found - exact)) < found.attrs["tolerance"] + exact.attrs["tolerance"] + 1e-6
     mean = float(posts[1].mean().sel(column="x0"))
-    found, exact = (post.entropy("x0") for post in posts)
-    assert abs(float(found - exact) - mean) < found.attrs["tolerance"] + exact.attrs["tolerance"]
     found, exact = (post.entropy() for post in posts)
     assert np.abs(found.values - exact.values - mean).max() < found.attrs["tolerance"] + exact.attrs["tolerance"]
 

@@ -165,12 +165,6 @@ def divide_and_exponentiate(shift, row):
 
 
 @bare_inner_kernel
-def multiply_row(row, out):
-    for i in range(out.size):
-        out[i] *= row[i]
-
-
-@bare_inner_kernel
 def pass_shares_of_four(layout, weight, values, v, rate, flow, edge_flow):
     """As `pass_share`, of node v and the three behind it, all over the same children."""
     for i in range(4):

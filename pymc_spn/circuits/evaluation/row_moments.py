@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, multiply_row, pass_block
+from pymc_spn.circuits.evaluation.flows import make_block, pass_block
 from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
 from pymc_spn.numerics.elementary import fast_exp
@@ -205,6 +205,12 @@ def shares_of_logs(log_weight, child, parent, out):
 def add_weighed(weight, row, out):
     for i in range(out.size):
         out[i] += weight[i] * row[i] if weight[i] > 0.0 else 0.0
+
+
+@bare_inner_kernel
+def multiply_row(row, out):
+    for i in range(out.size):
+        out[i] *= row[i]
 
 
 @bare_inner_kernel

@@ -242,7 +242,7 @@ class InformationAnswers(DependenceAnswers):
         mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
         distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
         of_logs = 0.0
-        if grid.ends[1] >= LARGEST and not is_ratio:
+        if (grid.ends[1] >= LARGEST or 0.0 <= grid.ends[0] <= 1.0 / LARGEST) and not is_ratio:
             half = float(law.cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST])))[0] @ [1.0, -1.0]) + 1.0
             power = float(np.log2(half / mass))  # v, by the mass beyond half of log T
             of_logs = mass * float(np.log(LARGEST)) * power / (power - 1.0) if power > 1.0 else float("inf")
