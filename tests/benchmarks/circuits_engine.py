@@ -90,7 +90,7 @@ def measure(name, circuit, n_rows, n_blocks):
     values = rng.normal(size=(n_rows, 16))
     values[rng.random(values.shape) < 0.1] = np.nan
     evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
-    everything, out, one = np.arange(n_rows), np.empty(n_rows), np.empty(1)
+    everything, out = np.arange(n_rows), np.empty(n_rows)
     few = min(n_rows, 256)
     loop = plain_arguments(circuit, log_weights, parameters)
     arguments, exponentials = -rng.gamma(1.0, size=4096), np.empty(4096)
@@ -121,7 +121,7 @@ def measure(name, circuit, n_rows, n_blocks):
         "gradient": (lambda: rows_and_gradient_of(packed, values, log_weights, flat.theta, ones), n_rows),
         "own": (lambda: rows_and_gradient_given(packed, values[:OWN], *own, ones[:OWN]), OWN),
         "em": (lambda: ascent.expectation(at), n_rows),
-        "one": (lambda: [evaluator._one_by_one(values[:1], one) for _ in range(5)], 5),
+        "one": (lambda: [evaluator.log_density(values[:1]) for _ in range(5)], 5),
         "complete": (lambda: circuit.complete(values, log_weights, parameters, random_seed=1), n_rows),
         "sample": (lambda: circuit.sample(n_rows, log_weights, parameters, random_seed=1), n_rows),
         "means": (lambda: circuit.moments(values, log_weights, parameters, covariance=False), n_rows),

@@ -92,7 +92,7 @@ def test_moments_mode_and_draws_of_leaves(family):
         assert abs((np.abs(z) < 1).mean() - 0.63) < 0.1 and abs(np.median(z)) < 0.03
 
 
-@pytest.mark.parametrize("rows", [1, FEW - 1, FEW, BLOCKS[0] + 3])
+@pytest.mark.parametrize("rows", [1, FEW - 1, FEW, FEW + 1, 40, BLOCKS[0] + 3])
 def test_shared_nodes_and_mixed_leaves(rows):
     """Crossed products, so that nodes have many parents, over columns of three families each."""
     for families in (("gaussian", "student_t"), ("log_normal", "exponential", "lomax"), ("poisson", "geometric")):

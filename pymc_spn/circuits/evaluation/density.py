@@ -1,6 +1,7 @@
 """Log density of rows: which kernel works on which rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from pymc_spn.circuits.evaluation.linear_pass import (
     linear_log_densities,
     tape_coefficients,
 )
-from pymc_spn.circuits.evaluation.log_pass import linear_density_of_row, log_densities
+from pymc_spn.circuits.evaluation.log_pass import log_densities
 from pymc_spn.circuits.evaluation.parameters import (
     check_support,
     checked_parameters,
@@ -22,11 +23,12 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
+from pymc_spn.circuits.evaluation.row_pass import RowProgram, log_densities_of_few, make_row_program
 from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
 from pymc_spn.numerics.read_only_views import read_only_view
 
 FEW = 8  # rows below which one at a time is faster
-BLOCKS = (256, 128, 64, 32)  # rows at a time: the largest of which the slots fit into CACHE
+BLOCKS = (256, 128, 64, 32)  # rows at a time: the largest of which the slots fit into CACHE, less where there are few
 CACHE = 96 * 1024
 IN_FLOAT32 = (QUADRATIC, LINEAR, SWITCH, TABLE)
 
@@ -51,6 +53,21 @@ def compile_circuit(circuit: Any) -> Compiled:
         )
         object.__setattr__(circuit, "_compiled", Compiled(layout, make_tape(layout, len(circuit.columns))))
     return circuit.__dict__["_compiled"]
+
+
+def row_program(circuit: Any) -> RowProgram:
+    """The tape for rows one at a time, kept with the circuit."""
+    if "_row_program" not in circuit.__dict__:
+        object.__setattr__(circuit, "_row_program", make_row_program(compile_circuit(circuit).tape))
+    return circuit.__dict__["_row_program"]
+
+
+def block_of(sizes: Sequence[int], n_bytes: int, n_rows: int) -> int:
+    """Rows at a time, each of so many bytes: a block is worked out as a whole, however few rows are in it."""
+    block = next((b for b in sizes if b * n_bytes <= CACHE), sizes[-1])
+    while block > FEW and block >= 2 * n_rows:
+        block //= 2
+    return block
 
 
 def checked_dtype(dtype: Any) -> Any:
@@ -78,6 +95,7 @@ class Evaluator:
     """A compiled circuit with its parameters in place, for rows to come."""
 
     def __init__(self, circuit: Any, log_weights: np.ndarray, flat: Any) -> None:
+        self.circuit = circuit
         self.layout, self.tape = compile_circuit(circuit)
         tape = self.tape
         self.coefficients = np.empty((5, tape.leaf.size))
@@ -96,7 +114,8 @@ class Evaluator:
         """Log densities (N,) of checked rows (N, D)."""
         out, values = np.empty(len(values)), read_only_view(values)
         if len(values) < FEW:
-            self._one_by_one(values, out)
+            if log_densities_of_few(*self._few, values, out) == 0:
+                return out
         else:
             self._in_blocks(values, dtype, out)
         lost = np.flatnonzero(np.isnan(out))
@@ -106,14 +125,11 @@ class Evaluator:
             self._by_logs(values, lost, out)
         return out
 
-    def _one_by_one(self, values: np.ndarray, out: np.ndarray) -> None:
-        tape = self.tape
-        n_inputs = tape.input_column.size
-        scratch = np.empty(tape.n_slots + 3 * n_inputs + values.shape[1] + tape.leaf.size)
-        ends = np.cumsum([tape.n_slots, n_inputs, n_inputs, n_inputs, values.shape[1]])
-        parts = np.split(scratch, ends)
-        for n, row in enumerate(values):
-            out[n] = linear_density_of_row(tape, self.coefficients, self.weight, self.table, row, *parts)
+    @cached_property
+    def _few(self) -> tuple[Any, ...]:
+        """What `log_densities_of_few` reads, leaves in its order."""
+        program, runs, order = row_program(self.circuit)
+        return program, runs, np.ascontiguousarray(self.coefficients[:, order]), self.weight, self.table
 
     def _in_blocks(self, values: np.ndarray, dtype: Any, out: np.ndarray) -> None:
         tape: Tape = self.tape
@@ -132,7 +148,7 @@ class Evaluator:
                 coefficients, weight, table = (a.astype(np.float32) for a in (coefficients, weight, table))
             size = 4
         n_inputs = tape.input_column.size
-        block = next((b for b in BLOCKS if b * size * tape.n_slots <= CACHE), BLOCKS[-1])
+        block = block_of(BLOCKS, size * tape.n_slots, len(values))
         slots = np.empty((tape.n_slots, block), dtype)
         u, present, base = (np.empty((n_inputs, block), dtype) for _ in range(3))
         shift = np.empty((values.shape[1], block), dtype)
@@ -142,7 +158,7 @@ class Evaluator:
     def _by_logs(self, values: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
         tape = self.tape
         n_inputs = tape.input_column.size
-        block = next((b for b in BLOCKS[1:] if b * 8 * tape.n_slots <= CACHE), BLOCKS[-1])
+        block = block_of(BLOCKS[1:], 8 * tape.n_slots, which.size)
         edge = tape.operand_edge  # the weights themselves underflow below exp(-745)
         log_operand = np.zeros(edge.size)
         log_operand[edge >= 0] = np.maximum(self.log_weights[edge[edge >= 0]], -1e300)

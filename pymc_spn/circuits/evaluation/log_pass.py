@@ -1,13 +1,13 @@
-"""The same tape in log space: for the rows that linear space would lose, and for one row at a time."""
+"""The same tape in log space, for the rows that linear space would lose."""
 
 import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, TABLE, form_at, read_value, read_values
+from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, TABLE, form_at, read_values
 from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 NOWHERE = 0.5 * IMPOSSIBLE  # logs below it stand for a density of zero
 
@@ -135,66 +135,3 @@ def add_leaf_mass(form, log_weight, lead, a, b, c, table, u, present, base, top,
     for i in range(top.size):
         value = form_at(form, lead, a, b, c, own, u[i]) if present[i] != 0.0 else 0.0
         mass[i] += fast_exp(log_weight + (value + base[i]) - top[i])
-
-
-@kernel
-def linear_density_of_row(tape, coefficients, weight, table, row, slots, u, present, base, shift, leaf):
-    """Log density of one row with numbers in place of blocks; NaN where linear space would lose it.
-
-    Parameters
-    ----------
-    slots : (n_slots,) float64
-    u, present, base : (I,) float64
-    shift : (D,) float64
-    leaf : (L,) float64
-        Scratch for the leaves' logs.
-    """
-    log_weight, lead, a, b, c = coefficients
-    for k in range(u.size):
-        x = row[tape.input_column[k]]
-        present[k] = 0.0 if math.isnan(x) else 1.0
-        u[k], base[k] = read_value(x, tape.input_reading[k]) if present[k] == 1.0 else (0.0, 0.0)
-    for i in range(leaf.size):
-        k = tape.leaf_input[i]
-        form = tape.leaf_form[i]
-        if form == 0:
-            t = (u[k] - a[i]) * b[i]
-            leaf[i] = present[k] * (lead[i] - t * t) + base[k]
-        elif present[k] == 0.0:
-            leaf[i] = 0.0
-        else:
-            own = table[int(a[i]) :] if form == TABLE else table
-            leaf[i] = form_at(form, lead[i], a[i], b[i], c[i], own, u[k]) + base[k]
-    total = 0.0
-    for d in range(shift.size):
-        top = IMPOSSIBLE
-        for j in range(tape.column_ptr[d], tape.column_ptr[d + 1]):
-            top = max(top, leaf[tape.by_column[j]])
-        shift[d] = top
-        total += top
-    for i in range(leaf.size):
-        leaf[i] += log_weight[i] - shift[tape.input_column[tape.leaf_input[i]]]
-    exponentiate(leaf)
-    for op in range(tape.code.size):
-        code, begin, end, out = tape.code[op], tape.begin[op], tape.end[op], tape.out[op]
-        if code == MULTIPLY:
-            value = 1.0 if tape.fresh[op] else slots[out]
-            for j in range(begin, end):
-                value *= slots[tape.operand[j]]
-        else:
-            value = 0.0 if tape.fresh[op] else slots[out]
-            if code == ADD:
-                for j in range(begin, end):
-                    value += weight[j] * slots[tape.operand[j]]
-            else:
-                for i in range(begin, end):
-                    value += leaf[i]
-        slots[out] = value
-    root = slots[tape.root]
-    return total + math.log(root) if root > 1e-280 and total > NOWHERE else math.nan
-
-
-@inner_kernel
-def exponentiate(x):
-    for i in range(x.size):
-        x[i] = fast_exp(x[i])
