@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
     from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
+    from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit as ParameterisedCircuit
     from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
@@ -196,6 +197,7 @@ _PUBLIC = {
     "NormalLeaves": "trees.leaves",
     "OrderDAG": "interop.graph_estimators",
     "OrderSPN": "dags.order_spn",
+    "ParameterisedCircuit": "circuits.structures.parameterised",
     "ParticleGibbsTreeStep": "trees.step_methods",
     "Poisson": "circuits.leaves.families",
     "RegionTree": "circuits.structures.regions",

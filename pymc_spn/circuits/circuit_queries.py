@@ -10,7 +10,7 @@ from pymc_spn.circuits.no_interventions import NoInterventions
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pymc_spn.circuits.evaluation.completion import RowMoments
+    from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
     from pymc_spn.circuits.queries.most_probable import MostProbable
 
 
@@ -56,6 +56,9 @@ class CircuitQueries(NoInterventions):
     Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
     triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
     triangular ones whose mode is there.
+
+    Every call checks its parameters and prepares them, which takes longer than the answer for a few rows: a
+    `ParameterisedCircuit` does it once.
     """
 
     columns: tuple[Any, ...]
@@ -98,15 +101,8 @@ class CircuitQueries(NoInterventions):
             If values are no numbers; of a DataFrame the column is named.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.circuits.evaluation.density import checked_dtype, log_density
-        from pymc_spn.circuits.evaluation.parameters import has_distributions
 
-        if has_distributions(self):
-            if checked_dtype(dtype) != np.float64:
-                raise ValueError("dtype must be float64 where leaves are distributions of SciPy, got float32")
-            given = Parameterised(self, log_weights, leaf_parameters)
-            return given.log_density(given.values(values))
-        return log_density(self, values, log_weights, leaf_parameters, dtype)
+        return Parameterised(self, log_weights, leaf_parameters).log_density(values, dtype)
 
     def sample(
         self,
@@ -143,15 +139,9 @@ class CircuitQueries(NoInterventions):
             If n is no integer of at least 0, as `log_density`, and as `probability` for `given`: one of probability
             zero among them.
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
-        if given is not None:
-            from pymc_spn.circuits.evaluation.completion import Parameterised
-            from pymc_spn.circuits.queries.event_draws import draw_given
+        from pymc_spn.circuits.evaluation.completion import Parameterised
 
-            of_circuit = Parameterised(self, log_weights, leaf_parameters)
-            return draw_given(of_circuit, int(n), given, np.random.default_rng(random_seed))
-        return self.complete(np.full((n, len(self.columns)), np.nan), log_weights, leaf_parameters, random_seed)
+        return sample_rows(Parameterised(self, log_weights, leaf_parameters), n, random_seed, given)
 
     def complete(
         self,
@@ -333,9 +323,11 @@ class CircuitQueries(NoInterventions):
             As `log_density`, if the observed cells of a row have density 0, or if `tolerance` is not positive and
             finite or `max_boxes` below 1.
         """
+        from pymc_spn.circuits.evaluation.completion import Parameterised
         from pymc_spn.circuits.queries.most_probable import most_probable_rows
 
-        return most_probable_rows(self, values, log_weights, leaf_parameters, search, tolerance, max_boxes)
+        given = Parameterised(self, log_weights, leaf_parameters)
+        return most_probable_rows(given, values, search, tolerance, max_boxes)
 
     def dirichlet(self, alpha: Any = 1.0, name: str = "weights") -> "TensorVariable":
         """Log weights with a Dirichlet prior at every sum, for `CircuitDensity` inside a `pm.Model`.
@@ -356,3 +348,17 @@ class CircuitQueries(NoInterventions):
         from pymc_spn.circuits.circuit_density import dirichlet_log_weights
 
         return dirichlet_log_weights(self, alpha, name)
+
+
+def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: Any) -> np.ndarray:
+    """Rows (n, D) from a circuit with its parameters, see `Circuit.sample`."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+    rng = np.random.default_rng(random_seed)
+    if given is not None:
+        from pymc_spn.circuits.queries.event_draws import draw_given
+
+        return draw_given(of_circuit, int(n), given, rng)
+    from pymc_spn.circuits.evaluation.completion import complete
+
+    return complete(of_circuit, np.full((int(n), len(of_circuit.circuit.columns)), np.nan), rng)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
-from pymc_spn.circuits.evaluation.density import log_density
+from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
 from pymc_spn.circuits.structures.tree_arguments import is_real
@@ -146,6 +146,6 @@ class GrowingLevels(Growing):
             else:
                 wide = max(len(self.columns[self.column[v]].levels) for v in own)
                 parameters[family] = np.eye(wide)[[level[v] for v in own]]
-        found = float(log_density(circuit, rows, log_weights, parameters).sum())
+        found = float(Parameterised(circuit, log_weights, parameters).log_density(rows).sum())
         path = np.array([found]) if objective is None else objective
         return CircuitFit(circuit, log_weights, parameters, found, path, True, path[-1:])

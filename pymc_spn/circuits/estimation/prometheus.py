@@ -10,7 +10,6 @@ from pymc_spn.circuits.estimation.chow_liu import positive
 from pymc_spn.circuits.estimation.fit_steps import Ascent
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.density import log_density
 from pymc_spn.circuits.evaluation.leaf_updates import pool, possible
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, check_at_least, leaf_palettes
@@ -223,6 +222,6 @@ class _Learner:
         ascent = Ascent(circuit, values, self.table.index, pooled, 0.0, leaf_prior_rows)
         rows_of = [self.rows_of[v] for v in order if self.grown.kind[v] == LEAF]
         parameters = leaves_of_rows(ascent, start, rows_of)
-        found = float(log_density(circuit, values, start.log_weights, parameters).sum())
+        found = float(Parameterised(circuit, start.log_weights, parameters).log_density(values).sum())
         path = np.array([found])
         return CircuitFit(circuit, start.log_weights, parameters, found, path, False, path)

@@ -1,11 +1,12 @@
 """Rows completed by a circuit with given parameters: at random, in the best way, or by their moments."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
+from pymc_spn.circuits.evaluation.density import Evaluator, checked_dtype, compile_circuit
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
@@ -73,12 +74,19 @@ class Parameterised:
         self.flat: FlatParameters = flatten(circuit, self.parameters)
         self.layout = compile_circuit(circuit).layout
         self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
-        family_of = [circuit.families[f] for f in self.layout.leaf_family]
-        self._distributions = [  # of SciPy, each with its column, in the order in which the layout reads them
-            (int(self.layout.leaf_column[k]), self.parameters[family][self.layout.leaf_row[k], 0])
-            for k, family in enumerate(family_of)
-            if family in SCIPY
-        ]
+        self._distributions = []  # of SciPy, each with its column, in the order in which the layout reads them
+        if any(family in SCIPY for family in circuit.families):
+            family_of = [circuit.families[f] for f in self.layout.leaf_family]
+            self._distributions = [
+                (int(self.layout.leaf_column[k]), self.parameters[family][self.layout.leaf_row[k], 0])
+                for k, family in enumerate(family_of)
+                if family in SCIPY
+            ]
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """For log densities of rows, of leaves that have kernels."""
+        return Evaluator(self.circuit, self.log_weights, self.flat)
 
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
         """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.
@@ -90,8 +98,15 @@ class Parameterised:
             values = np.column_stack([values, *logs])
         return *self._arrays, read_only_view(values)
 
-    def log_density(self, values: np.ndarray) -> np.ndarray:
-        """Log densities (n,) of checked rows by the passes over all nodes, which read also leaves of SciPy."""
+    def log_density(self, values: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Log densities (n,) of rows, see `Circuit.log_density`; with leaves of SciPy by the passes over all nodes."""
+        if dtype is not np.float64:
+            dtype = checked_dtype(dtype)
+        values = self.values(values)
+        if not self._distributions:
+            return self.evaluator.log_density(values, dtype)
+        if dtype != np.float64:
+            raise ValueError("dtype must be float64 where leaves are distributions of SciPy, got float32")
         out = np.empty(len(values))
         logs_with_peaks(*self.inputs(values), np.zeros(self.layout.leaf_row.size), ROWS, out)
         return out
@@ -210,7 +225,7 @@ def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERT
     refuse_leaves_without_a_mode(given, np.isnan(values).any(axis=0))
     modes = given.of_leaves("mode")
     peaks = given.peaks(modes)
-    evaluator = Evaluator(given.circuit, given.log_weights, given.flat)
+    evaluator = given.evaluator
     rng = np.random.default_rng(0)  # starts are random, the same for everyone
     leaf, logs = given.best_leaves(values, np.where(np.isinf(peaks), 0.0, peaks))
     refuse_impossible(logs)

@@ -1,6 +1,6 @@
 """Log density of rows: which kernel works on which rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,13 +16,6 @@ from pymc_spn.circuits.evaluation.linear_pass import (
     tape_coefficients,
 )
 from pymc_spn.circuits.evaluation.log_pass import log_densities
-from pymc_spn.circuits.evaluation.parameters import (
-    check_support,
-    checked_parameters,
-    checked_values,
-    checked_weights,
-    flatten,
-)
 from pymc_spn.circuits.evaluation.row_pass import RowProgram, log_densities_of_few, make_row_program
 from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -76,19 +69,6 @@ def checked_dtype(dtype: Any) -> Any:
     if dtype not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {dtype}")
     return dtype
-
-
-def log_density(
-    circuit: Any, values: Any, log_weights: Any, leaf_parameters: Mapping[str, Any], dtype: Any = np.float64
-) -> np.ndarray:
-    """See `Circuit.log_density`; of leaves that have kernels."""
-    dtype = checked_dtype(dtype)
-    values = checked_values(circuit, values)
-    log_weights = checked_weights(circuit, log_weights)
-    parameters = checked_parameters(circuit, leaf_parameters)
-    if circuit.leaf_support is not None:
-        check_support(circuit, values, parameters)
-    return Evaluator(circuit, log_weights, flatten(circuit, parameters)).log_density(values, dtype)
 
 
 class Evaluator:

@@ -212,27 +212,21 @@ def most_probable(
     found = _search_row(parameterised, row, inside, tolerance, max_boxes)
     if found.log_density <= 0.5 * NOTHING:
         raise ValueError(f"given: {dict(event or {})} has density zero under the circuit")
-    log_known = float(circuit.log_density(row[None], log_weights, leaf_parameters)[0]) if points else 0.0
+    log_known = float(parameterised.log_density(row[None])[0]) if points else 0.0
     value = np.where(np.isnan(row), found.x, row)
     return _answer(found, log_known, value, columns, tolerance, {})
 
 
 def most_probable_rows(
-    circuit: Any,
-    values: Any,
-    log_weights: Any,
-    leaf_parameters: Mapping[str, Any],
-    search_on: bool,
-    tolerance: float,
-    max_boxes: int | None,
+    given: Parameterised, values: Any, search_on: bool, tolerance: float, max_boxes: int | None
 ) -> MostProbable:
     """See `Circuit.mpe`."""
     tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
+    circuit = given.circuit
     refuse_distributions(circuit, "mpe: a circuit")
-    given = Parameterised(circuit, log_weights, leaf_parameters)
     values = given.values(values)
     best, log_density, upper_bound = best_found(given, values, tolerance)
-    log_known = circuit.log_density(values, log_weights, leaf_parameters)
+    log_known = given.log_density(values)
     n_boxes = np.zeros(len(values), np.int64)
     spiked, discrete = spiked_columns(circuit), masses_of(circuit)
     missing = np.isnan(values)
@@ -244,7 +238,7 @@ def most_probable_rows(
     )  # Gaussian leaves of positive columns, counts
     moved = np.flatnonzero((missing & (possible != best)).any(axis=1))
     best = np.where(missing, possible, values)
-    log_density[moved] = circuit.log_density(best[moved], log_weights, leaf_parameters)
+    log_density[moved] = given.log_density(best[moved])
     unsettled = upper_bound - log_density > tolerance
     for n in np.flatnonzero(unsettled & search_on).tolist():
         row, has_spike = values[n], bool(missing[n, spiked].any())

@@ -1,6 +1,6 @@
 """The posterior predictive as one explicit circuit: a sum over draws, each with its collapsed predictive below it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ PREDICTIVE = {
 class LabelledCircuit(ParameterisedCircuit):
     """A circuit with its parameters, asked in the units and labels of the data.
 
+    `moments` and `mpe` take and return codes, as those of `Circuit`.
+
     Parameters
     ----------
     circuit : Circuit
@@ -53,7 +55,7 @@ class LabelledCircuit(ParameterisedCircuit):
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
-    def log_density(self, df: Any) -> "xr.DataArray":
+    def log_density(self, df: Any) -> "xr.DataArray":  # type: ignore[override]  # with labels
         """Log density of new rows, missing cells summed out; values count as exact ones.
 
         Parameters
@@ -74,18 +76,25 @@ class LabelledCircuit(ParameterisedCircuit):
         import xarray as xr
 
         table = Table.from_frame(df, schema=self.circuit.columns)
-        logs = self.circuit.log_density(table.values, self.log_weights, self.leaf_parameters)
+        logs = super().log_density(table.values)
         coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": "exact"}
         return xr.DataArray(logs, coords, ["row"], "log_density", attrs)
 
-    def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Independent rows from the circuit.
+    def sample(
+        self,
+        n: int,
+        random_seed: int | np.random.Generator | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+    ) -> pd.DataFrame:
+        """Independent rows from the circuit, also given an event.
 
         Parameters
         ----------
         n : int
             Number of rows, at least 0.
         random_seed : int or Generator, optional
+        given : mapping, sequence of mappings or str, optional
+            See `Circuit.sample`.
 
         Returns
         -------
@@ -94,11 +103,36 @@ class LabelledCircuit(ParameterisedCircuit):
 
         Raises
         ------
-        ValueError
-            If n is no integer of at least 0.
+        ValueError, TypeError
+            If n is no integer of at least 0, or `given` is no event or has probability zero.
         """
-        values = self.circuit.sample(n, self.log_weights, self.leaf_parameters, random_seed)
-        frame = decode(values, self.circuit.columns)
+        return self._labelled(super().sample(n, random_seed, given))
+
+    def complete(self, df: Any, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Rows whose missing cells are drawn from their exact conditional given the observed cells.
+
+        Parameters
+        ----------
+        df : DataFrame, Table, mapping or array
+            Columns as in the circuit.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        DataFrame
+            The rows without gaps, levels by name.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `log_density`, and if the observed cells of a row have density 0.
+        """
+        table = Table.from_frame(df, schema=self.circuit.columns)
+        return self._labelled(super().complete(table.values, random_seed), table.index)
+
+    def _labelled(self, values: np.ndarray, index: Any = None) -> pd.DataFrame:
+        """Drawn rows as a DataFrame with its mark."""
+        frame = decode(values, self.circuit.columns, index)
         frame.attrs = self.attrs | {"exactness": SIMULATION}
         return frame
 
@@ -124,7 +158,7 @@ class PosteriorCircuit(LabelledCircuit):
 
     See Also
     --------
-    Circuit.probability, Circuit.mpe, most_probable : other questions to ``circuit``, with these parameters.
+    most_probable : the most probable row given intervals and sets, of ``circuit`` with these parameters.
     """
 
     draws: np.ndarray

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments, complete, moments, refuse_impossible
-from pymc_spn.circuits.evaluation.density import Evaluator
 from pymc_spn.circuits.queries.circuit_events import (
     ColumnEvent,
     log_joint_and_base,
@@ -36,11 +35,10 @@ class SignedMixture:
 
     def __init__(self, parts: Sequence[Parameterised], weights: np.ndarray) -> None:
         self.parts, self.weights = list(parts), weights
-        self.evaluators = [Evaluator(p.circuit, p.log_weights, p.flat) for p in self.parts]
 
     def logs(self, values: np.ndarray) -> np.ndarray:
         """Log densities (M, n) under each circuit."""
-        return np.array([evaluator.log_density(values) for evaluator in self.evaluators])
+        return np.array([part.evaluator.log_density(values) for part in self.parts])
 
     def log_density(self, values: np.ndarray) -> np.ndarray:
         """Log densities (n,) of rows, missing cells summed out; -inf where nothing is left but rounding."""

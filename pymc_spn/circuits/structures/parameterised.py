@@ -1,29 +1,66 @@
 """A circuit with its parameters: what fits, products and posteriors as circuits have in common."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
-from pymc_spn.circuits.no_interventions import NoInterventions
+from pymc_spn.circuits.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterisedCircuit(NoInterventions):
-    """A circuit, the log weights of its edges and the parameters of its leaves.
+class ParameterisedCircuit(ParameterisedQueries):
+    """A circuit with its parameters, which are checked once, when it is made.
+
+    It answers what `Circuit` does, without parameters as arguments, and single rows in a fraction of the time. Fits,
+    products and compositions of circuits are such objects, and so are the answers of `SPNPosterior.as_circuit`.
 
     Parameters
     ----------
     circuit : Circuit
     log_weights : (n_sum_edges,) float64
+        Weights of a sum add up to 1. Held as a read-only copy.
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+        See the table of `CircuitQueries`. Held as read-only copies.
+
+    Raises
+    ------
+    TypeError
+        If the first is no circuit, or parameters are no numbers.
+    ValueError
+        If a shape is wrong, or weights or parameters are not valid.
     """
 
     circuit: Circuit
     log_weights: np.ndarray
     leaf_parameters: dict[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.circuit, Circuit):
+            raise TypeError(f"circuit must be a Circuit, got {type(self.circuit).__name__}")
+        self._hold(
+            checked_weights(self.circuit, self.log_weights), checked_parameters(self.circuit, self.leaf_parameters)
+        )
+
+    def _hold(self, log_weights: np.ndarray, leaf_parameters: Mapping[str, np.ndarray]) -> None:
+        """Keep copies that nobody can write into; what is given for families without leaves stays as it is."""
+        own = dict(self.leaf_parameters) | {name: rows.copy() for name, rows in leaf_parameters.items()}
+        object.__setattr__(self, "log_weights", log_weights.copy())
+        object.__setattr__(self, "leaf_parameters", own)
+        for held in (self.log_weights, *(own[name] for name in leaf_parameters)):
+            held.flags.writeable = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what the first question prepared."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays that may be written come out of pickles and deep copies."""
+        self.__dict__.update(state)
+        self._hold(self.log_weights, {name: np.asarray(rows) for name, rows in self.leaf_parameters.items()})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.circuit!r})"
