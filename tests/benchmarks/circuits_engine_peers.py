@@ -1,14 +1,15 @@
-"""Log density of the same circuit with the same parameters: ours against SPFlow, deeprob-kit and cirkit.
+"""Log density of the same circuit with the same parameters: ours against SPFlow, deeprob-kit and cirkit; events: sppl.
 
-    python -m tests.benchmarks.circuits_engine_peers FOLDER --interpreter python3.11
+    python -m tests.benchmarks.circuits_engine_peers FOLDER --interpreter python3.11 --sppl-interpreter python3.10
 
 The peers live in environments of their own, which the first run makes in the folder and fills by pip (deeprob-kit is
-archived and gets one for itself; `--interpreter` is the Python that they support). The script
-starts itself there, one library at a time, between two rounds of ours. Circuits are exported node by node, with what a
-peer has for speed: sums over the leaves of one column become channels of one leaf module, nodes with all pairs of two
-regions below them become an outer product and one dense sum. Sixteen Gaussian columns, a tenth of the cells missing,
-64-bit floats, one thread; medians of CPU seconds. The last table asks each for the most probable value of
-0.6 N(0, sd 5) + 0.4 N(10, sd 0.1).
+archived and gets one for itself; `--interpreter` is the Python that they support. sppl pins NumPy 1.22 and SciPy 1.8,
+for which there are wheels up to Python 3.10). The script starts itself there, one library at a time, between two rounds
+of ours. Circuits are exported node by node, with what a peer has for speed: sums over the leaves of one column become
+channels of one leaf module, nodes with all pairs of two regions below them become an outer product and one dense sum.
+Sixteen Gaussian columns, a tenth of the cells missing, 64-bit floats, one thread; medians of CPU seconds.
+Then probabilities of events in two columns, also of one given the other: sppl takes one event a call, ours one or all.
+The last table asks each for the most probable value of 0.6 N(0, sd 5) + 0.4 N(10, sd 0.1).
 """
 
 import argparse
@@ -26,8 +27,10 @@ import numpy as np
 
 SUM, PRODUCT, LEAF = 0, 1, 2
 LEAST = 0.02  # seconds of a round of single rows
-PEERS = {"spflow": "spflow", "cirkit": "libcirkit", "deeprob": "deeprob-kit"}  # and their distributions
-ENVIRONMENTS = {"layers": ("spflow", "cirkit"), "nodes": ("deeprob",)}
+PEERS = {"spflow": "spflow", "cirkit": "libcirkit", "deeprob": "deeprob-kit", "sppl": "sppl"}  # and distributions
+ENVIRONMENTS = {"layers": ("spflow", "cirkit"), "nodes": ("deeprob",), "events": ("sppl",)}
+DENSITIES = ("spflow", "cirkit", "deeprob")  # peers that are asked for log densities; they need torch
+N_EVENTS, ASKED = 2_000, 40  # of all at once, and of those that are asked one at a time
 
 
 class Exported:
@@ -118,8 +121,8 @@ def timed(run, rounds, least=0.0):
 # Each engine: log densities of rows, and rows with their missing cells drawn given the others, as callables.
 
 
-def ours(problem):
-    """A `ParameterisedCircuit` as a user calls it: parameters are checked once, as the peers' are, rows every time."""
+def ours_held(problem):
+    """A `ParameterisedCircuit`: parameters are checked once, as the peers' are, and rows every time."""
     import pymc_spn as ps
 
     names = [f"x{d}" for d in range(problem.values.shape[1])]
@@ -129,8 +132,12 @@ def ours(problem):
         np.where(kind == LEAF, 0, -1), ("gaussian",), names,
     )  # fmt: skip
     logs = np.log(np.concatenate(list(problem.weight.values())))
-    parameters = {"gaussian": np.array(list(problem.leaf.values()))}
-    held = ps.ParameterisedCircuit(circuit, logs, parameters)
+    return ps.ParameterisedCircuit(circuit, logs, {"gaussian": np.array(list(problem.leaf.values()))})
+
+
+def ours(problem):
+    """As a user calls it."""
+    held = ours_held(problem)
     return held.log_density, lambda values: held.complete(values, random_seed=0)
 
 
@@ -233,6 +240,70 @@ def start_torch(torch):
 ENGINES = {"ours": ours, "spflow": spflow, "cirkit": cirkit, "deeprob": deeprob}
 
 
+# Each engine: probability of low <= x0 <= high and x5 <= most, or of the first given the second.
+
+
+def ours_events(problem):
+    held = ours_held(problem)
+
+    def probability(low, high, most, is_given):
+        first, second = {"x0": (low, high)}, {"x5": (None, most)}
+        return held.probability(first, given=second) if is_given else held.probability(first | second)
+
+    return probability
+
+
+def sppl_events(problem):
+    """Sum-product expressions; of two events given each other the ratio, which is quicker than `condition`."""
+    from sppl.distributions import norm
+    from sppl.sets import Interval
+    from sppl.spe import ProductSPE, SumSPE
+    from sppl.transforms import Identity
+
+    symbols = [Identity(f"x{d}") for d in range(problem.values.shape[1])]
+    nodes = {}
+    for v in range(len(problem.kind) - 1, -1, -1):
+        below = [nodes[c] for c in problem.below[v]]
+        if problem.kind[v] == LEAF:
+            mean, sd = problem.leaf[v]
+            nodes[v] = norm(loc=mean, scale=sd)(symbols[problem.column[v]])
+        elif problem.kind[v] == SUM:
+            nodes[v] = SumSPE(below, np.log(problem.weight[v]).tolist())
+        else:
+            nodes[v] = ProductSPE(below)
+    root = nodes[0]
+
+    def probability(low, high, most, is_given):
+        first, second = symbols[0] << Interval(low, high), symbols[5] << Interval(-np.inf, most)
+        log_probability = root.logprob(first & second)
+        return np.exp(log_probability - root.logprob(second) if is_given else log_probability)
+
+    return probability
+
+
+EVENTS = {"ours": ours_events, "sppl": sppl_events}
+
+
+def answer_events(engine, path):
+    """Median CPU seconds of an event that is asked alone, the answers, and of ours the time of one among all."""
+    out = {}
+    with np.load(path) as arrays:
+        problem, events = Exported(dict(arrays)), arrays["events"]
+    probability = EVENTS[engine](problem)
+    for job, is_given in (("joint", False), ("conditional", True)):
+        probability(*events[0].tolist(), is_given)
+        seconds, found = [], []
+        for event in events[:ASKED].tolist():
+            begin = time.process_time()
+            found.append(float(probability(*event, is_given)))
+            seconds.append(time.process_time() - begin)
+        out[job] = {"one": float(np.median(seconds)), "found": found}
+        if engine == "ours":
+            spent, together = timed(lambda given=is_given: probability(*events.T, given), 5)
+            out[job] |= {"batch": spent / len(events), "together": together[:ASKED].tolist()}
+    return out
+
+
 def ours_mode():
     import pymc_spn as ps
 
@@ -272,8 +343,11 @@ MODES = {"ours": ours_mode, "spflow": spflow_mode, "cirkit": cirkit_mode, "deepr
 def answer(engine, path, rounds):
     """What a started process prints: seconds, log densities, means of draws and versions, or the mode, or the error."""
     try:
-        packages = [PEERS[engine], "torch", "numpy"] if engine in PEERS else ["numpy", "numba"]
+        other = "torch" if engine in DENSITIES else "scipy" if engine == "sppl" else "numba"
+        packages = [*(PEERS[e] for e in [engine] if e in PEERS), other, "numpy"]
         out = {"versions": ", ".join(f"{p} {version(p)}" for p in packages), "python": sys.version.split()[0]}
+        if engine == "sppl":
+            return out | answer_events(engine, path)
         if path == "mode":
             return out | {"mode": float(MODES[engine]())}
         with np.load(path) as arrays:
@@ -295,7 +369,7 @@ def environment(folder, interpreter, engines):
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
-        wanted = ["torch", *(PEERS[e] for e in engines)]
+        wanted = [*(["torch"] if set(engines) & set(DENSITIES) else []), *(PEERS[e] for e in engines)]
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
         (folder / "complete").touch()
     return str(python)
@@ -327,6 +401,22 @@ def drawn(result, found, arrays):
     return [1e6 * result["draws"] / len(is_missing), result["draws"] / mine, float(np.abs(off / variance**0.5).max())]
 
 
+def rows_of_events(name, mine, theirs):
+    """Rows of the table of events, ours and sppl's."""
+    rows = []
+    for job in ("joint", "conditional"):
+        own, other = mine[job], theirs.get(job)
+        apart = float(np.abs(np.subtract(own["found"], own["together"])).max())
+        rows.append([name, "ours", job, 1e6 * own["one"], 1e6 * own["batch"], None, None, apart, ""])
+        if other is None:
+            rows.append([name, "sppl", job, *[None] * 5, theirs.get("error", "")[:200]])
+            continue
+        apart = float(np.abs(np.subtract(own["found"], other["found"])).max())
+        ratios = other["one"] / own["one"], other["one"] / own["batch"]
+        rows.append([name, "sppl", job, 1e6 * other["one"], None, *ratios, apart, ""])
+    return rows
+
+
 def problems(few, chosen):
     """(name, nodes, arrays) of the chosen circuits of `circuits_engine`, with at most so many rows."""
     from tests.benchmarks.circuits_engine import circuits
@@ -344,6 +434,7 @@ def problems(few, chosen):
             "kind": circuit.kind, "child_ptr": circuit.child_ptr, "children": circuit.children,
             "column": circuit.leaf_column, "log_weights": log_weights, "parameters": parameters["gaussian"],
             "values": values, "mean": moments.mean, "covariance": moments.covariance,
+            "events": np.sort(rng.normal(size=(N_EVENTS, 3)), axis=1)[:, [0, 2, 1]],
         }  # fmt: skip
 
 
@@ -351,6 +442,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", type=Path, nargs="?", help="where the peers' environments are, or are made")
     arguments.add_argument("--interpreter", default=sys.executable, help="Python of environments that are made")
+    arguments.add_argument("--sppl-interpreter", help="Python 3.10, for sppl; without it sppl is left out")
     arguments.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     arguments.add_argument("--circuits", nargs="+", type=int, default=[0, 1, 2], help="of the list in circuits_engine")
     arguments.add_argument("--rounds", type=int, default=5)
@@ -365,19 +457,23 @@ def main():
 
     if given.folder is None:
         arguments.error("a folder for the peers' environments is needed")
+    if given.sppl_interpreter is None:
+        given.peers = [e for e in given.peers if e != "sppl"]
     python = {}
     for name, engines in ENVIRONMENTS.items():
         if set(engines) & set(given.peers):
-            path = environment(given.folder.resolve() / name, given.interpreter, engines)
+            interpreter = given.sppl_interpreter if engines == ("sppl",) else given.interpreter
+            path = environment(given.folder.resolve() / name, interpreter, engines)
             python |= dict.fromkeys(engines, path)
+    asked = [e for e in given.peers if e in DENSITIES]
     print(machine() + "\n\n### Log density\n", flush=True)
-    rows, queries, versions = [], [], {}
+    rows, queries, events, versions = [], [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name, n_nodes, arrays in problems(given.rows, given.circuits):
             path = Path(folder) / "problem.npz"
             np.savez(path, **arrays)
             found = {"ours": answer("ours", path, given.rounds)}
-            found |= {e: started(e, python[e], path, given) for e in given.peers}
+            found |= {e: started(e, python[e], path, given) for e in asked}
             found["ours again"] = answer("ours", path, given.rounds)
             if "error" in found["ours"]:
                 raise RuntimeError(found["ours"]["error"])
@@ -395,6 +491,11 @@ def main():
                      float(difference), ""]
                 )  # fmt: skip
                 queries.append([name, engine, 1e6 * result["one"], result["one"] / one, *drawn(result, found, arrays)])
+            if "sppl" in given.peers:
+                theirs = started("sppl", python["sppl"], path, given)
+                events += rows_of_events(name, answer_events("ours", path), theirs)
+                if "error" not in theirs:
+                    versions["sppl"] = f"{theirs['versions']} on Python {theirs['python']}"
     print(markdown_table(
         ["circuit", "engine", "rows", "us a row", "M node-rows/s", "ours / engine, node-rows/s", "largest difference",
          "error"], rows,
@@ -404,9 +505,15 @@ def main():
         ["circuit", "engine", "one row's log density, us", "engine / ours", "draws, us a row", "engine / ours",
          "sum of drawn cells off the exact mean, standard errors, largest of the columns"], queries,
     ))  # fmt: skip
+    if events:
+        print("### Events\n")
+        print(markdown_table(
+            ["circuit", "engine", "question", "one event a call, us", f"one of {N_EVENTS:,} in a call, us",
+             "one a call / ours", "one a call / one of ours in a call of all", "largest difference", "error"], events,
+        ))  # fmt: skip
     print("### The most probable value of 0.6 N(0, sd 5) + 0.4 N(10, sd 0.1)\n")
     modes = []
-    for engine in ["ours", *given.peers]:
+    for engine in ["ours", *asked]:
         result = started(engine, python[engine], "mode", given) if engine in PEERS else answer(engine, "mode", 1)
         x = result.get("mode", np.nan)
         density = 0.6 / 5.0 * np.exp(-0.5 * (x / 5.0) ** 2) + 0.4 / 0.1 * np.exp(-0.5 * ((x - 10.0) / 0.1) ** 2)

@@ -109,7 +109,7 @@ class Evaluator:
     def _few(self) -> tuple[Any, ...]:
         """What `log_densities_of_few` reads, leaves in its order."""
         program, runs, order = row_program(self.circuit)
-        return program, runs, np.ascontiguousarray(self.coefficients[:, order]), self.weight, self.table
+        return program, runs, np.take(self.coefficients, order, axis=1), self.weight, self.table
 
     def _in_blocks(self, values: np.ndarray, dtype: Any, out: np.ndarray) -> None:
         tape: Tape = self.tape
