@@ -80,8 +80,8 @@ def log_joint_and_base(given: Parameterised, event: Any, known: Any) -> tuple[np
     """Log probabilities (n,) of both events together and of the second, and whether no array asks for several rows."""
     if event is None:
         raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
-    asked, asked_rows = _read_union(given.circuit, "event", event)
-    evidence, known_rows = _read_union(given.circuit, "given", {} if known is None else known)
+    asked, asked_rows = read_union(given.circuit, "event", event)
+    evidence, known_rows = read_union(given.circuit, "given", {} if known is None else known)
     if len(asked_rows | known_rows) > 1:
         raise ValueError(f"event and given must have arrays of one length, got {sorted(asked_rows | known_rows)}")
     n_rows = next(iter(asked_rows | known_rows), None)
@@ -214,7 +214,7 @@ def as_column_event(event: Event) -> ColumnEvent:
     return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
 
 
-def _read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
+def read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
     """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
     events, rows = read_alternatives(circuit, argument, event)
 

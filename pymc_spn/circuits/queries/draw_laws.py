@@ -1,5 +1,6 @@
 """One draw given what is known of a row: how it spreads over regions, and the joint law of two columns on a grid."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,15 +177,43 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     if has_logs and cuts[0] <= 0.0 < cuts[-1]:
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
         cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
+    return gauss_points(cuts, in_logs=has_logs)
+
+
+def gauss_points(cuts: np.ndarray, in_logs: bool) -> Grid:
+    """Gauss points in the panels between ascending cuts, if asked in the logs of values where a panel is long."""
     t, w = np.polynomial.legendre.leggauss(NODES)
     start, end = cuts[:-1], cuts[1:]
-    in_logs = has_logs & (start > 0.0) & (end > 2.0 * start)
-    start, end = (np.where(in_logs, np.log(np.where(in_logs, cut, 1.0)), cut) for cut in (start, end))
+    long = in_logs & (start > 0.0) & (end > 2.0 * start)
+    start, end = (np.where(long, np.log(np.where(long, cut, 1.0)), cut) for cut in (start, end))
     x = start[:, None] + 0.5 * (end - start)[:, None] * (t + 1.0)
     weight = 0.5 * (end - start)[:, None] * w
-    x[in_logs] = np.exp(x[in_logs])
-    weight[in_logs] *= x[in_logs]
+    x[long] = np.exp(x[long])
+    weight[long] *= x[long]
     return Grid(x.ravel(), weight.ravel(), (float(cuts[0]), float(cuts[-1])))
+
+
+def beyond_grid(cdf: Callable[[np.ndarray], np.ndarray], grid: Grid, long_logs: bool = True) -> float:
+    """Allowance in nats for what a column with this distribution function has beyond its grid.
+
+    A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
+    to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
+    that (log-normal leaves, whose grids may end at `LARGEST`), m log T v / (v - 1) is added, infinite for v <= 1.
+    Without ``long_logs`` that term is left out: no leaf is log-normal, or it is a divergence, whose log ratio has none.
+    """
+    if grid.ends is None:
+        return 0.0
+    below, upto = cdf(np.array(grid.ends))
+    mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
+    distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
+    of_logs = 0.0
+    if (grid.ends[1] >= LARGEST or 0.0 <= grid.ends[0] <= 1.0 / LARGEST) and long_logs:
+        half = float(cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST]))) @ [1.0, -1.0]) + 1.0
+        rounded = 8.0 * np.finfo(np.float64).eps  # of a difference of 1 that is 0
+        power = float(np.log2(half / mass)) if half > rounded else np.inf  # v, by the mass beyond half of log T
+        longer = 1.0 if power == np.inf else power / (power - 1.0) if power > 1.0 else np.inf
+        of_logs = mass * float(np.log(LARGEST)) * longer
+    return 10.0 * (mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs)
 
 
 def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
@@ -194,9 +223,9 @@ def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
     if not 0.0 < total < np.inf:
         return np.nan
     mass = mass / total
-    product = mass.sum(axis=1)[:, None] * mass.sum(axis=0)[None, :]
-    inside = mass > 0.0
-    return max(float(np.sum(mass[inside] * np.log(mass[inside] / product[inside]))), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(mass) - np.log(mass.sum(axis=1))[:, None] - np.log(mass.sum(axis=0))
+    return max(float(np.sum(np.where(mass > 0.0, mass * ratio, 0.0))), 0.0)
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:

@@ -9,9 +9,18 @@ from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.column_laws import law_of_column
 from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
 from pymc_spn.circuits.queries.draw_averages import relative_weights
-from pymc_spn.circuits.queries.draw_laws import LARGEST, Grid, divergence, information
-from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
-from pymc_spn.circuits.queries.information_bounds import NO_MASS, divergence_bound, entropy_bounds
+from pymc_spn.circuits.queries.draw_laws import Grid, beyond_grid, divergence, information
+from pymc_spn.circuits.queries.event_information import (
+    information_of_cells,
+    log_ratios,
+    refuse_density,
+    refuse_likelihoods,
+    shares_of_cells,
+)
+from pymc_spn.circuits.queries.events import Events, both_or_none, holds, points_of, spread_of
+from pymc_spn.circuits.queries.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
+from pymc_spn.circuits.queries.leaf_predictives import Likelihood
+from pymc_spn.circuits.queries.unions import both_unions, log_union
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -146,7 +155,65 @@ class InformationAnswers(DependenceAnswers):
         attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
         return self._labelled("kl", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
+    def event_information(self, first: Any, second: Any, given: Any = None, per_draw: bool = False) -> "xr.DataArray":
+        """Mutual information in nats of whether one event and whether another one holds.
+
+        Parameters
+        ----------
+        first, second : mapping, sequence of mappings or str
+            Events as for `SPNPosterior.probability`, without points of continuous columns and likelihoods.
+        given : the same, optional
+            What is known.
+        per_draw : bool
+            Whether each draw's own is wanted, unweighted.
+
+        Returns
+        -------
+        DataArray
+            A scalar, or (chain, draw); exact. The default is that of the mixture over draws.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `SPNPosterior.probability`; if an event is a point of a continuous column or soft evidence.
+        """
+        unions = [self._events_that_hold(argument, event) for argument, event in (("first", first), ("second", second))]
+        known = self._signed_evidence(given)
+        base = log_union(((sign, self._log_of(e, check=False)) for sign, e in known), self._log_weights.shape)
+        if base.max() == -np.inf:
+            self._refuse("given", known[0][1])
+
+        def p(union: Any) -> np.ndarray:
+            joint = both_unions(union, known, both_or_none)
+            logs = log_union(((sign, self._log_of(e, check=False)) for sign, e in joint), base.shape)
+            return np.exp(logs - np.where(np.isfinite(base), base, 0.0))
+
+        each = shares_of_cells(*(p(union) for union in (*unions, both_unions(unions[0], unions[1], both_or_none))))
+        if per_draw:
+            own = np.array([information_of_cells(cells) for cells in each.T])
+            return self._labelled("mutual_information", own, {}, True)
+        weight = relative_weights(base + self._log_weights)
+        cells = each @ weight / weight.sum()
+        value = information_of_cells(cells)
+        error = self._draw_error(weight * (log_ratios(cells) @ each - value))
+        mark = self._weight_mark(base, any(e for _, e in known))
+        return self._labelled("mutual_information", value, {}, False, **mark, **error)
+
     # ---- below the surface
+
+    def _events_that_hold(self, argument: str, event: Any) -> list[tuple[float, Events]]:
+        """An event as signed events; only what is true or false of a row."""
+        if event is None:
+            raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, or be text, got None")
+        union = self._signed_events(argument, event)
+        for _, one in union:
+            for d, what in one.items():
+                name = self._schema.columns[d].name
+                if isinstance(what, float) and self._states.compiled.is_density[d]:
+                    refuse_density(argument, name, what)
+                if isinstance(what, Likelihood):
+                    refuse_likelihoods(argument, name)
+        return union
 
     def _asked(self, columns: Any, known: Events, query: str) -> list[int]:
         if columns is None:
@@ -227,26 +294,10 @@ class InformationAnswers(DependenceAnswers):
         return value, self._two_errors(other, *influences), tolerance
 
     def _beyond(self, d: int, known: Events, grid: Grid, is_ratio: bool = False) -> float:
-        """Allowance in nats for what the column has beyond its grid, under all draws together.
-
-        A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
-        to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
-        that (log-normal leaves, whose grids may end at `LARGEST`), m log T v / (v - 1) is added, infinite for v <= 1.
-        A divergence has no such term in its log ratio.
-        """
-        if grid.ends is None:
-            return 0.0
+        """`beyond_grid` of the column under all draws together."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         law = law_of_column(self._states, d, self._row(known), spread_of(known)).mixed(weight)
-        below, upto = law.cdf(np.array(grid.ends))[0]
-        mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
-        distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
-        of_logs = 0.0
-        if (grid.ends[1] >= LARGEST or 0.0 <= grid.ends[0] <= 1.0 / LARGEST) and not is_ratio:
-            half = float(law.cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST])))[0] @ [1.0, -1.0]) + 1.0
-            power = float(np.log2(half / mass))  # v, by the mass beyond half of log T
-            of_logs = mass * float(np.log(LARGEST)) * power / (power - 1.0) if power > 1.0 else float("inf")
-        return 10.0 * (mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs)
+        return beyond_grid(lambda x: law.cdf(x)[0], grid, long_logs=not is_ratio)
 
     def _two_errors(self, other: "InformationAnswers", own: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
         """Error over the draws of this posterior and of another one: together where these are the same draws."""
@@ -301,15 +352,7 @@ class InformationAnswers(DependenceAnswers):
         """Largest sum of mutual informations along a tree: sum H_i less it bounds the joint entropy (Chow and Liu)."""
         if len(asked) > PAIRED:
             return 0.0
-        outside, total = set(asked[1:]), 0.0
-        best = {d: self._pair_information(asked[0], d, known, grids) for d in outside}
-        while outside:
-            new = max(outside, key=lambda d: best[d])
-            total += best[new]
-            outside.remove(new)
-            for d in outside:
-                best[d] = max(best[d], self._pair_information(new, d, known, grids))
-        return total
+        return largest_tree(asked, lambda a, b: self._pair_information(a, b, known, grids))
 
     def _pair_information(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> float:
         return information(self._joint(a, b, known, grids), grids[a], grids[b])

@@ -7,6 +7,7 @@ two components (Kolchinsky and Tracey 2017, doi:10.3390/e19070361, equations 7 t
 direction: BC(sum w p, sum v q) <= sum sqrt(w v) BC(p, q), and KL is convex.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,16 +40,16 @@ def entropy_bounds(laws: DrawLaws, grids: dict[int, Grid]) -> tuple[float, float
             children = _by_split([(which, _product([nodes[q] for q in parts])) for which, parts in laws.parts_of(r)])
         elif c in grids:
             density = laws.on_grid(c, grids[c])[slots]
-            children = _leaves(np.concatenate([density, np.zeros((1, density.shape[1]))]), grids[c].weight)
+            children = leaf_spread(np.concatenate([density, np.zeros((1, density.shape[1]))]), grids[c].weight)
         else:
             width = share.shape[1]
             zero, one = np.zeros(width), np.ones((width, width))
             children = Spread(zero, zero, one, np.zeros((width, width)))
-        nodes[r] = _mixture(children, share)
+        nodes[r] = mixture_spread(children, share)
     return float(nodes[0].low[0]), float(nodes[0].high[0])
 
 
-def _leaves(density: np.ndarray, weight: np.ndarray) -> Spread:
+def leaf_spread(density: np.ndarray, weight: np.ndarray) -> Spread:
     """From densities (n, X) on a grid."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(density)
@@ -87,7 +88,7 @@ def _by_split(groups: list[tuple[np.ndarray, Spread]]) -> Spread:
     return Spread(low, high, coefficient, divergence)
 
 
-def _mixture(children: Spread, share: np.ndarray) -> Spread:
+def mixture_spread(children: Spread, share: np.ndarray) -> Spread:
     """Sum nodes with these weights (nodes, children)."""
     with np.errstate(divide="ignore", over="ignore"):
         low, high = np.empty(len(share)), np.empty(len(share))
@@ -107,6 +108,19 @@ def _mixture(children: Spread, share: np.ndarray) -> Spread:
     np.fill_diagonal(coefficient, 1.0)
     np.fill_diagonal(divergence, 0.0)
     return Spread(low, high, coefficient, divergence)
+
+
+def largest_tree(columns: Sequence[int], pair: Callable[[int, int], float]) -> float:
+    """Largest sum of mutual informations along a tree: sum H_i less it bounds the joint entropy (Chow and Liu)."""
+    outside, total = set(columns[1:]), 0.0
+    best = {d: pair(columns[0], d) for d in outside}
+    while outside:
+        new = max(outside, key=lambda d: best[d])
+        total += best[new]
+        outside.remove(new)
+        for d in outside:
+            best[d] = max(best[d], pair(new, d))
+    return total
 
 
 def divergence_bound(one: DrawLaws, other: DrawLaws, asked: set[int]) -> float:

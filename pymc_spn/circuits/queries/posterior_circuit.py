@@ -55,6 +55,13 @@ class LabelledCircuit(ParameterisedCircuit):
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
+    @property
+    def _marks(self) -> dict[str, Any]:
+        return self.attrs
+
+    def _made(self, part: Any) -> "LabelledCircuit":
+        return LabelledCircuit(*part, attrs=self.attrs)
+
     def log_density(self, df: Any) -> "xr.DataArray":  # type: ignore[override]  # with labels
         """Log density of new rows, missing cells summed out; values count as exact ones.
 

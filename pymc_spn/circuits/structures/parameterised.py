@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.circuit_answers import CircuitAnswers
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.structures.circuit import Circuit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterisedCircuit(ParameterisedQueries):
+class ParameterisedCircuit(ParameterisedQueries, CircuitAnswers):
     """A circuit with its parameters, which are checked once, when it is made.
 
     It answers what `Circuit` does, without parameters as arguments, and single rows in a fraction of the time. Fits,

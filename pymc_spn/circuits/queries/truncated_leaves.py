@@ -1,0 +1,195 @@
+"""The law of a leaf given that its value lies in an interval, as a frozen distribution of SciPy.
+
+No family of `Circuit` is closed under intervals but the uniform one. A conditioned circuit so holds distributions of
+SciPy whose density, distribution function and draws are those of the leaf divided by the interval's probability.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import logsumexp
+
+from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.leaves.leaf_events import (
+    beta_probability,
+    beta_trials,
+    gamma_rate,
+    log_interval,
+    normal_gamma,
+)
+from pymc_spn.circuits.leaves.leaf_statistics import GammaRate
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
+from pymc_spn.circuits.queries.interval_moments import (
+    beta_binomial_moments,
+    beta_geometric_moments,
+    count_moments,
+    log_student_moments,
+    lomax_moments,
+    student_moments,
+)
+from pymc_spn.numerics.halving import smallest_reaching
+
+FARTHEST = -690.0  # log share of the law beyond which nothing is integrated
+TAIL_CUTS = np.concatenate([np.arange(FARTHEST, -40.0, 10.0), np.arange(-40.0, -2.0, 1.0)])  # log shares
+BULK_CUTS = np.log(np.linspace(0.15, 0.5, 12))
+MOST_COUNTS = 1_000_000  # whole numbers whose masses are added; of more every k-th
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+CLOSED = {  # families with power tails, or long ones of counts
+    "student_t": (student_moments, normal_gamma),
+    "log_student_t": (log_student_moments, normal_gamma),
+    "lomax": (lomax_moments, gamma_rate),
+    "negative_binomial": (count_moments, gamma_rate),
+    "geometric": (count_moments, lambda p: GammaRate(np.ones(p.shape[:-1]), p[..., 0] / (1.0 - p[..., 0]))),
+    "beta_geometric": (beta_geometric_moments, beta_probability),
+    "beta_binomial": (beta_binomial_moments, beta_trials),
+}
+
+
+class _Within:
+    """What continuous and discrete laws have in common: logs of the leaf less the log probability of the interval."""
+
+    def _set(self, family: str, parameters: Any, low: float, high: float) -> tuple[float, float]:
+        """Keep the leaf; ends of the support."""
+        self.family, self.parameters, self.low, self.high = family, parameters, float(low), float(high)
+        own = parameters[0].support() if family in SCIPY else (EXPLICIT[family].lowest, EXPLICIT[family].highest)
+        if family == "triangular":
+            own = parameters[0], parameters[2]
+        self.ends = max(self.low, float(own[0])), min(self.high, float(own[1]))
+        self.log_total = float(self._log_between(*self.ends))
+        return self.ends
+
+    def _updated_ctor_param(self) -> dict[str, Any]:
+        """Arguments with which SciPy makes its copy when the distribution is frozen."""
+        return {"family": self.family, "parameters": self.parameters, "low": self.low, "high": self.high}
+
+    def _log_between(self, low: Any, high: Any) -> np.ndarray:
+        return log_interval(self.family, self.parameters, low, high)
+
+    def _log_at(self, x: Any) -> np.ndarray:
+        return EXPLICIT[self.family].log_density(self.parameters, x) - self.log_total
+
+    def _logcdf(self, x: Any) -> np.ndarray:
+        return np.minimum(self._log_between(self.ends[0], x) - self.log_total, 0.0)
+
+    def _cdf(self, x: Any) -> np.ndarray:
+        return np.exp(self._logcdf(x))
+
+    def _sf(self, x: Any) -> np.ndarray:
+        return np.exp(self._logsf(x))  # type: ignore[attr-defined]
+
+    def _ppf(self, q: Any) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            log_share = np.log(np.asarray(q, np.float64)).ravel()
+        return self._lower_quantile(log_share).reshape(np.shape(q))
+
+    def _lower_quantile(self, log_share: np.ndarray) -> np.ndarray:
+        """Smallest value (n,) up to which the law has a share."""
+        low, high = (np.full(log_share.shape, end) for end in self.ends)
+        return smallest_reaching(lambda x: self._logcdf(x) < log_share, np.nextafter(low, -np.inf), high)
+
+    def _rvs(self, size: Any = None, random_state: Any = None) -> Any:
+        u = 1.0 - random_state.random(size)  # above 0
+        return self._ppf(u)[()]
+
+    def _stats(self) -> tuple[float, float, None, None]:
+        mean, variance = self._moments()
+        return mean, variance, None, None
+
+    def _moments(self) -> tuple[float, float]:
+        low, high = self.ends
+        if self.family in CLOSED:
+            moments: Any
+            moments, posterior = CLOSED[self.family]
+            mean, variance = moments(posterior(self.parameters[None]), low, high)
+            return float(mean[0]), float(variance[0])
+        return self._summed_moments()  # type: ignore[attr-defined]
+
+
+class ContinuousWithin(_Within, stats.rv_continuous):
+    """A leaf with a density, given that its value lies in an interval of positive probability.
+
+    Parameters
+    ----------
+    family : str
+        In `EXPLICIT`.
+    parameters : (p,) array
+        Of the leaf; of SciPy's families the distribution.
+    low, high : float
+        Ends of the interval, which belong to it.
+    """
+
+    def __init__(self, family: str, parameters: Any, low: float, high: float) -> None:
+        a, b = self._set(family, parameters, low, high)
+        super().__init__(a=a, b=b, name=f"{family} within [{low:g}, {high:g}]")
+
+    def _logpdf(self, x: Any) -> np.ndarray:
+        return self._log_at(x)
+
+    def _pdf(self, x: Any) -> np.ndarray:
+        return np.exp(self._log_at(x))
+
+    def _logsf(self, x: Any) -> np.ndarray:
+        return np.minimum(self._log_between(x, self.ends[1]) - self.log_total, 0.0)
+
+    def _summed_moments(self) -> tuple[float, float]:
+        """By Gauss panels between quantiles, far into both tails."""
+        whole = EXPLICIT[self.family].mean(self.parameters), EXPLICIT[self.family].variance(self.parameters)
+        share = np.concatenate([TAIL_CUTS, BULK_CUTS])
+        low, high = (np.full(share.shape, end) for end in self.ends)
+        upper = smallest_reaching(lambda x: self._logsf(x) > share, np.nextafter(low, -np.inf), high)
+        cuts = np.unique(np.concatenate([np.array(self.ends), self._lower_quantile(share), upper]))
+        cuts = cuts[np.isfinite(cuts)]
+        width = np.diff(cuts)[:, None]
+        x = cuts[:-1, None] + 0.5 * width * (_NODES + 1.0)
+        mass = 0.5 * width * _WEIGHTS * np.exp(self._log_at(x))
+        mean = float(np.sum(mass * x) / mass.sum())
+        variance = float(np.sum(mass * np.square(x - mean)) / mass.sum())
+        if np.isinf(self.ends[0]) or np.isinf(self.ends[1]):  # the tail is that of the leaf
+            sign = np.inf if np.isinf(self.ends[1]) else -np.inf
+            mean, variance = mean if np.isfinite(whole[0]) else sign, variance if np.isfinite(whole[1]) else np.inf
+        return mean, variance
+
+
+class DiscreteWithin(_Within, stats.rv_discrete):
+    """A leaf of counts, given that its value lies in an interval of positive probability; see `ContinuousWithin`."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        return object.__new__(cls)  # SciPy's takes no arguments but its own
+
+    def __init__(self, family: str, parameters: Any, low: float, high: float) -> None:
+        a, b = self._set(family, parameters, np.ceil(low), np.floor(high))
+        super().__init__(a=a, b=b, name=f"{family} within [{low:g}, {high:g}]")
+
+    def _logpmf(self, x: Any) -> np.ndarray:
+        return self._log_at(x)
+
+    def _pmf(self, x: Any) -> np.ndarray:
+        return np.exp(self._log_at(x))
+
+    def _logsf(self, x: Any) -> np.ndarray:
+        return np.minimum(self._log_between(np.floor(x) + 1.0, self.ends[1]) - self.log_total, 0.0)
+
+    def _summed_moments(self) -> tuple[float, float]:
+        """By the masses of all numbers that have some, of very many by those of equal distances."""
+        share = np.array([FARTHEST])
+        low, high = (np.array([end]) for end in self.ends)
+        last = smallest_reaching(lambda x: self._logsf(x) > share, np.nextafter(low, -np.inf), high)[0]
+        first, last = np.ceil(self._lower_quantile(share)[0]), np.ceil(last)
+        x = np.arange(first, last + 1.0, max(np.floor((last - first) / MOST_COUNTS), 1.0))
+        logs = self._log_at(x)
+        mass = np.exp(logs - logsumexp(logs))
+        mean = float(mass @ x)
+        return mean, float(mass @ np.square(x - mean))
+
+
+def leaf_within(family: str, parameters: np.ndarray, low: float, high: float) -> Any:
+    """The leaf's law within a closed interval that has some probability, frozen."""
+    kind = ContinuousWithin if EXPLICIT[family].is_density else DiscreteWithin
+    return kind(family, np.asarray(parameters), low, high)()
+
+
+def leaf_on(values: np.ndarray, log_masses: np.ndarray) -> Any:
+    """The law on given whole numbers (k,), with masses up to a factor, frozen."""
+    mass = np.exp(log_masses - logsumexp(log_masses))
+    return stats.rv_discrete(values=(values[mass > 0.0], mass[mass > 0.0]))()

@@ -1,0 +1,233 @@
+"""Entropy, mutual information, divergence and distribution functions of circuits with given parameters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from tests.circuits.random_circuits import column_families, random_circuit
+from tests.circuits.test_posterior import sampled_tree
+from tests.circuits.test_row_queries import two_groups
+
+
+def levels_table(seed, n_columns, n_rows=300):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, n_rows)
+    columns = [np.where(rng.random(n_rows) < 0.7, z, rng.integers(0, 3, n_rows)) for _ in range(n_columns)]
+    return pd.DataFrame({f"c{d}": pd.Categorical(c.astype(str)) for d, c in enumerate(columns)})
+
+
+def blob(mean, sd, weight=None):
+    return ps.product_of([ps.leaf(name, "gaussian", (m, sd)) for name, m in zip("ab", mean, strict=True)])
+
+
+def test_closed_forms():
+    gaussian = ps.leaf("x", "gaussian", (3.0, 2.0))
+    found = gaussian.entropy()
+    assert float(found) == pytest.approx(float(stats.norm(3, 2).entropy()), abs=1e-9)
+    assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] < 1e-8
+    for leaf, reference in (
+        (ps.leaf("x", "exponential", (0.5,)), stats.expon(scale=2.0)),
+        (ps.leaf("x", "gamma", (0.4, 2.0)), stats.gamma(0.4, scale=0.5)),
+        (ps.leaf("x", "laplace", (1.0, 2.0)), stats.laplace(1, 2)),
+        (ps.leaf("x", "uniform", (1.0, 4.0)), stats.uniform(1, 3)),
+        (ps.leaf("x", "log_normal", (0.5, 1.2)), stats.lognorm(1.2, scale=np.exp(0.5))),
+        (ps.leaf("x", "poisson", (12.0,)), stats.poisson(12.0)),
+        (ps.leaf("x", stats.skewnorm(4.0)), stats.skewnorm(4.0)),
+    ):
+        found = leaf.entropy()
+        assert abs(float(found) - float(reference.entropy())) < found.attrs["tolerance"] + 1e-6  # CONVERGED
+        q = [1e-6, 0.1, 0.5, 0.999]
+        np.testing.assert_allclose(leaf.quantile(q, "x"), reference.ppf(q), rtol=1e-8)
+        np.testing.assert_allclose(leaf.cdf("x", reference.ppf(q)), reference.cdf(reference.ppf(q)), rtol=1e-8)
+    other = ps.leaf("x", "gaussian", (0.0, 1.0))
+    assert float(gaussian.kl(other)) == pytest.approx(np.log(0.5) + (4.0 + 9.0) / 2.0 - 0.5, abs=1e-9)
+
+
+def test_a_narrow_leaf_of_small_weight_counts():
+    # far apart, so that the entropy is that of the parts and of which one it is
+    mixture = ps.mixture_of(
+        [ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (50.0, 1e-4))], [0.999, 0.001]
+    )
+    parts = 0.999 * stats.norm().entropy() + 0.001 * stats.norm(0, 1e-4).entropy()
+    assert float(mixture.entropy()) == pytest.approx(parts + stats.entropy([0.999, 0.001]), abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_against_simulation_and_each_other(seed):
+    circuit = ps.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+
+    def agree(found, simulated):  # five standard errors of 20,000 rows
+        assert simulated.attrs["exactness"] == "monte-carlo"
+        slack = 5.0 * simulated.attrs["mcse"] + 1e-12
+        if found.ndim:
+            assert found.attrs["exactness"] == "bound"
+            assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack
+        else:
+            assert abs(float(found) - float(simulated)) < slack
+
+    how = {"method": "monte-carlo", "n": 20_000, "random_seed": seed}
+    agree(circuit.entropy(), circuit.entropy(**how))
+    agree(circuit.entropy("x1"), circuit.entropy("x1", **how))
+    agree(circuit.mutual_information("x0", "x2"), circuit.mutual_information("x0", "x2", **how))
+    other = ps.ParameterisedCircuit(
+        circuit.circuit, np.log(0.3 * np.exp(circuit.log_weights) + 0.7 / _degrees(circuit)), circuit.leaf_parameters
+    )
+    agree(circuit.kl(other), circuit.kl(other, **how))
+    agree(circuit.kl(other, "x2"), circuit.kl(other, "x2", **how))
+    table = circuit.dependence()
+    assert float(table[0, 2]) == pytest.approx(float(circuit.mutual_information("x0", "x2")), abs=2e-4)
+    assert np.isnan(table.values.diagonal()).all()
+    families = column_families(circuit.circuit)
+    event = {"x0": {0.0, 1.0}} if families[0] == "categorical" else {"x0": (0.0, 2.0)}
+    agree(circuit.entropy("x1", given=event), circuit.entropy("x1", given=event, **how))
+    # a law from the one that it is conditioned to: minus the log of the event's probability
+    assert float(np.max(circuit.condition(event).kl(circuit))) == pytest.approx(
+        -circuit.log_probability(event), rel=1e-6
+    )
+    assert float(np.max(circuit.kl(circuit.condition(event)))) == np.inf
+
+
+def _degrees(circuit):
+    edge_sum = circuit.circuit.edge_sum
+    return np.bincount(edge_sum)[edge_sum]
+
+
+def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at_any_size():
+    few = ps.chow_liu_tree(levels_table(0, 4))
+    rows = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
+    p = np.exp(few.log_density(rows))
+    found = few.entropy()
+    assert found.attrs == {"exactness": "exact"}
+    assert float(found) == pytest.approx(stats.entropy(p), abs=1e-12)
+    pair = p.reshape(3, 3, 9).sum(axis=2)
+    expected = stats.entropy(pair.ravel(), np.outer(pair.sum(axis=1), pair.sum(axis=0)).ravel())
+    assert float(few.mutual_information("c0", "c1")) == pytest.approx(expected, abs=1e-12)
+    group = few.mutual_information(["c0"], ["c1", "c2", "c3"])
+    table = p.reshape(3, 27)
+    assert float(group) == pytest.approx(
+        stats.entropy(p, np.outer(table.sum(axis=1), table.sum(axis=0)).ravel()), abs=1e-12
+    )
+    assert group.attrs == {"exactness": "exact"}
+    for many in (ps.chow_liu_tree(levels_table(1, 12)), ps.cutset_network(levels_table(1, 12))):
+        found, simulated = many.entropy(), many.entropy(method="monte-carlo", n=20_000, random_seed=1)
+        assert found.attrs == {"exactness": "exact"} and found.ndim == 0
+        assert abs(float(found) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
+    assert float(few.kl(few)) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_bounds_meet_where_parts_are_far_apart_and_hold_where_they_are_not():
+    for gap in (0.0, 1.0, 3.0, 100.0):
+        mixture = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((gap, gap), 0.5)], [0.3, 0.7])
+        found = np.atleast_1d(mixture.entropy().values)
+        simulated = mixture.entropy(method="monte-carlo", n=40_000, random_seed=1)
+        slack = 4.5 * simulated.attrs["mcse"]
+        assert found[0] - slack <= float(simulated) <= found[-1] + slack
+        if gap == 100.0:
+            assert found[-1] - found[0] < 1e-6
+    same = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((2.0, 2.0), 1.0)])
+    information = same.mutual_information("a", "b")
+    simulated = same.mutual_information("a", "b", method="monte-carlo", n=40_000, random_seed=2)
+    assert abs(float(information) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
+
+
+def test_events():
+    circuit = ps.chow_liu_tree(levels_table(3, 3))
+    first, second = {"c0": {"0", "1"}}, [{"c1": "2"}, {"c2": "0"}]
+    found = circuit.event_information(first, second)
+    assert found.attrs == {"exactness": "exact"}
+    p, q = circuit.probability(first), circuit.probability(second)
+    both = circuit.probability(first, given=second) * q
+    cells = np.array([[both, p - both], [q - both, 1.0 - p - q + both]])
+    expected = stats.entropy(cells.ravel(), np.outer(cells.sum(axis=1), cells.sum(axis=0)).ravel())
+    assert float(found) == pytest.approx(expected, abs=1e-13)
+    assert float(circuit.event_information(first, first)) == pytest.approx(stats.entropy([p, 1.0 - p]), abs=1e-13)
+    given = {"c2": {"0", "1"}}
+    conditioned = circuit.condition(given)
+    assert float(circuit.event_information(first, {"c1": "2"}, given)) == pytest.approx(
+        float(conditioned.event_information(first, {"c1": "2"})), abs=1e-13
+    )
+    numbers = blob((0.0, 1.0), 2.0)
+    assert float(numbers.event_information("a < 0", "b**2 < 1")) == pytest.approx(0.0, abs=1e-15)
+    with pytest.raises(ValueError, match="second: column 'b' cannot be at a point"):
+        numbers.event_information({"a": (0, 1)}, {"b": 1.0})
+    with pytest.raises(ValueError, match="first: column 'c0' has likelihoods"):
+        circuit.event_information({"c0": {"0": 0.5}}, second)
+    with pytest.raises(TypeError, match="first must map column names"):
+        circuit.event_information(None, second)
+
+
+def test_circuits_of_posteriors_keep_their_marks():
+    post = two_groups()
+    predictive = post.as_circuit()
+    ours, theirs = predictive.entropy("x0"), post.entropy("x0")
+    assert abs(float(ours) - float(theirs)) < 2e-6 + theirs.attrs["tolerance"] + ours.attrs["tolerance"]
+    assert ours.attrs["learner"] == predictive.attrs["learner"]
+    assert float(predictive.mutual_information("x0", "x1")) == pytest.approx(
+        float(post.mutual_information("x0", "x1")), abs=1e-5
+    )
+    alone = predictive.marginal("x1")
+    assert alone.attrs == predictive.attrs and list(alone.sample(2, random_seed=1).columns) == ["x1"]
+    q = post.quantile([0.1, 0.9], "x0")
+    np.testing.assert_allclose(predictive.quantile([0.1, 0.9], "x0"), q, rtol=1e-6)
+    np.testing.assert_allclose(predictive.cdf("x0", q.values), [0.1, 0.9], atol=1e-9)
+    first, second = {"x0": (None, float(q[1]))}, "x1 > 0 or x0 > 2"
+    assert float(predictive.event_information(first, second)) == pytest.approx(
+        float(post.event_information(first, second)), abs=1e-12
+    )
+
+
+def test_events_of_a_posterior_and_of_its_draws():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))  # a positive column, a binary one, a count
+    first, second, known = {"x0": (None, 1.0)}, {"x1": 1}, {"x2": (0, 2)}
+    each = post.event_information(first, second, known, per_draw=True)
+    p, q = (post.probability(event, known, per_draw=True).values for event in (first, second))
+    both = post.probability({**first, **second}, known, per_draw=True).values
+    cells = np.stack([both, p - both, q - both, 1.0 - p - q + both])
+    alone = np.stack([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])
+    np.testing.assert_allclose(each, stats.entropy(cells, alone), atol=1e-12)
+    found = post.event_information(first, second, known)
+    p, q = (float(post.probability(event, known)) for event in (first, second))
+    both = float(post.probability({**first, **second}, known))
+    expected = stats.entropy(
+        [both, p - both, q - both, 1 - p - q + both], [p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)]
+    )
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+    assert found.attrs["exactness"] == "exact" and found.attrs["mcse_chain"] > 0.0
+    with pytest.raises(ValueError, match="second: column 'x0' cannot be at a point"):
+        post.event_information(second, {"x0": 0.5})
+    with pytest.raises(ValueError, match="first: column 'x1' has likelihoods"):
+        post.event_information({"x1": {1: 0.5}}, second)
+    with pytest.raises(TypeError, match="second must map column names"):
+        post.event_information(first, None)
+
+
+def test_what_is_refused():
+    circuit = ps.product_of(
+        [ps.leaf("a", "gaussian", (0.0, 1.0)), ps.leaf("c", "categorical", (0.5, 0.5)), ps.leaf("k", "poisson", (1e6,))]
+    )
+    with pytest.raises(ValueError, match="method must be one of"):
+        circuit.entropy("a", method="exact")
+    with pytest.raises(ValueError, match='method="enumeration" needs'):
+        circuit.entropy("a", method="enumeration")
+    with pytest.raises(ValueError, match='method="quadrature" is for a single column'):
+        circuit.entropy(["a", "c"], method="quadrature")
+    with pytest.raises(ValueError, match=r"column 'k' takes .* counts, more than the"):
+        circuit.entropy("k")
+    with pytest.raises(ValueError, match="n must be an integer of at least 2"):
+        circuit.entropy("a", method="monte-carlo", n=1)
+    with pytest.raises(ValueError, match="column 'a' is at a value"):
+        circuit.entropy("a", given={"a": 1.0})
+    with pytest.raises(ValueError, match="both name 'a'"):
+        circuit.mutual_information("a", ["c", "a"])
+    with pytest.raises(ValueError, match="levels without an order"):
+        circuit.cdf("c", 0.5)
+    with pytest.raises(ValueError, match="other must have the column 'c'"):
+        circuit.kl(ps.leaf("a", "gaussian", (0.0, 1.0)))
+    with pytest.raises(ValueError, match="other must have masses in the column 'a'"):
+        circuit.marginal("a").kl(ps.leaf("a", "poisson", (1.0,)))
+    with pytest.raises(TypeError, match="other must have a circuit"):
+        circuit.kl(3.0)
+    with pytest.raises(ValueError, match="dependence needs at least two"):
+        circuit.marginal("a").dependence()
