@@ -95,7 +95,7 @@ def _broken_rule(family: str, item: Any) -> str | None:
         return "each distribution must be of one number, without arrays among its parameters"
     if np.isnan(ends).any():
         return "parameters of each distribution must be valid"
-    if family == DISCRETE:
+    if family == DISCRETE and not hasattr(item.dist, "log_mass_between"):
         listed = np.ravel(getattr(item.dist, "xk", ends[:0]))
         places = np.concatenate([ends[np.isfinite(ends)], [item.ppf(0.5)], listed])
         if np.any(places != np.floor(places)):
@@ -132,6 +132,9 @@ def log_interval_of(distribution: Any, low: np.ndarray, high: np.ndarray) -> np.
     ValueError
         If SciPy gives NaN at an end.
     """
+    truncated = getattr(distribution.dist, "log_mass_between", None)  # `queries.truncated_leaves`
+    if truncated is not None:
+        return truncated(low, high)
     if _is_of(CONTINUOUS, distribution):
         return _by_tails(distribution, low, high)
     first, last = np.ceil(low), np.floor(high)

@@ -81,14 +81,18 @@ def conditioned(given: Parameterised, known: Any, columns: list[str] | None = No
     kept = [d for d, name in enumerate(circuit.names) if d not in at_points and (columns is None or name in columns)]
     if not kept:
         raise ValueError(f"given must leave a column, got values of all of them: {known!r}")
+    return part_given_one_of(given, exclusive_events("given", events), kept, known)
+
+
+def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: list[int], known: Any) -> Part:
+    """As `part_of` given that one of several events holds, of which no two do at once: the mixture of their parts."""
     if len(events) == 1:
         return part_of(given, events[0], kept, known)
-    parts = exclusive_events("given", events)
-    logs = np.array([log_mass(given, part)[0] for part in parts])
+    logs = np.array([log_mass(given, event)[0] for event in events])
     refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
     some = np.flatnonzero(logs > -np.inf)
     share = np.exp(logs[some] - np.logaddexp.reduce(logs[some]))
-    found = [part_of(given, parts[k], kept, known) for k in some[share > 0.0]]
+    found = [part_of(given, events[k], kept, known) for k in some[share > 0.0]]
     if len(found) == 1:
         return found[0]
     mixture = mixture_of([tuple(part) for part in found], share[share > 0.0])

@@ -1,6 +1,7 @@
 """The law of one column of an explicit circuit: a mixture of its leaves, with a grid on which it is summed."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_expit, logit
@@ -12,6 +13,7 @@ from pymc_spn.circuits.queries.draw_laws import BULK, LARGEST, MOST_COUNTS, TAIL
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.numerics.halving import smallest_reaching
 
+LARGEST_COUNT = 2.0**53  # above it whole numbers are not told apart
 MOST_CUT = 200  # leaves, the largest first, between whose own quantiles a grid has panels
 OWN_SHARES = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
 LONG = 100.0  # ratio of the ends of a panel in logs at most
@@ -83,7 +85,8 @@ class ColumnMixture:
             (low, lambda x: self.cdf(x) < q[low]),
             (upper, lambda x: self._mass(np.nextafter(x, np.inf), np.array(np.inf)) > 1.0 - q[upper]),
         ):
-            ends = np.full(int(at.sum()), -np.inf), np.full(int(at.sum()), np.inf)
+            end = np.inf if self.is_density else LARGEST_COUNT
+            ends = np.full(int(at.sum()), -end), np.full(int(at.sum()), end)
             out[at] = smallest_reaching(is_short, *ends)
         return out if self.is_density else np.ceil(out)
 
@@ -118,14 +121,7 @@ class ColumnMixture:
         if self.n_levels:
             return Grid(np.arange(float(self.n_levels)), np.ones(self.n_levels))
         if not self.is_density:
-            first, last = self.quantile(np.array([TAIL[0], 1.0 - TAIL[0]]))
-            if last - first >= MOST_COUNTS:
-                raise ValueError(
-                    f"column {self.name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that "
-                    'are summed; method="monte-carlo" needs no sum'
-                )
-            x = np.arange(first, last + 1.0)
-            return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
+            return self._counts
         steps = max(n_panels // 12, 1)  # panels of a step from one tail quantile to the next
         places = np.arange((len(TAIL) - 1) * steps) / steps
         tails = np.append(np.exp(np.interp(places, np.arange(len(TAIL)), np.log(TAIL))), TAIL[-1])
@@ -146,6 +142,18 @@ class ColumnMixture:
             for k in long
         ]
         return gauss_points(np.unique(np.concatenate([cuts, *between])), in_logs=True)
+
+    @cached_property
+    def _counts(self) -> Grid:
+        """Whole numbers but for the far tails."""
+        first, last = self.quantile(np.array([TAIL[0], 1.0 - TAIL[0]]))
+        if last - first >= MOST_COUNTS:
+            raise ValueError(
+                f"column {self.name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that "
+                'are summed; method="monte-carlo" needs no sum'
+            )
+        x = np.arange(first, last + 1.0)
+        return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
 
     def _cuts_of_leaves(self, steps: int) -> np.ndarray:
         """Quantiles of the leaves with the largest shares, ``steps`` from one of `OWN_SHARES` to the next."""

@@ -364,16 +364,26 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
 
         Exact over the draws that it holds: all, or `max_draws` of them taken evenly; its size grows with their
-        number.
-        """
-        from pymc_spn.circuits.queries.posterior_circuit import posterior_circuit
+        number. Under a condition draws have the weights that it gives them, and leaves within intervals are
+        distributions of SciPy, which `CircuitDensity` does not take.
 
-        if self._evidence:
-            raise ValueError("as_circuit needs the posterior as sampled or a marginal of it, not a condition")
-        if max_draws is not None and checked_count("max_draws", max_draws) < 1:
-            raise ValueError(f"max_draws must be at least 1, got {max_draws}")
-        found = posterior_circuit(self._states, self._kept, self._log_weights, max_draws)
-        return replace(found, attrs=self._attrs(n_draws=len(found.draws)))
+        Parameters
+        ----------
+        max_draws : int, optional
+
+        Returns
+        -------
+        PosteriorCircuit
+
+        Raises
+        ------
+        ValueError
+            If `max_draws` is no integer of at least 1; under a condition on a network with ``rounded=True``, whose
+            evidence is about cells.
+        """
+        from pymc_spn.circuits.queries.posterior_circuit import predictive_circuit
+
+        return predictive_circuit(self, [self._evidence], max_draws)
 
     # ---- simulation
 

@@ -1,7 +1,7 @@
 """The posterior predictive as one explicit circuit: a sum over draws, each with its collapsed predictive below it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +16,11 @@ from pymc_spn.circuits.gibbs.network import (
     LOG_NORMAL,
     POISSON,
 )
-from pymc_spn.circuits.queries.completion import SIMULATION
+from pymc_spn.circuits.queries.circuit_events import as_column_event
+from pymc_spn.circuits.queries.circuit_parts import part_given_one_of
+from pymc_spn.circuits.queries.completion import SIMULATION, checked_count
 from pymc_spn.circuits.queries.draw_laws import shares_of
+from pymc_spn.circuits.queries.events import Events
 from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
@@ -182,6 +185,24 @@ def posterior_circuit(
     mass = np.exp(log_weights[draws] - log_weights[draws].max())
     root = tops[0] if len(tops) == 1 else building.add(SUM, tops, mass)
     return building.finish(root, draws)
+
+
+def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int | None) -> PosteriorCircuit:
+    """See `SPNPosterior.as_circuit`; given one of several events that exclude each other."""
+    is_given = any(events)
+    if is_given and posterior._states.rounded is not None:
+        raise ValueError("as_circuit needs a posterior without a condition where rounded=True: evidence is about cells")
+    if max_draws is not None and checked_count("max_draws", max_draws) < 1:
+        raise ValueError(f"max_draws must be at least 1, got {max_draws}")
+    columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept
+    found = posterior_circuit(posterior._states, columns, posterior._log_weights, max_draws)
+    if is_given:
+        read = [{d: as_column_event(event) for d, event in one.items()} for one in events]
+        circuit, log_weights, leaf_parameters = part_given_one_of(
+            found._given, read, list(posterior._kept), list(events)
+        )
+        found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
+    return replace(found, attrs=posterior._attrs(n_draws=len(found.draws)))
 
 
 class _Building:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.circuits.queries.posterior import SPNPosterior
+    from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
 
 NO_MARKS: dict[str, Any] = {}
 
@@ -30,8 +31,8 @@ class UnionPosterior(NoInterventions):
     """Answers given a union of events: those of disjoint parts, weighed by their probabilities under each draw.
 
     Made by `SPNPosterior.condition` of a list. Methods, their arguments, exactness and attributes are those of
-    `SPNPosterior`; ``given=`` may be a union as well. Queries that it has not can be asked of `parts`, with
-    `part_weights`.
+    `SPNPosterior`; ``given=`` may be a union as well. Queries that it has not can be asked of `as_circuit`, or
+    of `parts`, with `part_weights`.
 
     Parameters
     ----------
@@ -232,6 +233,29 @@ class UnionPosterior(NoInterventions):
         if not known:
             raise ValueError("given: nothing of it can occur within the union that the posterior is conditioned on")
         return UnionPosterior(known)
+
+    def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
+        """The predictive given the union as one explicit circuit, which answers what this object does not.
+
+        A mixture over the parts, of which each holds the draws: for ``entropy``, ``mutual_information`` and others.
+
+        Parameters
+        ----------
+        max_draws : int, optional
+            Draws that it holds, taken evenly; by default all.
+
+        Returns
+        -------
+        PosteriorCircuit
+
+        Raises
+        ------
+        ValueError
+            As `SPNPosterior.as_circuit`.
+        """
+        from pymc_spn.circuits.queries.posterior_circuit import predictive_circuit
+
+        return predictive_circuit(self._first, [part._evidence for part in self.parts], max_draws)
 
     def marginal(self, columns: Sequence[str]) -> "UnionPosterior":
         """The predictive of some columns given the union, the others summed out."""
