@@ -280,8 +280,9 @@ class CircuitAnswers:
         columns : str or list of str, optional
             By default all of this circuit.
         method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
-            As for `entropy`; bounds only between two sets of parameters of one circuit, else by default Monte Carlo.
-            The lower bound is the largest divergence of one column, the upper one that of values and branches together.
+            As for `entropy`. The lower bound is the largest divergence of one column, the upper one goes by pairs of
+            nodes that divide the columns alike, of two sets of parameters of one circuit also by the chain rule; where
+            there are no such pairs it is infinite, and the default is Monte Carlo.
         n : int
         random_seed : int or Generator, optional
 

@@ -83,10 +83,11 @@ def test_against_simulation_and_each_other(seed):
     event = {"x0": {0.0, 1.0}} if families[0] == "categorical" else {"x0": (0.0, 2.0)}
     agree(circuit.entropy("x1", given=event), circuit.entropy("x1", given=event, **how))
     # a law from the one that it is conditioned to: minus the log of the event's probability
-    assert float(np.max(circuit.condition(event).kl(circuit))) == pytest.approx(
-        -circuit.log_probability(event), rel=1e-6
-    )
-    assert float(np.max(circuit.kl(circuit.condition(event)))) == np.inf
+    part = circuit.condition(event)
+    found, simulated = part.kl(circuit), part.kl(circuit, **how)
+    assert float(simulated) == pytest.approx(-circuit.log_probability(event), rel=1e-9)
+    assert np.min(found) - 1e-6 <= float(simulated) <= np.max(found) + 1e-6
+    assert np.all(np.isfinite(found)) and float(circuit.kl(part)) == np.inf
 
 
 def _degrees(circuit):
@@ -115,6 +116,19 @@ def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at
         assert found.attrs == {"exactness": "exact"} and found.ndim == 0
         assert abs(float(found) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
     assert float(few.kl(few)) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_divergence_of_circuits_of_other_structures():
+    one = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((3.0, 3.0), 1.0)], [0.4, 0.6])
+    other = ps.mixture_of([blob((0.0, 1.0), 1.0), blob((4.0, 3.0), 2.0), blob((1.0, 1.0), 3.0)], [0.3, 0.3, 0.4])
+    found, simulated = one.kl(other), one.kl(other, method="monte-carlo", n=40_000, random_seed=1)
+    assert found.attrs["exactness"] == "bound"
+    slack = 4.5 * simulated.attrs["mcse"]
+    assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack
+    assert found.values[1] < 3.0 * float(simulated)  # Gaussians overlap, and the bound is of use
+    crossed = ps.chow_liu_tree(levels_table(5, 12)), ps.cutset_network(levels_table(6, 12))
+    found = crossed[0].kl(crossed[1])  # they divide the columns in different ways
+    assert found.attrs["exactness"] == "monte-carlo" and float(found) > 0.0
 
 
 def test_bounds_meet_where_parts_are_far_apart_and_hold_where_they_are_not():

@@ -32,6 +32,19 @@ def entropy_between(given: Parameterised, grids: dict[int, Grid]) -> tuple[float
     grids : dict of int to Grid
         Of every column.
     """
+    root, place = _spread_of_root(given, grids)
+    return float(root.low[place[0]]), float(root.high[place[0]])
+
+
+def divergence_of_parts(given: Parameterised, grids: dict[int, Grid], first: int, second: int) -> float:
+    """Upper bound in nats of the divergence of one node over all columns from another, by pairs of nodes below them."""
+    root, place = _spread_of_root(given, grids)
+    value = float(root.divergence[place[first], place[second]])
+    return value if value < 0.5 * LARGE else np.inf
+
+
+def _spread_of_root(given: Parameterised, grids: dict[int, Grid]) -> tuple[Spread, np.ndarray]:
+    """Of the nodes over all columns, and the place of each node among those of its scope."""
     circuit = given.circuit
     keys = [bits.tobytes() for bits in circuit.scope_bits]
     of_scope: dict[bytes, list[int]] = {}
@@ -56,8 +69,7 @@ def entropy_between(given: Parameterised, grids: dict[int, Grid]) -> tuple[float
                 share[row] = np.exp(given.log_weights[edge[v] : edge[v + 1]]) @ share[below]
         children = _base_spread(given, base, keys, spreads, place, grids)
         spreads[key] = mixture_spread(children, share)
-    root = spreads[keys[0]]
-    return float(root.low[place[0]]), float(root.high[place[0]])
+    return spreads[keys[0]], place
 
 
 def _divides(circuit: Any, node: int) -> bool:

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.composition import mixture_of
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.queries.circuit_entropy_bounds import divergence_between, entropy_between
+from pymc_spn.circuits.queries.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
 from pymc_spn.circuits.queries.circuit_parts import Part, part_of
 from pymc_spn.circuits.queries.column_mixtures import ColumnMixture
 from pymc_spn.circuits.queries.draw_laws import Grid, beyond_grid, divergence, information
@@ -17,6 +18,7 @@ FEW_PANELS, MOST_PANELS = 12, 96
 CONVERGED, IN_TABLES = 1e-6, 1e-4  # nats by which halving the panels may change an answer, and one of a table of pairs
 FEW_LEAVES = 12  # of a column, whose own quantiles are ends of panels beside another column's
 MOST_STATES = 20_000  # combinations of levels that are enumerated
+MOST_PAIRED = 5_000  # nodes of two circuits of one structure, whose pairs bound their divergence
 PAIRED = 16  # columns up to which an upper bound uses the dependence of pairs
 ROWS = 65_536  # at a time
 
@@ -159,7 +161,10 @@ def kl(law: Law, other: Law, method: str, n: int, random_seed: Any) -> Answer:
     place = [law.names.index(name) for name in other.names]
     if method == "auto":
         method = "enumeration" if law.n_states <= MOST_STATES else "quadrature" if len(law.names) == 1 else "bounds"
-        method = "monte-carlo" if method == "bounds" and law.part.circuit != other.part.circuit else method
+        if method == "bounds":
+            found = _divergence_bounds(law, other)
+            is_open = np.ndim(found.value) == 1 and np.isinf(found.value[1])  # the circuits divide columns otherwise
+            return kl(law, other, "monte-carlo", n, random_seed) if is_open else found
     method = _method(method, law, ("enumeration", "quadrature", "bounds", "monte-carlo"))
     if method == "enumeration":
         rows, p = law.states()
@@ -172,16 +177,32 @@ def kl(law: Law, other: Law, method: str, n: int, random_seed: Any) -> Answer:
     if method == "monte-carlo":
         rows = law.simulated(n, random_seed)
         return _simulated(law.log_density(rows) - other.log_density(rows[:, place]))
-    singles = [_divergence_of_column(law.column(name), other.column(name)) for name in law.names]
-    low, tolerance = max(singles)
-    high = np.inf
-    if law.part.circuit == other.part.circuit:
-        grids, fine = law.grids(2 * FEW_PANELS), law.grids(4 * FEW_PANELS)
-        rough, high = (divergence_between(law.given, other.given, g) for g in (grids, fine))
-        if np.isfinite(high):
-            beyond = sum(beyond_grid(law.column(c).cdf, fine[d], long_logs=False) for d, c in enumerate(law.names))
-            tolerance = max(tolerance, abs(high - rough) + beyond)
-    return Answer(np.array([low, max(low, high)]), {"exactness": "bound", "tolerance": tolerance})
+    return _divergence_bounds(law, other)
+
+
+def _divergence_bounds(law: Law, other: Law) -> Answer:
+    """From below by the columns, from above by pairs of nodes and, of one circuit, by the chain rule."""
+    low, tolerance = max(_divergence_of_column(law.column(name), other.column(name)) for name in law.names)
+    if np.isinf(low):
+        return Answer(np.inf, _numerical(law, 0.0))
+    both = mixture_of([tuple(law.part), tuple(other.part)])
+    of_both = Parameterised(both.circuit, both.log_weights, both.leaf_parameters)
+    is_same = law.part.circuit == other.part.circuit
+    grids, fine = law.grids(2 * FEW_PANELS), law.grids(4 * FEW_PANELS)
+
+    def from_above(grids: dict[int, Grid]) -> float:
+        found = [divergence_between(law.given, other.given, grids)] if is_same else []
+        if both.circuit.n_nodes <= MOST_PAIRED or not is_same:
+            found.append(divergence_of_parts(of_both, grids, *both.part_roots))
+        return min(found)
+
+    rough, high = from_above(grids), from_above(fine)
+    if np.isfinite(high):
+        beyond = sum(beyond_grid(law.column(c).cdf, fine[d], long_logs=False) for d, c in enumerate(law.names))
+        tolerance = max(tolerance, float(abs(high - rough) + beyond))
+    if high - low < 1e-9:
+        return Answer(low, _numerical(law, tolerance))
+    return Answer(np.array([low, high]), {"exactness": "bound", "tolerance": tolerance})
 
 
 def _method(method: str, law: Law, known: Sequence[str]) -> str:

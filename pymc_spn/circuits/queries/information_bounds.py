@@ -4,7 +4,8 @@ For a mixture with weights w, the entropy lies between sum w H_i - sum_i w_i log
 sum w H_i - sum_i w_i log sum_j w_j exp(-KL_ij), where BC is the Bhattacharyya coefficient and KL the divergence of
 two components (Kolchinsky and Tracey 2017, doi:10.3390/e19070361, equations 7 to 10, with the Chernoff distance at
 1/2). Both pass through a product as they are (BC multiply, KL add) and through a sum as bounds of the right
-direction: BC(sum w p, sum v q) <= sum sqrt(w v) BC(p, q), and KL is convex.
+direction: BC(sum w p, sum v q) <= sum sqrt(w v) BC(p, q), and KL(sum w p, sum v q) <=
+-sum_i w_i log sum_j v_j exp(-KL(p_i, q_j)), which is at most the convex sum of w_i v_j KL(p_i, q_j).
 """
 
 from collections.abc import Callable, Sequence
@@ -104,7 +105,9 @@ def mixture_spread(children: Spread, share: np.ndarray) -> Spread:
             high[i] = w @ children.high[used] - w @ np.log(overlap @ w)
         root = np.sqrt(share)
         coefficient = np.minimum(root @ children.coefficient @ root.T, 1.0)
-        divergence = np.minimum(share @ children.divergence @ share.T, LARGE)
+        # from one child to a mixture, by Jensen's inequality, and convex in what it is from
+        to_mixtures = -np.log(np.exp(-children.divergence) @ share.T)
+        divergence = np.minimum(share @ np.minimum(to_mixtures, LARGE), LARGE)
     np.fill_diagonal(coefficient, 1.0)
     np.fill_diagonal(divergence, 0.0)
     return Spread(low, high, coefficient, divergence)
