@@ -19,6 +19,7 @@ from pymc_spn.circuits.queries.unions import (
     read_intervals,
     signed_intersections,
 )
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -131,7 +132,7 @@ def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> np.nda
                 of_leaf[which] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
     logs = np.empty((circuit.n_nodes, n_rows))
     logs[layout.node_of_leaf] = np.maximum(of_leaf, 2.0 * NOWHERE)
-    sum_and_multiply(layout, given.log_weights, logs, np.empty(n_rows), np.empty(n_rows))
+    sum_and_multiply(layout, read_only_view(given.log_weights), logs, np.empty(n_rows), np.empty(n_rows))
     return logs
 
 
