@@ -13,7 +13,15 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
-from tests.circuits.shared_circuits import DENSITIES, PARAMETERS, SCIPY, WITH_A_FORMULA, build
+from tests.circuits.shared_circuits import (
+    DENSITIES,
+    PARAMETERS,
+    SCIPY,
+    WITH_A_FORMULA,
+    build,
+    crossed_circuit,
+    random_parameters,
+)
 from tests.circuits.test_posterior import posterior_of
 
 COLUMNS = ("real", "count", "level")
@@ -296,3 +304,17 @@ def test_bad_parameters_are_refused():
     with pytest.raises(ValueError, match="weights of each sum must add up to 1"):
         circuit.probability({"real": (0, 1)}, log_weights - 1.0, parameters)
     assert ps.Circuit.probability is Circuit.probability
+
+
+def test_nodes_without_an_asked_column_count_as_when_they_are_summed_out():
+    """Weights add up to 1 to within their tolerance: the density of some columns is that with the others missing."""
+    circuit = crossed_circuit(5, 3, 4)
+    rng = np.random.default_rng(0)
+    log_weights, parameters = random_parameters(circuit, rng)
+    log_weights -= 5e-7
+    for asked in ([], [2], [0, 4]):
+        row = np.full((1, 5), np.nan)
+        row[0, asked] = 0.3
+        expected = circuit.log_density(row, log_weights, parameters)[0]
+        found = circuit.log_probability({f"x{d}": 0.3 for d in asked}, log_weights, parameters)
+        assert found == pytest.approx(expected, abs=1e-13)  # 0 for the others would be off by 1e-6

@@ -11,6 +11,9 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.evaluation.linear_pass import linear_log_densities, tape_coefficients
+from pymc_spn.circuits.evaluation.node_values import sum_and_multiply_asked
+from pymc_spn.circuits.evaluation.row_pass import log_densities_of_few
 from pymc_spn.circuits.queries.posterior_circuit import LabelledCircuit
 from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
 
@@ -188,3 +191,18 @@ def test_labelled_circuits_complete_rows_in_labels():
     assert labelled.log_density(frame).to_numpy()[1] == 0.0
     assert labelled.probability({"colour": "green"}) == 1.0
     assert (labelled.sample(20, random_seed=1, given={"size": (0.0, None)})["size"] >= 0.0).all()
+
+
+def test_arrays_that_are_held_read_only_compile_no_kernel_again():
+    kernels = (linear_log_densities, log_densities_of_few, sum_and_multiply_asked, tape_coefficients)
+    circuit, log_weights, parameters, values = some_circuit()
+    event, rows = {"x0": (0.0, 1.0)}, np.tile(values, (2, 1))
+    for given in (values[:1], rows):
+        circuit.log_density(given, log_weights.copy(), parameters)
+    circuit.probability(event, log_weights.copy(), parameters)
+    before = [len(kernel.signatures) for kernel in kernels]
+    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    for given in (values[:1], rows):
+        held.log_density(given)
+    held.probability(event)
+    assert [len(kernel.signatures) for kernel in kernels] == before and min(before) > 0

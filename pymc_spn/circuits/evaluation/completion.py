@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.density import Evaluator, checked_dtype, compile_circuit
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.node_values import sum_and_multiply
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
     check_support,
@@ -87,6 +88,13 @@ class Parameterised:
     def evaluator(self) -> Evaluator:
         """For log densities of rows, of leaves that have kernels."""
         return Evaluator(self.circuit, self.log_weights, self.flat)
+
+    @cached_property
+    def blank_logs(self) -> np.ndarray:
+        """Logs (V,) of all nodes where nothing is observed: 0 but for how far weights are from adding up to 1."""
+        logs = np.zeros((self.circuit.n_nodes, 1))
+        sum_and_multiply(self.layout, read_only_view(self.log_weights), logs, np.empty(1), np.empty(1))
+        return logs[:, 0].copy()
 
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
         """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.

@@ -71,24 +71,54 @@ def leaf_logs(layout, coefficients, table, u, base, present, peak, out):
 def sum_and_multiply(layout, log_weights, values, top, mass):
     """Inner nodes' logs (V, B) from the leaves'."""
     for v in range(layout.kind.size - 1, -1, -1):
-        kind = layout.kind[v]
-        if kind == LEAF:
-            continue
-        row = values[v]
-        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
-        if kind == PRODUCT:
-            row[:] = 0.0
-            for e in range(begin, end):
-                add_row(values[layout.children[e]], row)
-            continue
-        top[:] = IMPOSSIBLE
-        for e in range(begin, end):
-            raise_row(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top)
-        mass[:] = 0.0
-        for e in range(begin, end):
-            add_exponentials(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top, mass)
-        for i in range(row.size):
-            row[i] = top[i] + fast_log(mass[i])
+        if layout.kind[v] == PRODUCT:
+            values[v, :] = 0.0
+            for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
+                add_row(values[layout.children[e]], values[v])
+        elif layout.kind[v] != LEAF:
+            add_up_logs(layout, log_weights, v, values, top, mass)
+
+
+@kernel
+def sum_and_multiply_asked(layout, log_weights, nodes, is_asked, blank, values, top, mass):
+    """The same of some nodes alone, from the last to the first.
+
+    Parameters
+    ----------
+    nodes : (n,) int64
+        Inner nodes that are asked for; of a sum all children are.
+    is_asked : (V,) bool
+        Nodes with values, leaves among them.
+    blank : (V,) float64
+        Logs of the other nodes, in every row.
+    """
+    for v in nodes:
+        if layout.kind[v] == PRODUCT:
+            values[v, :] = 0.0
+            rest = 0.0
+            for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
+                c = layout.children[e]
+                if is_asked[c]:
+                    add_row(values[c], values[v])
+                else:
+                    rest += blank[c]
+            values[v] += rest
+        else:
+            add_up_logs(layout, log_weights, v, values, top, mass)
+
+
+@inner_kernel
+def add_up_logs(layout, log_weights, v, values, top, mass):
+    """Logs of one sum from its children's."""
+    row, begin, end = values[v], layout.child_ptr[v], layout.child_ptr[v + 1]
+    top[:] = IMPOSSIBLE
+    for e in range(begin, end):
+        raise_row(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top)
+    mass[:] = 0.0
+    for e in range(begin, end):
+        add_exponentials(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top, mass)
+    for i in range(row.size):
+        row[i] = top[i] + fast_log(mass[i])
 
 
 @inner_kernel

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply_asked
+from pymc_spn.circuits.evaluation.tape import LEAF
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.queries.events import Event, Interval, end_of, read_events, refuse_point
@@ -19,6 +20,7 @@ from pymc_spn.circuits.queries.unions import (
     read_intervals,
     signed_intersections,
 )
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 
@@ -114,25 +116,35 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     out = np.empty(n)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        logs = node_logs(given, events, rows)
+        logs, _ = node_logs(given, events, rows)
         out[rows] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
     return out
 
 
-def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> np.ndarray:
-    """Logs (V, n_rows) of all nodes given some rows' events."""
+def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Logs (V, n_rows) of nodes given some rows' events, and (V,) bool which: the root, and those with an asked column.
+
+    The others are not written; in every row they are `Parameterised.blank_logs`.
+    """
     circuit, layout, n_rows = given.circuit, given.layout, rows.stop - rows.start
-    of_leaf = np.zeros((layout.leaf_row.size, n_rows))
+    is_asked = np.zeros(circuit.n_nodes, np.bool_)
+    for d in events:
+        is_asked |= (circuit.scope_bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) > 0
+    logs = np.empty((circuit.n_nodes, n_rows))
+    if not is_asked[0]:
+        is_asked[0], logs[0] = True, given.blank_logs[0]
+        return logs, is_asked
     for f, name in enumerate(circuit.families):
         for d, event in events.items():
             which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
             if which.size:
                 own = given.parameters[name][layout.leaf_row[which]]
-                of_leaf[which] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
-    logs = np.empty((circuit.n_nodes, n_rows))
-    logs[layout.node_of_leaf] = np.maximum(of_leaf, 2.0 * NOWHERE)
-    sum_and_multiply(layout, given.log_weights, logs, np.empty(n_rows), np.empty(n_rows))
-    return logs
+                found = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
+                logs[layout.node_of_leaf[which]] = np.maximum(found, 2.0 * NOWHERE)
+    nodes = np.flatnonzero(is_asked & (layout.kind != LEAF))[::-1].copy()
+    scratch = np.empty(n_rows), np.empty(n_rows)
+    sum_and_multiply_asked(layout, read_only_view(given.log_weights), nodes, is_asked, given.blank_logs, logs, *scratch)
+    return logs, is_asked
 
 
 def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:

@@ -59,7 +59,8 @@ def _draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.rand
     """Rows (n, D) given one event."""
     circuit, layout = given.circuit, given.layout
     leaf = np.empty((n, len(circuit.columns)), np.int64)
-    logs = node_logs(given, event, slice(0, 1))
+    logs, is_asked = node_logs(given, event, slice(0, 1))
+    logs[~is_asked, 0] = given.blank_logs[~is_asked]
     draw_leaves_of_logs(rng, layout, read_only_view(given.log_weights), read_only_view(logs), leaf)
     out = np.empty(leaf.shape)
     for d in range(leaf.shape[1]):
