@@ -118,8 +118,9 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
         If the event has density zero.
     """
     circuit = given.circuit
-    logs = node_logs(given, events, slice(0, 1))[:, 0]
-    logs = np.where(logs > NOWHERE, logs, -np.inf)
+    found, is_asked = node_logs(given, events, slice(0, 1))
+    logs = np.zeros(circuit.n_nodes)
+    logs[is_asked] = np.where(found[is_asked, 0] > NOWHERE, found[is_asked, 0], -np.inf)
     refuse_impossible_evidence(known, logs[:1], is_single=True)
     logs[np.abs(logs) < 1e-13] = 0.0  # what rounding leaves of weights that add up to 1
     leaf_of = {int(node): k for k, node in enumerate(circuit.leaves)}
