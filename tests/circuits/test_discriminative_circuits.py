@@ -151,7 +151,7 @@ def test_draws_have_the_probabilities_of_their_own_given_cells():
         again = pm.sample_prior_predictive(50, random_seed=1, **BY_PYTHON).prior_predictive["y"].values[0, :, :, 0]
     np.testing.assert_array_equal(again, drawn[:50])
     second = exact_mixed(given)
-    assert second.min() < 1e-12 and np.ptp(second[:5]) > 0.3  # a row that is far off runs in logs
+    assert second.min() < 1e-12 and np.ptp(second[:5]) > 0.3  # also of a row that is far off
     p = (1.0 - second)[:, None] * MIXED_LEAVES["categorical"][0] + second[:, None] * MIXED_LEAVES["categorical"][1]
     found = np.stack([(drawn == k).mean(axis=0) for k in range(3)], axis=1)
     error = np.sqrt(p * (1.0 - p) / 4_000)

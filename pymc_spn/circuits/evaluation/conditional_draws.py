@@ -3,11 +3,11 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.circuits.evaluation.flows import make_block, values_of_block
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
+from pymc_spn.circuits.evaluation.leaf_forms import read_values
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.packed_layout import draw_leaf, unpack
 from pymc_spn.circuits.evaluation.row_draws import descend_at_random
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
@@ -33,31 +33,44 @@ def draw_targets(rng, packed, log_weights, theta, row, targets, number):
     ValueError
         If the given cells have density zero, or the parameters are none of a circuit.
     """
-    out = np.empty(targets.size)
-    if not _draw_targets(
+    return _draw_targets(
         rng, read_only_view(packed), read_only_view(log_weights), read_only_view(theta), read_only_view(row),
-        read_only_view(targets), out,
-    ):  # fmt: skip
+        read_only_view(targets), number,
+    )  # fmt: skip
+
+
+@kernel  # with the message, which takes seconds to compile and would with every model
+def _draw_targets(rng, packed, log_weights, theta, row, targets, number):
+    layout, begin, width = unpack(packed)
+    logs = logs_of_row(layout, log_weights, theta, begin, width, row)
+    if not logs[0, 0] > NOWHERE:  # also NaN, of parameters out of their bounds
         raise ValueError(
             f"given: row {number} of a CircuitDensity has density 0 under the parameters of a draw, "
             "and nothing can be drawn given it"
         )
-    return out
-
-
-@kernel
-def _draw_targets(rng, packed, log_weights, theta, row, targets, out):
-    layout, begin, width = unpack(packed)
-    at = make_block(layout, log_weights, theta, begin, width, 1)
-    is_linear = values_of_block(layout, log_weights, at, row.reshape((1, row.size)), 0)
-    if not at.roots[0] > NOWHERE:  # also NaN, of parameters out of their bounds
-        return False
     leaf = np.empty(row.size, np.int64)
     stack = np.empty(layout.kind.size, np.int64)
-    descend_at_random(rng, layout, log_weights, at.weight, at.nodes, is_linear, 0, stack, leaf)
+    descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf)
+    out = np.empty(targets.size)
     for i in range(targets.size):
         k = leaf[targets[i]]
         f = layout.leaf_family[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
         out[i] = draw_leaf(rng, layout.leaf_code[k], theta[first : first + width[f]])
-    return True
+    return out
+
+
+@inner_kernel
+def logs_of_row(layout, log_weights, theta, begin, width, row):
+    """Log values (V, 1) of all nodes.
+
+    Never in linear space as `flows.values_of_block`: that is for many rows, and code which each model compiles anew.
+    """
+    coefficients, table = node_coefficients(layout, theta, begin, width)
+    n_inputs = layout.input_column.size
+    u, base, present = np.empty((n_inputs, 1)), np.empty((n_inputs, 1)), np.empty((n_inputs, 1))
+    logs = np.empty((layout.kind.size, 1))
+    read_values(row.reshape((1, row.size)), 0, layout.input_column, layout.input_reading, u, base, present)
+    leaf_logs(layout, coefficients, table, u, base, present, np.zeros(layout.leaf_row.size), logs)
+    sum_and_multiply(layout, log_weights, logs, np.empty(1), np.empty(1))
+    return logs
