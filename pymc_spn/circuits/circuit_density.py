@@ -1,16 +1,16 @@
 """`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import rv_size_is_none
-from pymc.logprob.transforms import Transform
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.dispatch.basic import numba_njit
@@ -20,6 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.circuit_ops import circuit_rows
 from pymc_spn.circuits.coded_rows import coded_rows
+from pymc_spn.circuits.conditional_circuits import ConditionalCircuitRV, GivenCells, common_labels, given_cells
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
 from pymc_spn.circuits.evaluation.parameters import (
@@ -28,18 +29,17 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     refuse_distributions,
 )
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.free_rows import WIDTH, RealColumns, bounded_columns, refuse_masses, typical_row
 from pymc_spn.circuits.ops import source_version
-from pymc_spn.circuits.parameters_of_rows import check_n_rows, checked_numbers, flat_leaf_parameters
+from pymc_spn.circuits.parameters_of_rows import (
+    check_n_rows,
+    checked_numbers,
+    flat_leaf_parameters,
+    of_rows_or_all,
+    without_batch,
+)
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.tables import row_labels
-
-WIDTH = {
-    "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
-    "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
-    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
-    "triangular": 3, "beta": 2, "weibull": 2,
-}  # fmt: skip
+from pymc_spn.tables import Table, row_labels
 
 
 class CircuitDensityRV(RandomVariable):
@@ -77,31 +77,6 @@ def _(op, node):
     return circuit_row, source_version()
 
 
-class RealColumns(Transform):
-    """Logs of the columns that are at least 0, log odds of those from 0 to 1; the others stay as they are."""
-
-    def __init__(self, positive, shares):
-        self.positive, self.shares = np.asarray(positive, np.int64), np.asarray(shares, np.int64)
-        self.name = "real_columns" if self.shares.size else "log_columns"
-
-    def forward(self, value, *inputs):
-        at = value[..., self.positive]
-        value = pt.set_subtensor(at, pt.log(at))
-        at = value[..., self.shares]
-        return pt.set_subtensor(at, pt.log(at) - pt.log1p(-at))
-
-    def backward(self, value, *inputs):
-        at = value[..., self.positive]
-        value = pt.set_subtensor(at, pt.exp(at))
-        at = value[..., self.shares]
-        return pt.set_subtensor(at, pt.sigmoid(at))
-
-    def log_jac_det(self, value, *inputs):
-        at = value[..., self.shares]
-        of_shares = -pt.softplus(at) - pt.softplus(-at)
-        return value[..., self.positive].sum(axis=-1) + of_shares.sum(axis=-1)
-
-
 class _CircuitDensityDistribution(Distribution):
     """Registers the log density of `CircuitDensityRV`; variables are made by `CircuitDensity`."""
 
@@ -109,19 +84,13 @@ class _CircuitDensityDistribution(Distribution):
 
     def support_point(rv, size, packed, log_weights, theta):
         own = pt.vector("theta", shape=theta.type.shape[-1:])
-        point = vectorize_graph(_typical_row(rv.owner.op.circuit, own), {own: theta})
+        point = vectorize_graph(typical_row(rv.owner.op.circuit, own), {own: theta})
         return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[-1]))
 
     def logp(value, packed, log_weights, theta):
-        core = [p if _has_rows(p) else p.squeeze(axis=tuple(range(p.type.ndim - 1))) for p in (log_weights, theta)]
-        rows = value.reshape((-1, value.shape[-1]))
-        logs = circuit_rows(packed.squeeze(axis=tuple(range(packed.type.ndim - 1))), rows, *core)
+        core = of_rows_or_all(log_weights), of_rows_or_all(theta)
+        logs = circuit_rows(without_batch(packed), value.reshape((-1, value.shape[-1])), *core)
         return logs.reshape(value.shape[:-1])
-
-
-def _has_rows(parameter: Any) -> bool:
-    """Whether an input of the variable has values of each row's own; those of all rows have batch dimensions of 1."""
-    return not all(parameter.type.broadcastable[:-1])
 
 
 def CircuitDensity(
@@ -131,6 +100,7 @@ def CircuitDensity(
     leaf_parameters: Mapping[str, Any],
     observed: Any = None,
     *,
+    given: Any = None,
     total_size: int | None = None,
     dims: Any = None,
     shape: Any = None,
@@ -146,6 +116,10 @@ def CircuitDensity(
     written in PyTensor. The circuit is then the conditional density of a row given these. Such a parameter has a
     dimension of rows in front; what has none is shared by all rows.
 
+    With ``given``, cells of some columns, the variable is the other columns, the targets, given these: its log density
+    is that of the whole row less that of the given cells. Parameters are then learned for predictions of the targets
+    (discriminative learning); the distribution of the given columns is left open.
+
     Parameters
     ----------
     name : str
@@ -158,14 +132,20 @@ def CircuitDensity(
         row alone where they are its own.
     observed : DataFrame, Table, (N, D) array or tensor, optional
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
-        `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero.
+        `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero. With
+        `given` these are the targets alone, in the circuit's order, and a row without any has log density 0.
+    given : DataFrame, Table or dict, optional
+        Cells of some columns of the circuit, whose rows are those of the variable. A dict has a column's name and its
+        cells (N,), or a tuple of names and their cells (N, n), arrays or tensors, which hold levels as codes: so
+        ``pm.set_data`` exchanges what ``pm.Data`` has, and ``pm.Minibatch`` draws them with the rows observed. NaN is
+        missing and summed out.
     total_size : int, optional
         Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
         counts for that many rows.
     dims : tuple of str, optional
         Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
-        is observed, ``(name_column,)`` where it is one row. Rows are numbered where their parameters may change their
-        number with ``pm.set_data``, and named as in `observed` otherwise.
+        is observed or has `given`, ``(name_column,)`` where it is one row. Rows are numbered where their parameters or
+        `given` may change their number with ``pm.set_data``, and named as in `observed` or `given` otherwise.
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
 
@@ -174,15 +154,19 @@ def CircuitDensity(
     TensorVariable
         (N, D) where it is observed or rows have parameters of their own, else (D,) or `shape`, float64, levels in
         codes. Its log density has one term for each row, in nats. Random draws have as many rows as there are
-        parameters, so that covariates alone need be exchanged for predictions.
+        parameters, so that covariates alone need be exchanged for predictions. With `given` it is (N, n_targets), and
+        rows whose given cells have density zero have a log density of ``-inf``; draws are exact given the cells of
+        their row and have the rows of `given`, which alone need be exchanged.
 
     Raises
     ------
     ValueError, TypeError
         Parameters of wrong shape or value, or for another number of rows (when it is run, where the graph does not
         know it before); rows that do not fit the columns; a variable that is not observed and has
-        a column without a density; `shape` beside `observed`, or one that does not end in D; `total_size` without
-        `observed`, or not a whole number of at least 1.
+        a column without a density; `shape` beside `observed` or `given`, or one that does not end in D; `total_size`
+        without `observed`, or not a whole number of at least 1. `given` of no column, of all, of one that the circuit
+        has not, or of one twice; with other rows than `observed`, by their number (as for parameters) or their labels;
+        a draw given cells of density zero.
 
     References
     ----------
@@ -193,27 +177,32 @@ def CircuitDensity(
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     _check_circuit(circuit)
-    op = CircuitDensityRV(circuit=circuit)
-    n_columns = len(circuit.columns)
-    n_rows: dict[str, int | None] = {}
+    known = None if given is None else given_cells(circuit, given)
+    targets = tuple(range(len(circuit.columns))) if known is None else known.targets
+    n_columns = len(targets)
+    n_rows: dict[str, int | None] = {} if known is None else dict(known.n_rows)
+    if shape is not None and not (observed is None and known is None):
+        raise ValueError(
+            f"shape must not be given where {'observed' if known is None else 'given'} is: the data have it"
+        )
     if observed is not None:
-        if shape is not None:
-            raise ValueError("shape must not be given where observed is: the data have it")
-        values, index = _observed_rows(circuit, observed)
+        values, index = _observed_rows(circuit, observed, known)
         n_rows["observed"] = values.type.shape[0]
     elif shape is not None:
         shape = tuple(np.atleast_1d(shape).tolist())
         if not shape or shape[-1] != n_columns:
             raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
         n_rows["shape"] = shape[0] if isinstance(shape[0], int) else None
+    check_n_rows(n_rows)
     packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters, n_rows)
-    own = next((p for p in (weights, theta) if p.type.ndim == 2), None)  # which rows have for themselves
+    # what rows have for themselves
+    own = next((p for p in (weights, theta) if p.type.ndim == 2), None) if known is None else known.rows
     if observed is not None:
         rows = values if own is None else own  # so that draws given other covariates have the rows of these
         index = index if own is None or own.type.shape[0] is not None else None
         size: Any = (rows.shape[0],)
     else:
-        _refuse_masses(circuit)
+        refuse_masses(circuit, targets)
         if shape is None:
             shape = (n_columns,) if own is None else (own.shape[0], n_columns)
         if own is not None and len(shape) != 2:
@@ -221,34 +210,49 @@ def CircuitDensity(
         size = shape[:-1] or None
     _check_total_size(total_size, observed)
     rng = pt.random.shared_rng(seed=None)
-    _, rv = op(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
+    if known is None:
+        _, rv = CircuitDensityRV(circuit=circuit)(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
+    else:
+        inputs = packed, weights, theta, known.rows, np.array(targets), pt.arange(known.rows.shape[0])
+        _, rv = ConditionalCircuitRV(circuit=circuit)(*inputs, size=size, rng=rng, return_next_rng=True)
+    names = [circuit.names[d] for d in targets]
     if observed is not None:
-        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, circuit, rows, index)
+        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, names, rows, index)
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
-    if dims is None and len(shape) == 1:
-        dims = _own_dims(model, name, circuit)
-    positive, shares = _bounded_columns(circuit)
+    if dims is None and known is not None:
+        index = known.index if known.rows.type.shape[0] is not None else None
+        dims = _own_dims(model, name, names, known.rows, index)
+    elif dims is None and len(shape) == 1:
+        dims = _own_dims(model, name, names)
+    positive, shares = bounded_columns(circuit, targets)
     is_bounded = positive.size + shares.size > 0
     transform: Any = {"default_transform": RealColumns(positive, shares)} if is_bounded else {}
     return model.register_rv(rv, name, dims=dims, **transform)
 
 
-def _observed_rows(circuit: Circuit, observed: Any) -> tuple[Any, Any]:
-    """Rows as a tensor (N, D), and their labels; None where they may change."""
+def _observed_rows(circuit: Circuit, observed: Any, known: GivenCells | None = None) -> tuple[Any, Any]:
+    """Rows as a tensor (N, D), and their labels, None where they may change; of the targets where others are known."""
     observed = _value(observed)
+    targets = None if known is None else known.targets
     if not isinstance(observed, Variable):
-        values, index = coded_rows(circuit, observed)
+        values, index = coded_rows(circuit, observed, targets)
+        if known is not None and known.index is not None:
+            is_labelled = isinstance(observed, pd.DataFrame | Table)
+            index = common_labels({"given": known.index, "observed": index if is_labelled else None})
         return pytensor.shared(values, shape=values.shape), index  # a constant would lose its NaN to imputation
     shape = observed.type.shape
-    if len(shape) != 2 or shape[1] not in (None, len(circuit.columns)):
-        raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {shape}")
-    return observed, None
+    n_columns = len(circuit.columns if targets is None else targets)
+    if len(shape) != 2 or shape[1] not in (None, n_columns):
+        raise ValueError(f"observed must have shape (rows, {n_columns}), got {shape}")
+    return observed, None if known is None else known.index
 
 
-def _own_dims(model: pm.Model, name: str, circuit: Circuit, values: Any = None, index: Any = None) -> tuple[str, ...]:
+def _own_dims(
+    model: pm.Model, name: str, columns: Sequence[str], values: Any = None, index: Any = None
+) -> tuple[str, ...]:
     """Names of the dimensions, registered with their labels."""
     full = model.name_for(name)
-    model.add_coord(f"{full}_column", list(circuit.names))
+    model.add_coord(f"{full}_column", list(columns))
     if values is None:
         return (f"{full}_column",)
     model.add_coord(f"{full}_row", None if index is None else list(row_labels(index)), length=values.shape[0])
@@ -350,54 +354,3 @@ def _check_weight_tensor(circuit: Circuit, v: Any, may_have_rows: bool) -> None:
         raise ValueError(
             f"log_weights must have shape ({n},){f' or (rows, {n})' if may_have_rows else ''}, got {shape}"
         )
-
-
-def _refuse_masses(circuit: Circuit) -> None:
-    for leaf in circuit.leaves:
-        family = circuit.families[circuit.leaf_family[leaf]]
-        if not EXPLICIT[family].is_density:
-            raise ValueError(
-                f"a CircuitDensity that is not observed needs densities in all columns, "
-                f"{circuit.names[circuit.leaf_column[leaf]]!r} has a {family} leaf"
-            )
-
-
-def _bounded_columns(circuit: Circuit) -> tuple[np.ndarray, np.ndarray]:
-    """Columns all of whose leaves live on values of at least 0, and of these apart those with values up to 1."""
-    low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
-    for leaf in circuit.leaves:
-        d, family = circuit.leaf_column[leaf], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]]
-        low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
-    return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
-
-
-def _typical_row(circuit: Circuit, theta: Any) -> Any:
-    """Mean over each column's leaves of their location, as a start for a sampler."""
-    layout = compile_circuit(circuit).layout
-    total = pt.zeros(len(circuit.columns))
-    first = 0
-    for f, name in enumerate(circuit.families):
-        at = layout.leaf_family == f
-        n = int(np.count_nonzero(at))
-        if n == 0:
-            continue
-        width = WIDTH.get(name) or (theta.shape[0] - first) // n
-        own = theta[first : first + n * width].reshape((n, width))
-        location = own[:, 0]
-        if name in ("log_normal", "log_student_t"):
-            location = pt.exp(location)
-        elif name == "exponential":
-            location = 1.0 / location
-        elif name == "lomax":
-            location = own[:, 1] / location
-        elif name == "weibull":
-            location = own[:, 1]
-        elif name == "gamma":
-            location = location / own[:, 1]
-        elif name == "beta":
-            location = location / own.sum(axis=1)
-        elif name in ("uniform", "triangular"):
-            location = own.mean(axis=1)
-        total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
-        first += n * width
-    return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

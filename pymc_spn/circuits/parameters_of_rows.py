@@ -35,9 +35,9 @@ def check_n_rows(n_rows: Mapping[str, int | None]) -> None:
             raise ValueError(f"{argument} must have as many rows as {first}, {known[first]}, got {n}")
         if n == 1 and len(known) < len(n_rows):  # the graph would hand it to all rows
             unknown = next(a for a in n_rows if a not in known)
-            raise ValueError(
-                f"{argument} must not have one row where {unknown} may have others: leave the dimension of rows out"
-            )
+            are_cells = argument == "observed" or argument.startswith("given")
+            hint = "have them in a pm.Data, too" if are_cells else "leave the dimension of rows out"
+            raise ValueError(f"{argument} must not have one row where {unknown} may have others: {hint}")
 
 
 def flat_leaf_parameters(parameters: Sequence[Any]) -> Any:
@@ -48,3 +48,13 @@ def flat_leaf_parameters(parameters: Sequence[Any]) -> Any:
     n_rows = own[0].shape[0]
     flat = [v.flatten(2) if v.type.ndim == 3 else pt.broadcast_to(v.ravel(), (n_rows, v.size)) for v in parameters]
     return pt.concatenate(flat, axis=1)
+
+
+def without_batch(parameter: Any) -> Any:
+    """An input of a variable that all rows share, without its batch dimensions of 1."""
+    return parameter.squeeze(axis=tuple(range(parameter.type.ndim - 1)))
+
+
+def of_rows_or_all(parameter: Any) -> Any:
+    """An input of a variable as `circuit_rows` takes it: values of each row's own, or those of all rows."""
+    return without_batch(parameter) if all(parameter.type.broadcastable[:-1]) else parameter

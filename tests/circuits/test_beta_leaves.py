@@ -10,11 +10,11 @@ from scipy import stats
 from scipy.special import betaln, digamma, gammaln, logsumexp
 
 import pymc_spn as ps
-from pymc_spn.circuits.circuit_density import _typical_row
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.leaf_updates import beta_shapes
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.free_rows import typical_row
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
 from pymc_spn.circuits.leaves.leaf_products import leaf_products
@@ -186,5 +186,5 @@ def test_a_share_that_is_not_observed_moves_on_its_log_odds():
     assert model.compile_logp(mode=PLAIN)({value.name: y}) == pytest.approx(exact, abs=1e-12)
     there = model.rvs_to_transforms[x].forward(pt.as_tensor(row[0])).eval(mode=PLAIN)
     np.testing.assert_allclose(there, y, atol=1e-12)
-    typical = _typical_row(circuit, np.array([2.0, 3.0, 3.0, 1.0, 1.0, 2.0]))
+    typical = typical_row(circuit, np.array([2.0, 3.0, 3.0, 1.0, 1.0, 2.0]))
     np.testing.assert_allclose(typical.eval(mode=PLAIN), [0.4, 3.0, 1.0])

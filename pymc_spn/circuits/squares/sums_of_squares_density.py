@@ -144,7 +144,7 @@ def SumOfSquaresDensity(
     rng = pt.random.shared_rng(seed=None)
     inputs = form.inputs(weights, theta)
     _, rv = op(*inputs, size=(values.shape[0],), rng=rng, return_next_rng=True)
-    dims = dims or _own_dims(model, name, known, values, index)
+    dims = dims or _own_dims(model, name, known.names, values, index)
     return model.register_rv(rv, name, observed=values, dims=dims)
 
 
