@@ -102,7 +102,8 @@ class InformationAnswers(DependenceAnswers):
             With the same columns; for example the same posterior under another condition.
         columns, method, n, random_seed
             As for `entropy`. The lower bound is the largest divergence of one column, the upper one follows the
-            chain rule down the network; it is infinite between posteriors of different samplings.
+            chain rule down the network, between conditions on the same draws. Between posteriors of different samplings
+            it is infinite, and "auto" simulates in place of bounds.
 
         Returns
         -------
@@ -120,7 +121,9 @@ class InformationAnswers(DependenceAnswers):
             if column.name not in theirs or other._schema.columns[theirs[column.name]] != column:
                 raise ValueError(f"other must have the column {column.name!r} of the same kind and levels")
         matched = [theirs[self._schema.columns[d].name] for d in asked]
+        is_open = method == "auto" and other._states is not self._states  # a bound from above would be infinite
         method = self._method(method, asked)
+        method = "monte-carlo" if is_open and method == "bounds" else method
         attrs = {**self._draw_weights()}
         if method == "enumeration":
             p, own, weight = self._states_table(asked, self._evidence)
