@@ -20,8 +20,10 @@ class CircuitAnswers:
 
     What is known (``given=``) has the forms of `CircuitQueries.probability`, without arrays: values, intervals, sets,
     lists of intervals, likelihoods, a sequence of such events of which one holds, or text. The attribute ``exactness``
-    of an answer is "exact", "numerical" (``tolerance`` is measured: the last change as panels are halved, and an
-    allowance for what lies beyond them), "bound" or "monte-carlo" (``mcse`` is its standard error).
+    of an answer is "exact", "numerical", "bound" or "monte-carlo". Of the second and third ``tolerance`` is measured:
+    what halving all panels changes, and an allowance for mass beyond them and between neighbouring numbers. Of the last
+    ``mcse`` is its standard error; of an entropy ``left_out`` counts rows that rounding has moved to an end, where the
+    density is zero.
     """
 
     circuit: Any
@@ -104,7 +106,7 @@ class CircuitAnswers:
         Parameters
         ----------
         q : float or sequence of float
-            Between 0 and 1.
+            Between 0 and 1. At 1 it is where the distribution function is 1 to rounding.
         column : str
         given : mapping, sequence of mappings or str, optional
 
@@ -306,13 +308,24 @@ class CircuitAnswers:
         _check_n(n)
         law = self._law(columns, None)
         theirs = Parameterised(*checked_operand("other", other))
-        own_masses = dict(zip(self.circuit.names, masses_of(self.circuit), strict=True))
-        masses = dict(zip(theirs.circuit.names, masses_of(theirs.circuit), strict=True))
+        own, others = (
+            {
+                name: (column, bool(is_mass))
+                for name, column, is_mass in zip(c.names, c.columns, masses_of(c), strict=True)
+            }
+            for c in (self.circuit, theirs.circuit)
+        )
         for name in law.names:
-            if name not in masses:
-                raise ValueError(f"other must have the column {name!r}; its columns are {list(masses)}")
-            if masses[name] != own_masses[name]:
+            if name not in others:
+                raise ValueError(f"other must have the column {name!r}; its columns are {list(others)}")
+            (column, is_mass), (their_column, is_their_mass) = own[name], others[name]
+            if is_mass != is_their_mass:
                 raise ValueError(f"other must have masses in the column {name!r} where this circuit has, or densities")
+            levels, their_levels = (getattr(c, "levels", None) for c in (column, their_column))
+            if not isinstance(column, str) and not isinstance(their_column, str) and levels != their_levels:
+                raise ValueError(
+                    f"other must have the levels {levels} in the column {name!r}, in this order; got {their_levels}"
+                )
         return self._answer("kl", kl(law, Law(conditioned(theirs, None, list(law.names))), method, int(n), random_seed))
 
     # ---- below the surface
@@ -365,8 +378,9 @@ class CircuitAnswers:
     def _column(self, column: Any, given: Given) -> Any:
         if not isinstance(column, str):
             raise TypeError(f"column must be a name, got {column!r}")
-        law = self._law(column, given).column(column)
-        if any(family == "categorical" for family, _, _ in law.leaves):
+        (name,) = self._names("column", column)
+        law = self._law(name, given).column(name)
+        if any(leaves.family == "categorical" for leaves in law.leaves):
             raise ValueError(f"column {column!r} has levels without an order; ask for their probabilities")
         return law
 

@@ -83,7 +83,7 @@ def _base_spread(
     circuit = given.circuit
     if circuit.kind[base[0]] == LEAF:
         grid = grids[int(circuit.leaf_column[base[0]])]
-        return leaf_spread(leaf_densities(given, base, grid), grid.weight)
+        return leaf_spread(leaf_logs(given, base, grid), grid.weight)
     n = len(base)
     low, high, coefficient, divergence = np.zeros(n), np.zeros(n), np.ones((n, n)), np.full((n, n), LARGE)
     with_scope: dict[bytes, list[int]] = {}  # products that have a child of a scope, and these children
@@ -109,8 +109,8 @@ def _base_spread(
     return Spread(low, high, coefficient, divergence)
 
 
-def leaf_densities(given: Parameterised, nodes: Any, grid: Grid) -> np.ndarray:
-    """Densities or masses (n, X) of leaves of one column."""
+def leaf_logs(given: Parameterised, nodes: Any, grid: Grid) -> np.ndarray:
+    """Log densities or masses (n, X) of leaves of one column."""
     circuit = given.circuit
     k = np.searchsorted(circuit.leaves, nodes)
     out = np.empty((len(k), grid.x.size))
@@ -118,7 +118,7 @@ def leaf_densities(given: Parameterised, nodes: Any, grid: Grid) -> np.ndarray:
         at = np.flatnonzero(given.layout.leaf_family[k] == f)
         if at.size:
             own = given.parameters[name][given.layout.leaf_row[k[at]]]
-            out[at] = np.exp(EXPLICIT[name].log_density(own[:, None], grid.x[None]))
+            out[at] = EXPLICIT[name].log_density(own[:, None], grid.x[None])
     return out
 
 
@@ -132,10 +132,10 @@ def divergence_between(given: Parameterised, other: Parameterised, grids: dict[i
     value = np.zeros(circuit.n_nodes)
     for d, grid in grids.items():
         nodes = np.flatnonzero(circuit.leaf_column == d)
-        p, q = leaf_densities(given, nodes, grid), leaf_densities(other, nodes, grid)
-        inside = (p > 0.0) & ((q > 0.0) | (grid.weight * p > NO_MASS))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(inside, p * (np.log(p) - np.log(q)) * grid.weight, 0.0)
+        log_p, log_q = leaf_logs(given, nodes, grid), leaf_logs(other, nodes, grid)
+        p = np.exp(log_p) * grid.weight
+        with np.errstate(invalid="ignore"):
+            ratio = np.where(p > NO_MASS, p * (log_p - log_q), 0.0)
         value[nodes] = np.maximum(ratio.sum(axis=1), 0.0)
     edge = np.concatenate([[0], np.cumsum(np.where(circuit.kind == SUM, np.diff(circuit.child_ptr), 0))])
     for node in range(circuit.n_nodes - 1, -1, -1):

@@ -11,16 +11,17 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.queries.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
 from pymc_spn.circuits.queries.circuit_parts import Part, part_of
 from pymc_spn.circuits.queries.column_mixtures import ColumnMixture
-from pymc_spn.circuits.queries.draw_laws import Grid, beyond_grid, divergence, information
+from pymc_spn.circuits.queries.draw_laws import Grid, beyond_grid, information
 from pymc_spn.circuits.queries.information_bounds import NO_MASS, largest_tree
 
-FEW_PANELS, MOST_PANELS = 12, 96
-CONVERGED, IN_TABLES = 1e-6, 1e-4  # nats by which halving the panels may change an answer, and one of a table of pairs
-FEW_LEAVES = 12  # of a column, whose own quantiles are ends of panels beside another column's
+FINE, PAIRED_GRIDS = 1e-9, 1e-6  # errors of the grid of one column, and beside another one
+IN_TABLES = 1e-4  # of every pair of a table, and for bounds
+MOST_LOST = 1e-4  # mass of which a grid may lose track before nothing is promised any more
 MOST_STATES = 20_000  # combinations of levels that are enumerated
 MOST_PAIRED = 5_000  # nodes of two circuits of one structure, whose pairs bound their divergence
 PAIRED = 16  # columns up to which an upper bound uses the dependence of pairs
 ROWS = 65_536  # at a time
+LEAST = 1e-12  # mass of a point that counts where a tolerance is made
 
 
 class Answer(NamedTuple):
@@ -42,7 +43,7 @@ class Law:
         self.part, self.names = part, part.circuit.names
         self.given = Parameterised(*part)
         self._columns: dict[str, ColumnMixture] = {}
-        self._grids: dict[tuple[int, int], Grid] = {}
+        self._grids: dict[tuple[int, float], tuple[Grid, Grid, float]] = {}
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """Log densities (n,) of rows in the order of the names."""
@@ -60,16 +61,20 @@ class Law:
             self._columns[name] = ColumnMixture(self.of([name]).part)
         return self._columns[name]
 
-    def grid(self, d: int, n_panels: int) -> Grid:
-        """Of a column beside another one, see `ColumnMixture.grid`."""
-        if (d, n_panels) not in self._grids:
-            column = self.column(self.names[d])
-            self._grids[d, n_panels] = column.grid(n_panels, own_cuts=column.n_leaves <= FEW_LEAVES)
-        return self._grids[d, n_panels]
+    def grid(self, d: int, error: float) -> tuple[Grid, Grid, float]:
+        """Of a column, see `ColumnMixture.grids`."""
+        if (d, error) not in self._grids:
+            self._grids[d, error] = self.column(self.names[d]).grids(error)
+        return self._grids[d, error]
 
-    def grids(self, n_panels: int) -> dict[int, Grid]:
-        """Of all columns."""
-        return {d: self.grid(d, n_panels) for d in range(len(self.names))}
+    def grids(self) -> tuple[dict[int, Grid], dict[int, Grid], float]:
+        """Of all columns for bounds, with halved panels, and what the masses that they lose may add to an entropy."""
+        found = [self.grid(d, IN_TABLES) for d in range(len(self.names))]
+        allowed = (
+            _allowance(self.column(name), fine, lost) for name, (_, fine, lost) in zip(self.names, found, strict=True)
+        )
+        coarse, fine = {d: one[0] for d, one in enumerate(found)}, {d: one[1] for d, one in enumerate(found)}
+        return coarse, fine, float(sum(allowed))
 
     @property
     def sizes(self) -> list[int]:
@@ -104,23 +109,22 @@ def entropy(law: Law, method: str, n: int, random_seed: Any) -> Answer:
         value, tolerance = _entropy_of_column(law.column(law.names[0]))
         return Answer(value, _numerical(law, tolerance))
     if method == "monte-carlo":
-        return _simulated(-law.log_density(law.simulated(n, random_seed)))
-    grids, fine = law.grids(2 * FEW_PANELS), law.grids(4 * FEW_PANELS)
+        return _simulated(-law.log_density(law.simulated(n, random_seed)), is_ratio=False)
+    grids, fine, lost = law.grids()
     rough, nested = entropy_between(law.given, grids), entropy_between(law.given, fine)
-    singles = [_entropy_of_column(law.column(name)) for name in law.names]
-    off = sum(tolerance for _, tolerance in singles)
     low, high = nested
-    tolerance = float(np.abs(np.subtract(nested, rough)).max()) + off
-    if high - low > CONVERGED:
-        shared = [0.0, 0.0]
-        if len(law.names) <= PAIRED:
-            shared = [_tree_information(law, k) for k in (FEW_PANELS, 2 * FEW_PANELS)]
-        of_columns = sum(value for value, _ in singles) - shared[1]
-        if of_columns < high:
-            high, tolerance = of_columns, max(tolerance, off + abs(shared[1] - shared[0]))
-    if high - low < 1e-9:  # the children of every sum exclude each other
-        return Answer(0.5 * (low + high), _numerical(law, tolerance))
-    return Answer(np.array([low, max(low, high)]), {"exactness": "bound", "tolerance": tolerance})
+    tolerance = float(np.abs(np.subtract(nested, rough)).max()) + lost
+    if abs(high - low) <= 1e-9 + tolerance and all(law.sizes):
+        return Answer(0.5 * (low + high), {"exactness": "exact"})
+    if abs(high - low) <= 1e-9:  # the children of every sum exclude each other
+        return Answer(low, _numerical(law, tolerance))
+    singles = [_entropy_of_column(law.column(name)) for name in law.names]
+    shared = [_tree_information(law, halved) if len(law.names) <= PAIRED else 0.0 for halved in (False, True)]
+    of_columns = sum(value for value, _ in singles) - shared[1]
+    if of_columns < high:
+        high = of_columns
+        tolerance = max(tolerance, sum(off for _, off in singles) + abs(shared[1] - shared[0]) + lost)
+    return _bounds(low, high, tolerance)
 
 
 def mutual_information(law: Law, groups: Sequence[Sequence[str]], method: str, n: int, random_seed: Any) -> Answer:
@@ -133,7 +137,7 @@ def mutual_information(law: Law, groups: Sequence[Sequence[str]], method: str, n
     method = _method(method, law, ("enumeration", "quadrature", "monte-carlo"))
     parts = [law.of(group) for group in groups]
     if method == "quadrature":
-        value, tolerance = _refined(lambda k: _pair_information(law, law.grid(0, k), law.grid(1, k)))
+        value, tolerance = _refined_pair(law, law, PAIRED_GRIDS)
         return Answer(value, _numerical(law, tolerance))
     rows, p = law.states() if method == "enumeration" else (law.simulated(n, random_seed), np.zeros(0))
     logs = law.log_density(rows)
@@ -150,8 +154,8 @@ def dependence(law: Law) -> Answer:
     table = np.full((n, n), np.nan)
     for a, b in combinations(range(n), 2):
         pair = law.of([law.names[a], law.names[b]])
-        found, last = _refined(lambda k: _pair_information(pair, law.grid(a, k), law.grid(b, k)), IN_TABLES)  # noqa: B023
-        table[a, b] = table[b, a] = found
+        table[a, b], last = _refined_pair(pair, law, IN_TABLES)
+        table[b, a] = table[a, b]
         change = max(change, last)
     return Answer(table, _numerical(law, change))
 
@@ -188,7 +192,6 @@ def _divergence_bounds(law: Law, other: Law) -> Answer:
     both = mixture_of([tuple(law.part), tuple(other.part)])
     of_both = Parameterised(both.circuit, both.log_weights, both.leaf_parameters)
     is_same = law.part.circuit == other.part.circuit
-    grids, fine = law.grids(2 * FEW_PANELS), law.grids(4 * FEW_PANELS)
 
     def from_above(grids: dict[int, Grid]) -> float:
         found = [divergence_between(law.given, other.given, grids)] if is_same else []
@@ -196,13 +199,14 @@ def _divergence_bounds(law: Law, other: Law) -> Answer:
             found.append(divergence_of_parts(of_both, grids, *both.part_roots))
         return min(found)
 
+    mixed = Law(Part(both.circuit, both.log_weights, both.leaf_parameters))
+    grids, fine, lost = mixed.grids()
     rough, high = from_above(grids), from_above(fine)
     if np.isfinite(high):
-        beyond = sum(beyond_grid(law.column(c).cdf, fine[d], long_logs=False) for d, c in enumerate(law.names))
-        tolerance = max(tolerance, float(abs(high - rough) + beyond))
-    if high - low < 1e-9:
+        tolerance = max(tolerance, float(abs(high - rough) + lost))
+    if abs(high - low) < 1e-9:
         return Answer(low, _numerical(law, tolerance))
-    return Answer(np.array([low, high]), {"exactness": "bound", "tolerance": tolerance})
+    return _bounds(low, high, tolerance)
 
 
 def _method(method: str, law: Law, known: Sequence[str]) -> str:
@@ -219,63 +223,94 @@ def _method(method: str, law: Law, known: Sequence[str]) -> str:
     return method
 
 
+def _bounds(low: float, high: float, tolerance: float) -> Answer:
+    """Bounds, which rounding and quadrature may have let cross where they meet."""
+    return Answer(np.array([low, max(low, high)]), {"exactness": "bound", "tolerance": max(tolerance, low - high)})
+
+
 def _numerical(law: Law, tolerance: float) -> dict[str, Any]:
     return {"exactness": "exact"} if all(law.sizes) else {"exactness": "numerical", "tolerance": float(tolerance)}
 
 
-def _simulated(values: np.ndarray) -> Answer:
-    """Mean over simulated rows."""
-    if np.any(np.isinf(values)):  # what was drawn has density zero under the other: the divergence is infinite
+def _simulated(values: np.ndarray, is_ratio: bool = True) -> Answer:
+    """Mean over simulated rows.
+
+    A log ratio that is infinite says that the divergence is; a row of density zero is one that rounding has moved to an
+    end, and is left out.
+    """
+    if is_ratio and np.any(np.isposinf(values)):
         return Answer(np.inf, {"exactness": "monte-carlo", "mcse": 0.0})
-    mcse = float(values.std(ddof=1) / np.sqrt(values.size))
-    return Answer(float(values.mean()), {"exactness": "monte-carlo", "mcse": mcse})
+    some = values[np.isfinite(values)]
+    mark: dict[str, Any] = {"exactness": "monte-carlo", "mcse": float(some.std(ddof=1) / np.sqrt(some.size))}
+    if some.size < values.size:
+        mark["left_out"] = int(values.size - some.size)
+    return Answer(float(some.mean()), mark)
 
 
-def _refined(ask: Any, enough: float = CONVERGED) -> tuple[float, float]:
-    """An answer with more and more panels until it stays, and its last change."""
-    n_panels = FEW_PANELS
-    value = ask(n_panels)
-    while True:
-        n_panels *= 2
-        finer = ask(n_panels)
-        change = 0.0 if finer == value else abs(finer - value)
-        value = finer
-        if change < enough or n_panels >= MOST_PANELS:
-            return value, change
+def _allowance(column: ColumnMixture, grid: Grid, lost: float, long_logs: bool | None = None) -> float:
+    """Nats that the mass beyond a grid, and what it loses within, may add to an entropy."""
+    if grid.ends is None:
+        return 0.0
+    beyond = beyond_grid(column.cdf, grid, column.has_logs if long_logs is None else long_logs)
+    if lost > MOST_LOST:
+        return np.inf
+    logs, mass = _masses(column, grid)
+    deepest = float(np.abs(logs[mass > LEAST]).max(initial=0.0))
+    return beyond + (lost * (1.0 + abs(float(np.log(lost))) + deepest) if lost > 0.0 else 0.0)
 
 
 def _entropy_of_column(column: ColumnMixture) -> tuple[float, float]:
     """Entropy of one column and its tolerance."""
-    grids: list[Grid] = []
+    coarse, fine, lost = column.grids(FINE)
+    values = []
+    for grid in (coarse, fine) if fine is not coarse else (fine,):
+        logs, mass = _masses(column, grid)
+        values.append(-float(mass @ np.where(mass > 0.0, logs, 0.0)))
+    return values[-1], abs(values[-1] - values[0]) + _allowance(column, fine, lost)
 
-    def ask(n_panels: int) -> float:
-        grids.append(column.grid(n_panels, own_cuts=True))
-        p = column.density(grids[-1].x)
-        return -float((grids[-1].weight * p) @ np.log(np.where(p > 0.0, p, 1.0)))
 
-    value, change = _refined(ask)
-    return value, 0.0 if column.n_levels else change + beyond_grid(column.cdf, grids[-1], column.has_logs)
+def _masses(column: ColumnMixture, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities at the points of a grid, and the masses that the points stand for."""
+    logs = column.log_density(grid.x)
+    with np.errstate(divide="ignore"):
+        return logs, np.exp(logs + np.log(grid.weight))
 
 
 def _divergence_of_column(column: ColumnMixture, other: ColumnMixture) -> tuple[float, float]:
-    """Divergence of one column and its tolerance."""
-    grids: list[Grid] = []
-
-    def ask(n_panels: int) -> float:
-        grids.append(column.grid(n_panels, own_cuts=True))
-        x, weight, _ = grids[-1]
-        p, q = column.density(x), other.density(x)
-        inside = (p > 0.0) & ((q > 0.0) | (weight * p > NO_MASS))
-        if np.any(q[inside] <= 0.0):
-            return np.inf
+    """Divergence of one column and its tolerance; infinite where the other excludes what this has."""
+    if other.excludes(column):
+        return np.inf, 0.0
+    both = column.beside(other) if column.is_density and other.is_density else column
+    coarse, fine, lost = both.grids(FINE, far=True)
+    values = []
+    for grid in (coarse, fine) if fine is not coarse else (fine,):
+        (log_p, mass), log_q = _masses(column, grid), other.log_density(grid.x)
+        inside = mass > NO_MASS
+        if np.any(log_q[inside] == -np.inf):
+            return np.inf, 0.0
         # mass of the other beyond the grid is not scaled away: it is part of the divergence
-        return max(float((weight * p)[inside] @ np.log(p[inside] / q[inside])), 0.0)
+        values.append(float(mass[inside] @ (log_p[inside] - log_q[inside])))
+    tolerance = abs(values[-1] - values[0])
+    if column.is_density:
+        tolerance += _allowance(column, fine, 2.0 * lost, long_logs=False)
+        tolerance += 20.0 * lost * float(mass[inside] @ np.abs(log_p[inside] - log_q[inside]))
+    elif fine.ends is not None:
+        steepest = float(np.abs(log_p[inside] - log_q[inside]).max(initial=0.0))
+        tolerance += beyond_grid(column.cdf, fine, long_logs=False) * (1.0 + steepest)
+    return max(values[-1], 0.0), tolerance
 
-    if column.n_levels:
-        x = np.arange(float(max(column.n_levels, other.n_levels)))
-        return divergence(column.density(x), other.density(x)), 0.0
-    value, change = _refined(ask)
-    return value, 0.0 if np.isinf(value) else change + beyond_grid(column.cdf, grids[-1], long_logs=False)
+
+def _refined_pair(pair: Law, whole: Law, error: float) -> tuple[float, float]:
+    """Mutual information of two columns of a law, and its tolerance."""
+    first, second = (whole.grid(whole.names.index(name), error) for name in pair.names)
+    value = _pair_information(pair, first[1], second[1])
+    if first[0] is first[1] and second[0] is second[1]:
+        return value, 0.0
+    lost = first[2] + second[2]
+    if lost > MOST_LOST:
+        return value, np.inf
+    change = abs(value - _pair_information(pair, first[0], second[0]))
+    return value, change + (lost * (1.0 - float(np.log(lost))) if lost > 0.0 else 0.0)
 
 
 def _pair_information(pair: Law, first: Grid, second: Grid) -> float:
@@ -284,9 +319,13 @@ def _pair_information(pair: Law, first: Grid, second: Grid) -> float:
     return information(np.exp(pair.log_density(rows)).reshape(first.x.size, -1), first, second)
 
 
-def _tree_information(law: Law, n_panels: int) -> float:
+def _tree_information(law: Law, halved: bool) -> float:
+    """Along the best tree, on the grids of tables or those with halved panels."""
+
     def pair(a: int, b: int) -> float:
         a, b = min(a, b), max(a, b)
-        return _pair_information(law.of([law.names[a], law.names[b]]), law.grid(a, n_panels), law.grid(b, n_panels))
+        on_a, on_b = law.grid(a, IN_TABLES), law.grid(b, IN_TABLES)
+        grids = (on_a[1], on_b[1]) if halved else (on_a[0], on_b[0])
+        return _pair_information(law.of([law.names[a], law.names[b]]), *grids)
 
     return largest_tree(range(len(law.names)), pair)

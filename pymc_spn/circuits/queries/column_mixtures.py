@@ -1,28 +1,114 @@
 """The law of one column of an explicit circuit: a mixture of its leaves, with a grid on which it is summed."""
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_expit, logit
+from scipy.special import logsumexp
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
+from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
 from pymc_spn.circuits.queries.circuit_parts import LEVELS, Part
-from pymc_spn.circuits.queries.draw_laws import BULK, LARGEST, MOST_COUNTS, TAIL, Grid, gauss_points
+from pymc_spn.circuits.queries.draw_laws import (
+    BULK,
+    LARGEST,
+    MOST_COUNTS,
+    TAIL,
+    Grid,
+    gauss_points,
+    is_long,
+    panel_points,
+)
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.numerics.halving import smallest_reaching
 
 LARGEST_COUNT = 2.0**53  # above it whole numbers are not told apart
-MOST_CUT = 200  # leaves, the largest first, between whose own quantiles a grid has panels
-OWN_SHARES = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
-LONG = 100.0  # ratio of the ends of a panel in logs at most
+MOST_CUT = 1_000  # leaves of a family, between whose own quantiles a grid has panels, where it has missed them
+OWN_SHARES = np.array([1e-6, 0.02, 0.5, 0.98, 1.0 - 1e-6])
+ROUNDS = 60  # of halving panels
+MOST_PANELS = 20_000
+FAR = 10.0 ** -np.concatenate([np.arange(14.0, 40.0, 2.0), np.arange(40.0, 300.0, 20.0)])  # masses of far tails
+BLOCK_VALUES = 2_000_000  # densities held at a time (16 MB)
 LOG_FAMILIES = ("log_normal", "log_student_t")
 KINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # where densities jump or bend, of parameters (n, p)
     "laplace": lambda p: p[:, 0],
     "uniform": lambda p: p,
     "triangular": lambda p: p,
 }
+HIGHEST: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # largest values that leaves (n, p) take
+    "uniform": lambda p: p[:, 1],
+    "triangular": lambda p: p[:, 2],
+    "binomial": lambda p: p[:, 0],
+    "beta_binomial": lambda p: p[:, 0],
+    "hypergeometric": lambda p: np.minimum(p[:, 1], p[:, 2]),
+    "bernoulli": lambda p: (p[:, 0] > 0.0).astype(np.float64),
+    "categorical": lambda p: p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),
+}
+LOWEST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "uniform": lambda p: p[:, 0],
+    "triangular": lambda p: p[:, 0],
+    "hypergeometric": lambda p: np.maximum(p[:, 1] + p[:, 2] - p[:, 0], 0.0),
+    "bernoulli": lambda p: (p[:, 0] >= 1.0).astype(np.float64),
+    "categorical": lambda p: np.argmax(p > 0.0, axis=1).astype(np.float64),
+}
+
+
+class Leaves(NamedTuple):
+    """Leaves of one family, all within one interval, by which their laws are divided.
+
+    Parameters
+    ----------
+    family : str
+    parameters : (n, p) array
+    share : (n,) float64
+    low, high : float
+        Infinite where the leaves are whole.
+    log_total : (n,) float64
+        Log probabilities of the interval.
+    """
+
+    family: str
+    parameters: np.ndarray
+    share: np.ndarray
+    low: float
+    high: float
+    log_total: np.ndarray
+
+    def some(self, which: Any) -> "Leaves":
+        """Part of them."""
+        return self._replace(
+            parameters=self.parameters[which], share=self.share[which], log_total=self.log_total[which]
+        )
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log densities or masses (n, X)."""
+        logs = EXPLICIT[self.family].log_density(self.parameters[:, None], x[None]) - self.log_total[:, None]
+        return np.where((x >= self.low) & (x <= self.high), logs, -np.inf)
+
+    def log_mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """log P(low <= X <= high) (n, X)."""
+        ends = np.maximum(low, self.low), np.minimum(high, self.high)
+        return np.minimum(log_interval(self.family, self.parameters[:, None], *ends) - self.log_total[:, None], 0.0)
+
+    @property
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest values (n,) that the leaves take."""
+        p, n = self.parameters, len(self.parameters)
+        if self.family in SCIPY:
+            ends = np.array([leaf.support() for leaf in p[:, 0]], np.float64).T
+        else:
+            whole = EXPLICIT[self.family]
+            low, high = LOWEST.get(self.family), HIGHEST.get(self.family)
+            ends = np.array(
+                [
+                    np.full(n, whole.lowest) if low is None else low(p),
+                    np.full(n, whole.highest) if high is None else high(p),
+                ]
+            )
+        return np.maximum(ends[0], self.low), np.minimum(ends[1], self.high)
 
 
 class ColumnMixture:
@@ -32,11 +118,6 @@ class ColumnMixture:
     ----------
     part : Part
         Of one column.
-
-    Attributes
-    ----------
-    leaves : list of (str, (n, p) array, (n,) float64)
-        Families with the parameters of their leaves and the leaves' shares.
     """
 
     def __init__(self, part: Part) -> None:
@@ -48,31 +129,55 @@ class ColumnMixture:
             below = circuit.children_of(int(node))
             np.add.at(share, below, share[node] * np.exp(part.log_weights[edge : edge + below.size]))
             edge += below.size
-        self.leaves = [(f, part.leaf_parameters[f], share[circuit.leaves_of(f)]) for f in circuit.families]
         self.name = circuit.names[0]
-        self.is_density = all(EXPLICIT[f].is_density for f, _, _ in self.leaves)
-        self.n_leaves = sum(share.size for _, _, share in self.leaves)
-        self.in_logs = all(EXPLICIT[f].lowest == 0.0 for f, _, _ in self.leaves)
-        self.has_logs = any(f in LOG_FAMILIES for f, _, _ in self.leaves)
-        self.in_logs |= self.has_logs
+        self.leaves: list[Leaves] = []
+        for f in circuit.families:
+            self.leaves += _grouped(f, part.leaf_parameters[f], share[circuit.leaves_of(f)])
+        families = [leaves.family for leaves in self.leaves]
+        self.is_density = all(EXPLICIT[f].is_density for f in families)
+        self.has_logs = any(f in LOG_FAMILIES for f in families)
+        lowest = min(float(leaves.support[0].min()) for leaves in self.leaves)
+        self.in_logs = self.has_logs or lowest == 0.0
         self.n_levels = 0
-        if all(f in LEVELS for f, _, _ in self.leaves):
-            self.n_levels = max(max(p.shape[1], 2) for _, p, _ in self.leaves)
+        if all(f in LEVELS for f in families):
+            self.n_levels = max(max(leaves.parameters.shape[1], 2) for leaves in self.leaves)
 
-    def density(self, x: np.ndarray) -> np.ndarray:
-        """Density or mass (X,) at values."""
-        return sum(share @ np.exp(_logs(f, p, x)) for f, p, share in self.leaves)
+    def beside(self, other: "ColumnMixture") -> "ColumnMixture":
+        """Both in equal shares: its grid is fine enough for either."""
+        both = copy(self)
+        both.leaves = [
+            leaves._replace(share=0.5 * leaves.share) for mixture in (self, other) for leaves in mixture.leaves
+        ]
+        both.has_logs, both.in_logs = self.has_logs or other.has_logs, self.in_logs and other.in_logs
+        both.in_logs |= both.has_logs
+        both.__dict__.pop("_log_from", None)
+        return both
 
-    def each_density(self, x: np.ndarray) -> np.ndarray:
-        """Density or mass (n_leaves, X) of the leaves, family by family."""
-        return np.concatenate([np.exp(_logs(f, p, x)) for f, p, _ in self.leaves])
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density or mass (X,) at values; it does not underflow."""
+        with np.errstate(divide="ignore"):
+            logs = [leaves.log_density(x) + np.log(leaves.share)[:, None] for leaves in self.leaves]
+        return logsumexp(np.concatenate(logs), axis=0)
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """P(column <= x) at values (X,)."""
-        return np.minimum(self._mass(np.array(-np.inf), x), 1.0)
+        return np.minimum(self.mass(np.array(-np.inf), x), 1.0)
 
-    def _mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return sum(share @ np.exp(log_interval(f, p[:, None], low, high)) for f, p, share in self.leaves)
+    def mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """P(low <= column <= high) (X,)."""
+        return np.sum([leaves.share @ np.exp(leaves.log_mass(low, high)) for leaves in self.leaves], axis=0)
+
+    def excludes(self, other: "ColumnMixture") -> bool:
+        """Whether the other has some probability below the smallest value that this one takes, or above the largest."""
+        low = min(float(leaves.support[0].min()) for leaves in self.leaves)
+        high = max(float(leaves.support[1].max()) for leaves in self.leaves)
+        outside = [(-np.inf, np.nextafter(low, -np.inf))] if low > -np.inf else []
+        outside += [(np.nextafter(high, np.inf), np.inf)] if high < np.inf else []
+        return any(
+            bool(np.any(leaves.log_mass(np.array([start]), np.array([stop]))[leaves.share > 0.0] > -np.inf))
+            for start, stop in outside
+            for leaves in other.leaves
+        )
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Smallest values (n,) with P(column <= x) >= q, measured on the side that is nearer.
@@ -83,35 +188,32 @@ class ColumnMixture:
         low = (q > 0.0) & ~upper
         for at, is_short in (
             (low, lambda x: self.cdf(x) < q[low]),
-            (upper, lambda x: self._mass(np.nextafter(x, np.inf), np.array(np.inf)) > 1.0 - q[upper]),
+            (upper, lambda x: self.mass(np.nextafter(x, np.inf), np.array(np.inf)) > 1.0 - q[upper]),
         ):
             end = np.inf if self.is_density else LARGEST_COUNT
             ends = np.full(int(at.sum()), -end), np.full(int(at.sum()), end)
             out[at] = smallest_reaching(is_short, *ends)
         return out if self.is_density else np.ceil(out)
 
-    def kinks(self) -> np.ndarray:
-        """Where the density jumps or bends, as far as the families say."""
-        ends = [
-            np.array([e for e in (EXPLICIT[f].lowest, EXPLICIT[f].highest) if np.isfinite(e)])
-            for f, _, _ in self.leaves
-        ]
-        for f, p, _ in self.leaves:
-            if f in KINKS:
-                ends.append(np.unique(KINKS[f](p)))
-            elif p.dtype == object:
-                of_leaves = np.array([leaf.support() for leaf in p[:, 0]], np.float64).ravel()
-                ends.append(np.unique(of_leaves[np.isfinite(of_leaves)]))
-        return np.concatenate(ends)
+    # ---- grids
 
-    def grid(self, n_panels: int, own_cuts: bool = False) -> Grid:
-        """Levels, counts, or Gauss points between quantiles, with ``n_panels`` in the bulk.
+    def grids(self, largest_error: float, far: bool = False) -> tuple[Grid, Grid, float]:
+        """Levels, counts, or Gauss points on panels that are halved until every leaf is integrated; the same once more.
 
         Parameters
         ----------
-        n_panels : int
-        own_cuts : bool
-            Whether the quantiles of single leaves are ends of panels, too: for narrow ones of small weight.
+        largest_error : float
+            Of the leaves' integrals, averaged with their shares, as far as halving a panel shows it.
+        far : bool
+            Whether panels go on into tails of mass 1e-300, for what grows there.
+
+        Returns
+        -------
+        Grid, Grid
+            With these panels, and with all of them halved.
+        float
+            Mass that is lost: what halving the last panels changed, or by how far the leaves' integrals are not 1. It
+            exceeds `largest_error` where a density piles up between neighbouring numbers, or panels are too many.
 
         Raises
         ------
@@ -119,29 +221,117 @@ class ColumnMixture:
             If a column of counts has too many of them.
         """
         if self.n_levels:
-            return Grid(np.arange(float(self.n_levels)), np.ones(self.n_levels))
+            levels = Grid(np.arange(float(self.n_levels)), np.ones(self.n_levels))
+            return levels, levels, 0.0
         if not self.is_density:
-            return self._counts
-        steps = max(n_panels // 12, 1)  # panels of a step from one tail quantile to the next
-        places = np.arange((len(TAIL) - 1) * steps) / steps
-        tails = np.append(np.exp(np.interp(places, np.arange(len(TAIL)), np.log(TAIL))), TAIL[-1])
-        q = np.concatenate([tails, np.linspace(BULK, 1.0 - BULK, n_panels + 1), 1.0 - tails[::-1]])
-        cuts = np.concatenate(
-            [self.quantile(q), self.kinks(), self._cuts_of_leaves(steps) if own_cuts else np.zeros(0)]
-        )
+            return self._counts, self._counts, 0.0
+        edges, off = self._halved(self._cuts(far), largest_error)
+        lost = self._lost(gauss_points(edges, self._log_from))
+        narrow = [loss * leaves.share > 0.1 * largest_error for loss, leaves in zip(lost, self.leaves, strict=True)]
+        if any(which.any() for which in narrow):  # leaves that no point has met
+            own = [
+                _own_cuts(leaves.some(np.flatnonzero(w)[:MOST_CUT]))
+                for w, leaves in zip(narrow, self.leaves, strict=True)
+            ]
+            edges, off = self._halved(np.unique(np.concatenate([edges, *own])), largest_error)
+            lost = self._lost(gauss_points(edges, self._log_from))
+        total = sum(float(leaves.share @ loss) for loss, leaves in zip(lost, self.leaves, strict=True))
+        fine = np.unique(np.concatenate([edges, self._between(edges[:-1], edges[1:])]))
+        return gauss_points(edges, self._log_from), gauss_points(fine, self._log_from), max(off, total)
+
+    def _lost(self, grid: Grid) -> list[np.ndarray]:
+        """By how far the integral of each leaf is not 1, beyond what the ends of the grid cut off."""
+        out = []
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(grid.weight)
+        for leaves in self.leaves:
+            loss = np.empty(leaves.share.size)
+            step = max(1, BLOCK_VALUES // grid.x.size)
+            for k in range(0, loss.size, step):
+                some = leaves.some(slice(k, k + step))
+                assert grid.ends is not None
+                inside = np.exp(some.log_mass(np.array([grid.ends[0]]), np.array([grid.ends[1]])))[:, 0]
+                loss[k : k + step] = np.abs(np.exp(some.log_density(grid.x) + log_weight).sum(axis=1) - inside)
+            out.append(loss)
+        return out
+
+    def _halved(self, cuts: np.ndarray, largest_error: float) -> tuple[np.ndarray, float]:
+        """Ends of panels, halved where that changes a leaf's integral, and what the last halving changed."""
+        start, end = cuts[:-1], cuts[1:]
+        edges, off, n_panels = [cuts], 0.0, start.size
+        for _ in range(ROUNDS):
+            middle = self._between(start, end)
+            error = self._errors(start, middle, end)
+            halved = (error > 0.25 * largest_error / np.sqrt(n_panels)) & (middle > start) & (middle < end)
+            n_panels += int(halved.sum())
+            if n_panels > MOST_PANELS:
+                halved[:] = False
+            off += float(error[~halved].sum())
+            if not halved.any():
+                break
+            edges.append(middle[halved])
+            start, end = (
+                np.concatenate([start[halved], middle[halved]]),
+                np.concatenate([middle[halved], end[halved]]),
+            )
+        return np.unique(np.concatenate(edges)), off
+
+    def _between(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Middles of panels, of long ones in logs there."""
+        long = is_long(start, end, self._log_from)
+        roots = np.sqrt(np.where(long, np.abs(start), 1.0)) * np.sqrt(np.where(long, np.abs(end), 1.0))
+        return np.where(long, np.sign(end) * roots, 0.5 * start + 0.5 * end)
+
+    @cached_property
+    def _log_from(self) -> float:
+        """Distance from 0 beyond which long panels have their points in logs: all, or what lies beyond the bulk."""
+        return 0.0 if self.in_logs else float(np.abs(self.quantile(np.array([BULK, 1.0 - BULK]))).max())
+
+    def _errors(self, start: np.ndarray, middle: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """What halving a panel (X,) changes in the integrals of the leaves, averaged with their shares."""
+        panels = [panel_points(*ends, self._log_from) for ends in ((start, end), (start, middle), (middle, end))]
+        x, weight = (np.stack(parts) for parts in zip(*panels, strict=True))  # (3, X, nodes)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight)
+        out = np.zeros(start.size)
+        step = max(1, BLOCK_VALUES // x.size)
+        for leaves in self.leaves:
+            for k in range(0, leaves.share.size, step):
+                some = leaves.some(slice(k, k + step))
+                mass = np.exp(some.log_density(x.ravel()).reshape(-1, *x.shape) + log_weight)
+                whole, left, right = mass.sum(axis=-1).swapaxes(0, 1)
+                out += some.share @ np.abs(whole - left - right)
+        return out
+
+    def _cuts(self, far: bool) -> np.ndarray:
+        """Ends of the first panels: quantiles of the mixture, and where densities jump or bend."""
+        q = np.concatenate([TAIL, np.linspace(BULK, 1.0 - BULK, 13), 1.0 - np.array(TAIL)[::-1]])
+        cuts = np.concatenate([self.quantile(q), self._kinks(), *([self._far_ends()] if far else [])])
+        cuts = np.unique(np.clip(cuts, -LARGEST, LARGEST)) if self.has_logs else np.unique(cuts[np.isfinite(cuts)])
         if not self.in_logs:
-            return gauss_points(np.unique(cuts), in_logs=False)
-        cuts = np.unique(
-            np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
-        )
+            return cuts
+        cuts = np.unique(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts))
         if self.has_logs and cuts[0] < 0.0 < cuts[-1]:  # beside other leaves one may have mass at any scale
             cuts = np.unique(np.append(cuts, 1.0 / LARGEST))
-        long = np.flatnonzero((cuts[:-1] > 0.0) & (cuts[1:] > LONG * np.maximum(cuts[:-1], 0.0)))
-        between = [
-            np.geomspace(cuts[k], cuts[k + 1], 2 + steps * int(np.log(cuts[k + 1] / cuts[k]) / np.log(LONG)))
-            for k in long
-        ]
-        return gauss_points(np.unique(np.concatenate([cuts, *between])), in_logs=True)
+        return cuts
+
+    def _far_ends(self) -> np.ndarray:
+        """Values beyond which there is less and less mass, on both sides."""
+        end = np.full(FAR.shape, np.inf)
+        lower = smallest_reaching(lambda x: self.mass(np.array(-np.inf), x) < FAR, -end, end)
+        upper = smallest_reaching(lambda x: self.mass(x, np.array(np.inf)) > FAR, -end, end)
+        return np.concatenate([lower, upper])
+
+    def _kinks(self) -> np.ndarray:
+        """Where the density jumps or bends, as far as the families say."""
+        out = []
+        for leaves in self.leaves:
+            ends = np.concatenate(leaves.support)
+            out.append(np.unique(ends[np.isfinite(ends)]))
+            if leaves.family in KINKS:
+                at = np.unique(KINKS[leaves.family](leaves.parameters))
+                out.append(at[(at > leaves.low) & (at < leaves.high)])
+        return np.concatenate(out)
 
     @cached_property
     def _counts(self) -> Grid:
@@ -155,21 +345,38 @@ class ColumnMixture:
         x = np.arange(first, last + 1.0)
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
 
-    def _cuts_of_leaves(self, steps: int) -> np.ndarray:
-        """Quantiles of the leaves with the largest shares, ``steps`` from one of `OWN_SHARES` to the next."""
-        odds = np.interp(
-            np.arange((len(OWN_SHARES) - 1) * steps + 1) / steps, np.arange(len(OWN_SHARES)), logit(OWN_SHARES)
+
+def _own_cuts(leaves: Leaves) -> np.ndarray:
+    """Quantiles of leaves."""
+    some = leaves.some(np.repeat(np.arange(leaves.share.size), OWN_SHARES.size))
+    target = np.log(np.resize(OWN_SHARES, some.share.size))
+
+    def is_short(x: np.ndarray) -> np.ndarray:
+        ends = np.full(x.shape, some.low), np.minimum(x, some.high)
+        return log_interval(some.family, some.parameters, *ends) - some.log_total < target
+
+    ends = np.full(target.shape, -np.inf), np.full(target.shape, np.inf)
+    return smallest_reaching(is_short, *ends)
+
+
+def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[Leaves]:
+    """Leaves of one family; those within intervals by the family and the interval that they are made of."""
+    zeros = np.zeros(len(parameters))
+    if family not in SCIPY:
+        return [Leaves(family, parameters, share, -np.inf, np.inf, zeros)]
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row, leaf in enumerate(parameters[:, 0]):
+        own = leaf.dist
+        is_part = hasattr(own, "log_mass_between") and own.family not in SCIPY
+        groups.setdefault((own.family, own.low, own.high) if is_part else (), []).append(row)
+    out = []
+    for key, rows in groups.items():
+        if not key:
+            out.append(Leaves(family, parameters[rows], share[rows], -np.inf, np.inf, zeros[rows]))
+            continue
+        laws = [leaf.dist for leaf in parameters[rows, 0]]
+        own_parameters = np.array([law.parameters for law in laws])
+        out.append(
+            Leaves(key[0], own_parameters, share[rows], key[1], key[2], np.array([law.log_total for law in laws]))
         )
-        least = np.sort(np.concatenate([share for _, _, share in self.leaves]))[-MOST_CUT:][0]
-        cuts = []
-        for f, p, share in self.leaves:
-            own = np.repeat(p[share >= max(least, 1e-9)], odds.size, axis=0)
-            target = np.resize(log_expit(odds), len(own))
-            ends = np.full(len(own), -np.inf), np.full(len(own), np.inf)
-            cuts.append(smallest_reaching(lambda x: log_interval(f, own, -np.inf, x) < target, *ends))  # noqa: B023
-        return np.concatenate(cuts)
-
-
-def _logs(family: str, p: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log densities (n, X) of leaves (n, p)."""
-    return EXPLICIT[family].log_density(p[:, None], x[None])
+    return out

@@ -177,20 +177,34 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     if has_logs and cuts[0] <= 0.0 < cuts[-1]:
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
         cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
-    return gauss_points(cuts, in_logs=has_logs)
+    return gauss_points(cuts, 0.0 if has_logs else np.inf)
 
 
-def gauss_points(cuts: np.ndarray, in_logs: bool) -> Grid:
-    """Gauss points in the panels between ascending cuts, if asked in the logs of values where a panel is long."""
+def gauss_points(cuts: np.ndarray, log_from: float) -> Grid:
+    """Gauss points in the panels between ascending cuts, see `panel_points`."""
+    x, weight = panel_points(cuts[:-1], cuts[1:], log_from)
+    return Grid(x.ravel(), weight.ravel(), (float(cuts[0]), float(cuts[-1])))
+
+
+def panel_points(start: np.ndarray, end: np.ndarray, log_from: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss points and weights (n, `NODES`) of panels, of long ones beyond ``log_from`` in the logs of values."""
     t, w = np.polynomial.legendre.leggauss(NODES)
-    start, end = cuts[:-1], cuts[1:]
-    long = in_logs & (start > 0.0) & (end > 2.0 * start)
-    start, end = (np.where(long, np.log(np.where(long, cut, 1.0)), cut) for cut in (start, end))
+    long = is_long(start, end, log_from)
+    start, end = (np.where(long, np.log(np.where(long, np.abs(cut), 1.0)), cut) for cut in (start, end))
+    mirrored = long & (start > end)
+    start, end = np.where(mirrored, end, start), np.where(mirrored, start, end)
     x = start[:, None] + 0.5 * (end - start)[:, None] * (t + 1.0)
     weight = 0.5 * (end - start)[:, None] * w
     x[long] = np.exp(x[long])
     weight[long] *= x[long]
-    return Grid(x.ravel(), weight.ravel(), (float(cuts[0]), float(cuts[-1])))
+    x[mirrored] = -x[mirrored]
+    return x, weight
+
+
+def is_long(start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
+    """Whether panels reach from beyond ``log_from``, on either side, to more than twice as far."""
+    near, far = np.minimum(np.abs(start), np.abs(end)), np.maximum(np.abs(start), np.abs(end))
+    return (np.sign(start) == np.sign(end)) & (near > 0.0) & (near >= log_from) & (far > 2.0 * near)
 
 
 def beyond_grid(cdf: Callable[[np.ndarray], np.ndarray], grid: Grid, long_logs: bool = True) -> float:
@@ -225,7 +239,7 @@ def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
     mass = mass / total
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(mass) - np.log(mass.sum(axis=1))[:, None] - np.log(mass.sum(axis=0))
-    return max(float(np.sum(np.where(mass > 0.0, mass * ratio, 0.0))), 0.0)
+        return max(float(np.sum(np.where(mass > 0.0, mass * ratio, 0.0))), 0.0)
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:

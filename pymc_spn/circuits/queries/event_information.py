@@ -18,8 +18,9 @@ def shares_of_cells(first: Any, second: Any, both: Any) -> np.ndarray:
 def log_ratios(cells: np.ndarray) -> np.ndarray:
     """Logs (4,) of each cell's probability over the product of its margins, 0 where it has none."""
     table = cells.reshape(2, 2) / cells.sum()  # second event in columns: both, first alone; second alone, neither
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log(table / (table.sum(axis=1, keepdims=True) * table.sum(axis=0)))
+    away = np.array([[1.0, -1.0], [-1.0, 1.0]]) * (table[0, 0] * table[1, 1] - table[0, 1] * table[1, 0])
+    with np.errstate(divide="ignore", invalid="ignore"):  # each cell is the product of its margins and this
+        ratio = np.log1p(np.maximum(away / (table.sum(axis=1, keepdims=True) * table.sum(axis=0)), -1.0))
     return np.where(table > 0.0, ratio, 0.0).ravel()
 
 

@@ -41,7 +41,9 @@ def entropy_bounds(laws: DrawLaws, grids: dict[int, Grid]) -> tuple[float, float
             children = _by_split([(which, _product([nodes[q] for q in parts])) for which, parts in laws.parts_of(r)])
         elif c in grids:
             density = laws.on_grid(c, grids[c])[slots]
-            children = leaf_spread(np.concatenate([density, np.zeros((1, density.shape[1]))]), grids[c].weight)
+            with np.errstate(divide="ignore"):
+                logs = np.log(np.concatenate([density, np.zeros((1, density.shape[1]))]))
+            children = leaf_spread(logs, grids[c].weight)
         else:
             width = share.shape[1]
             zero, one = np.zeros(width), np.ones((width, width))
@@ -50,15 +52,14 @@ def entropy_bounds(laws: DrawLaws, grids: dict[int, Grid]) -> tuple[float, float
     return float(nodes[0].low[0]), float(nodes[0].high[0])
 
 
-def leaf_spread(density: np.ndarray, weight: np.ndarray) -> Spread:
-    """From densities (n, X) on a grid."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log(density)
-        weighted = density * weight
-        entropy = -np.where(density > 0.0, weighted * log, 0.0).sum(axis=1)
-        finite = np.where(density > 0.0, log, 0.0)
+def leaf_spread(logs: np.ndarray, weight: np.ndarray) -> Spread:
+    """From log densities (n, X) on a grid."""
+    density = np.exp(logs)
+    weighted = density * weight
+    finite = np.where(logs > -np.inf, logs, 0.0)
+    entropy = -(weighted * finite).sum(axis=1)
     cross = -weighted @ finite.T
-    excluded = (weighted > NO_MASS).astype(np.float64) @ (density <= 0.0).astype(np.float64).T > 0.0
+    excluded = (weighted > NO_MASS).astype(np.float64) @ (logs == -np.inf).astype(np.float64).T > 0.0
     divergence = np.where(excluded, LARGE, np.maximum(cross - entropy[:, None], 0.0))
     root = np.sqrt(density)
     # what lies beyond the grid adds at most the root of the product of both masses there (Cauchy and Schwarz)
