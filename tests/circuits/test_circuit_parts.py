@@ -1,11 +1,12 @@
 """Marginal and conditioned circuits against the answers of the circuit that they are parts of."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries.truncated_leaves import leaf_on, leaf_within
@@ -186,6 +187,124 @@ def test_counts_within_intervals(family, parameters, low, high):
     np.testing.assert_allclose(found.pmf(x[:5]), mass[:5], rtol=1e-7)
     np.testing.assert_allclose(found.cdf(x[:5]), np.cumsum(mass)[:5], rtol=1e-6)
     assert found.rvs(size=3, random_state=np.random.default_rng(0)).min() >= low
+
+
+def raw(moment, low, high):
+    """Mean and variance from E[X^k; low < X < high], k = 0, 1, 2."""
+    total, first, second = (moment(k, high) - moment(k, low) for k in range(3))
+    return first / total, second / total - (first / total) ** 2
+
+
+def gamma_moment(shape):
+    return lambda k, x: special.gammainc(shape + k, x) * special.poch(shape, k)
+
+
+def beta_moment(a, b):
+    return lambda k, x: special.betainc(a + k, b, x) * special.poch(a, k) / special.poch(a + b, k)
+
+
+def weibull_moment(shape):
+    return lambda k, x: special.gammainc(1.0 + k / shape, x**shape) * special.gamma(1.0 + k / shape)
+
+
+def by_pieces(edges, lines):
+    """Of a density that between edges is slope x + height."""
+
+    def moment(k, x):
+        ends = [(min(a, x), min(b, x), c) for (a, b), c in zip(pairwise(edges), lines, strict=True)]
+        return sum(
+            slope * (b ** (k + 2) - a ** (k + 2)) / (k + 2) + height * (b ** (k + 1) - a ** (k + 1)) / (k + 1)
+            for a, b, (slope, height) in ends
+        )
+
+    return moment
+
+
+def laplace_moment(location, scale):
+    """From the lower end -inf of z^k e^-|z| / 2 at z = (x - location) / scale, then shifted."""
+
+    def central(k, x):
+        z = (x - location) / scale
+        below = np.exp(min(z, 0.0)) * [1.0, min(z, 0.0) - 1.0, min(z, 0.0) ** 2 - 2.0 * min(z, 0.0) + 2.0][k]
+        top = max(z, 0.0)
+        above = [1.0, 1.0, 2.0][k] - np.exp(-top) * [1.0, top + 1.0, top**2 + 2.0 * top + 2.0][k]
+        return below + above
+
+    return central
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters", "low", "high", "moment"),
+    [
+        ("gamma", (0.05, 1.0), 0.0, 1e-5, gamma_moment(0.05)),
+        ("gamma", (0.05, 1.0), 1e-30, 2.0, gamma_moment(0.05)),
+        ("gamma", (1e-3, 1.0), 0.0, 1.0, gamma_moment(1e-3)),  # most of the mass below the smallest number
+        ("beta", (0.1, 0.1), 0.2, 1.0, beta_moment(0.1, 0.1)),
+        ("beta", (0.1, 0.1), 0.0, 0.2, beta_moment(0.1, 0.1)),
+        ("scipy_continuous", stats.weibull_min(0.3), 0.0, 1.0, weibull_moment(0.3)),
+        ("weibull", (0.3, 1.0), 0.0, 100.0, weibull_moment(0.3)),
+        ("triangular", (0.0, 0.3, 1.0), 0.1, 0.9, by_pieces((0.0, 0.3, 1.0), ((1 / 0.3, 0.0), (-1 / 0.7, 1 / 0.7)))),
+        (
+            "scipy_continuous",
+            stats.trapezoid(0.2, 0.21),
+            0.1,
+            1.0,
+            by_pieces((0.0, 0.2, 0.21, 1.0), ((5.0, 0.0), (0.0, 1.0), (-1 / 0.79, 1 / 0.79))),
+        ),
+        (
+            "scipy_continuous",
+            stats.rv_histogram((np.array([1.0, 5.0, 2.0, 9.0]), np.array([0.0, 1.0, 2.0, 4.0, 5.0])), density=True),
+            0.5,
+            4.3,
+            by_pieces((0.0, 1.0, 2.0, 4.0, 5.0), ((0.0, 1.0), (0.0, 5.0), (0.0, 2.0), (0.0, 9.0))),
+        ),
+    ],
+)
+def test_moments_within_intervals_where_the_density_is_infinite_or_has_kinks(family, parameters, low, high, moment):
+    own = np.empty(1, object)
+    own[0] = parameters() if isinstance(parameters, stats.rv_histogram) else parameters
+    found = leaf_within(family, own if family == "scipy_continuous" else np.array(parameters), low, high)
+    # the references lose four digits at most in E[X^2] - E[X]^2
+    np.testing.assert_allclose(found.stats("mv"), raw(moment, low, high), rtol=1e-11)
+
+
+def test_moments_on_both_sides_of_a_peak():
+    found = leaf_within("laplace", np.array([0.3, 0.01]), -1.0, 0.305)
+    mean, variance = raw(laplace_moment(0.3, 0.01), -1.0, 0.305)
+    np.testing.assert_allclose(found.stats("mv"), (0.3 + 0.01 * mean, 1e-4 * variance), rtol=1e-12)
+
+
+def test_far_counts_keep_their_variance():
+    gaps = np.full((1, 1), np.nan)
+    for p, low in ((0.3, 1e7), (1e-3, 1e12), (1e-5, 1e12)):  # what exceeds the count that is reached is geometric again
+        found = ps.leaf("x", "geometric", (p,)).condition({"x": (low, None)}).moments(gaps)
+        assert found.mean[0, 0] - low == pytest.approx((1.0 - p) / p, rel=1e-4 if low > 1e11 else 1e-8)  # of 1e12
+        assert found.covariance[0, 0, 0] == pytest.approx((1.0 - p) / p**2, rel=1e-11)
+    for family, parameters, low in (
+        ("negative_binomial", (2.0, 1.0), 1e6),
+        ("negative_binomial", (0.05, 1.0), 1e6),
+        ("negative_binomial", (30.0, 0.5), 1e5),
+        ("poisson", (3.0,), 200.0),
+    ):
+        k = low + np.arange(400.0)
+        a, b = (*parameters, 0.0)[:2]
+        ratio = a / (k + 1.0) if family == "poisson" else (a + k) / ((k + 1.0) * (1.0 + b))
+        mass = np.cumprod(np.append(1.0, ratio))
+        away = np.arange(401.0)
+        mean = mass @ away / mass.sum()
+        found = ps.leaf("x", family, parameters).condition({"x": (low, None)}).moments(gaps)
+        assert found.mean[0, 0] == pytest.approx(low + mean, rel=1e-14)
+        # Poisson masses are differences of logs near 200
+        assert found.covariance[0, 0, 0] == pytest.approx(mass @ (away - mean) ** 2 / mass.sum(), rel=1e-11)
+
+
+def test_the_farthest_intervals_have_moments_without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = leaf_within("student_t", np.array([0.0, 1.0, 3.0]), 1e150, 1e160)
+        assert found.mean() == pytest.approx(1.5e150, rel=1e-9)  # of a density as x^-4
+        assert found.var() == pytest.approx(0.75e300, rel=1e-8)
+        found.logpdf(1e155)
 
 
 def test_leaves_on_some_numbers():

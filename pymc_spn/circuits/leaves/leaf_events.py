@@ -5,6 +5,7 @@ and narrow intervals keep their digits.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,9 @@ def log_interval(family: str, parameters: np.ndarray, low: Any, high: Any) -> np
     empty = ~(low <= high)
     start, stop = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
     own = parameters if family in SCIPY else np.asarray(parameters, dtype=np.float64)
-    return np.where(empty, -np.inf, _LOG_INTERVAL[family](own, start, stop))
+    # squares and logarithms of the farthest numbers, where a density has nothing left
+    with np.errstate(all="ignore") if EXPLICIT[family].is_density else nullcontext():
+        return np.where(empty, -np.inf, _LOG_INTERVAL[family](own, start, stop))
 
 
 def normal_gamma(p: np.ndarray) -> NormalGamma:
@@ -126,7 +129,7 @@ def _poisson_tail(rate: np.ndarray, k: np.ndarray, above: bool) -> np.ndarray:
     inside = np.where(trivial | impossible, 1.0, k)
     plain = gammainc(inside, rate) if above else gammaincc(inside + 1.0, rate)
     with np.errstate(divide="ignore"):
-        out = np.log(plain)
+        out = np.array(np.log(plain))  # of one number, too, an array
     lost = ~(trivial | impossible) & (plain < UNDERFLOW)
     if np.any(lost):
         r, at = rate[lost], inside[lost]
@@ -241,6 +244,7 @@ def _beta(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     width, room = stop - start, np.minimum(start, 1.0 - stop)
     spread = np.sqrt(mean * (1.0 - mean) / (alpha + beta + 1.0))
     narrow = (width > 0.0) & (width < NARROW * np.minimum(spread, room))
+    narrow &= (start < 0.5) | (width < np.square(1.0 - stop))  # points within are rounded, most felt next to 1
     if np.any(narrow):
         a, b, x, y = alpha[narrow], beta[narrow], start[narrow], stop[narrow]
         steep = np.abs((a - 1.0) * np.log(y / x) + (b - 1.0) * np.log1p(-(y - x) / (1.0 - x))) > 0.5

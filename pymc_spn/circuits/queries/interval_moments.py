@@ -16,6 +16,9 @@ from pymc_spn.circuits.leaves.families import (
 from pymc_spn.circuits.leaves.tail_probabilities import log_beta_ratio
 
 SUMMED = 256  # Poisson counts in an interval that are summed one by one
+LOST = 1e-10  # relative error of a variance by E[X^2] - E[X]^2 from which it is summed about its own centre
+NEGLIGIBLE = -45.0  # log of a mass relative to the largest one
+BLOCKS = 200_000  # of neighbouring counts that are summed together; most often blocks of one
 ONE_BY_ONE = 4096  # counts of a beta-geometric leaf; beyond, its mass is smooth at their scale and goes by panels
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS = 24
@@ -28,11 +31,14 @@ def weighted_moments(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.
     total = weight.sum(axis=1)
     p = weight / np.where(total > 0, total, 1.0)[:, None]
     mean = (p * x).sum(axis=1)
-    return mean, (p * (x - mean[:, None]) ** 2).sum(axis=1)
+    return mean, ((np.sqrt(p) * (x - mean[:, None])) ** 2).sum(axis=1)  # squares alone may be too large
 
 
 def count_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """By sums where the interval is short, else by x NB(x; alpha) = alpha/beta NB(x - 1; alpha + 1)."""
+    """By sums where the interval is short, else by x NB(x; alpha) = alpha/beta NB(x - 1; alpha + 1).
+
+    Where that would lose the variance, far out or beside a large mean, by masses about the largest one.
+    """
     low = max(math.ceil(low) if low > -math.inf else 0, 0)
     if high - low <= SUMMED:
         x = np.arange(low, math.floor(high) + 1.0)
@@ -43,7 +49,52 @@ def count_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarra
     first = Poisson.predictive_log_interval(GammaRate(alpha + 1.0, beta), low - 1.0, high - 1.0) - total
     second = Poisson.predictive_log_interval(GammaRate(alpha + 2.0, beta), low - 2.0, high - 2.0) - total
     mean = alpha / beta * np.exp(first)
-    return mean, alpha * (alpha + 1.0) / beta**2 * np.exp(second) + mean - mean**2
+    variance = alpha * (alpha + 1.0) / beta**2 * np.exp(second) + mean - mean**2
+    rounding = np.finfo(np.float64).eps * (1.0 + np.abs(total)) * mean**2  # logs are rounded to eps of their size
+    for n in np.flatnonzero(~(rounding < LOST * variance) & np.isfinite(total)):
+        mean[n], variance[n] = _summed_counts(float(alpha[n]), float(beta[n]), float(low), float(np.floor(high)))
+    return mean, variance
+
+
+def _summed_counts(alpha: float, beta: float, low: float, last: float) -> tuple[float, float]:
+    """Mean and variance of one negative binomial leaf from masses relative to the largest one within the interval.
+
+    Of more than `BLOCKS` counts that have some mass neighbours are taken together, as their masses hardly differ.
+    """
+    peak = min(max(low, math.floor(max(alpha - 1.0, 0.0) / beta)), last)
+    reach = [0.0, 0.0]
+    for side, room in enumerate((peak - low, last - peak)):
+        width = 1.0
+        while width < room and _log_fall(alpha, beta, peak, np.array([width if side else -width]))[0] > NEGLIGIBLE:
+            width *= 2.0
+        reach[side] = min(width, room)
+    size = reach[0] + reach[1] + 1.0
+    edges = np.unique(np.floor(np.linspace(0.0, size, int(min(size, BLOCKS)) + 1))) - reach[0]
+    count = np.diff(edges)
+    away = edges[:-1] + 0.5 * (count - 1.0)  # from the peak, so that far out no digit is lost
+    later = np.maximum(peak + away + 0.5, 0.5)
+    slope = np.log1p((alpha - 1.0 - beta * later) / (later * (1.0 + beta)))  # of the log masses within a block
+    within = (np.square(count) - 1.0) / 12.0
+    mass = count * np.exp(_log_fall(alpha, beta, peak, away)) * (1.0 + 0.5 * within * np.square(slope))
+    mass /= mass.sum()
+    away = away + within * slope
+    mean = float(mass @ away)
+    return peak + mean, float(mass @ (np.square(away - mean) + within))
+
+
+def _log_fall(alpha: float, beta: float, peak: float, away: np.ndarray) -> np.ndarray:
+    """Log masses (n,) at counts away from the peak less that at the peak, as products of ratios of neighbours.
+
+    Upwards these are (alpha + k) / ((k + 1) (1 + beta)).
+    """
+    start, steps = peak + np.minimum(away, 0.0), np.abs(away)
+    if alpha == 1.0:
+        rise = np.zeros(away.shape)
+    elif alpha > 1.0:
+        rise = -log_beta_ratio(alpha - 1.0, start + 1.0, steps)
+    else:
+        rise = log_beta_ratio(1.0 - alpha, start + alpha, steps)
+    return np.sign(away) * (rise - steps * math.log1p(beta))
 
 
 def student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:

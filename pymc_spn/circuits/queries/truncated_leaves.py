@@ -31,8 +31,14 @@ from pymc_spn.circuits.queries.interval_moments import (
 from pymc_spn.numerics.halving import smallest_reaching
 
 FARTHEST = -690.0  # log share of the law beyond which nothing is integrated
-TAIL_CUTS = np.concatenate([np.arange(FARTHEST, -40.0, 10.0), np.arange(-40.0, -2.0, 1.0)])  # log shares
-BULK_CUTS = np.log(np.linspace(0.15, 0.5, 12))
+CUTS = np.concatenate(  # log shares below and above the ends of the first panels
+    [np.arange(FARTHEST, -40.0, 25.0), np.arange(-40.0, -2.0, 2.0), np.log(np.linspace(0.15, 0.5, 5))]
+)
+ROUNDING = 1e-12  # relative to a panel, by how much its integral and those of its halves may differ
+SMALL = 1e-14  # the same, relative to all panels
+FEW_NUMBERS = 64.0  # between the ends of a panel that is not halved
+UNSEEN = 1e-11  # relative to the leaf, by how much a panel and the distribution function may differ
+MOST_PANELS = 30_000  # that are compared with their halves
 MOST_COUNTS = 1_000_000  # whole numbers whose masses are added; of more every k-th
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 CLOSED = {  # families with power tails, or long ones of counts
@@ -74,7 +80,8 @@ class _Within:
         return np.minimum(inside - self.log_total, 0.0)
 
     def _log_at(self, x: Any) -> np.ndarray:
-        return EXPLICIT[self.family].log_density(self.parameters, x) - self.log_total
+        with np.errstate(over="ignore", invalid="ignore"):  # squares of the farthest numbers
+            return EXPLICIT[self.family].log_density(self.parameters, x) - self.log_total
 
     def _logcdf(self, x: Any) -> np.ndarray:
         return np.minimum(self._log_between(self.ends[0], x) - self.log_total, 0.0)
@@ -140,22 +147,84 @@ class ContinuousWithin(_Within, stats.rv_continuous):
         return np.minimum(self._log_between(x, self.ends[1]) - self.log_total, 0.0)
 
     def _summed_moments(self) -> tuple[float, float]:
-        """By Gauss panels between quantiles, far into both tails."""
+        """By Gauss panels between quantiles, which are halved until their integrals agree with those of their halves.
+
+        Where a density has a jump, a kink or is infinite, the panel that holds the place never agrees. It is halved
+        until it is so narrow that its mass, which the distribution function gives, and its place are all that counts.
+        Measured against closed forms with 50 digits, of 60 leaves and intervals: errors up to 4e-13 of the mean and
+        4e-12 of the variance; of SciPy's leaves no better than their densities and distribution functions.
+        """
         whole = EXPLICIT[self.family].mean(self.parameters), EXPLICIT[self.family].variance(self.parameters)
-        share = np.concatenate([TAIL_CUTS, BULK_CUTS])
-        low, high = (np.full(share.shape, end) for end in self.ends)
-        upper = smallest_reaching(lambda x: self._logsf(x) > share, np.nextafter(low, -np.inf), high)
-        cuts = np.unique(np.concatenate([np.array(self.ends), self._lower_quantile(share), upper]))
-        cuts = cuts[np.isfinite(cuts)]
-        width = np.diff(cuts)[:, None]
-        x = cuts[:-1, None] + 0.5 * width * (_NODES + 1.0)
-        mass = 0.5 * width * _WEIGHTS * np.exp(self._log_at(x))
-        mean = float(np.sum(mass * x) / mass.sum())
-        variance = float(np.sum(mass * np.square(x - mean)) / mass.sum())
+        mode = np.ravel(EXPLICIT[self.family].mode(self.parameters))  # where laplace and triangular leaves have a kink
+        low, high = (np.full(CUTS.shape, end) for end in self.ends)
+        upper = smallest_reaching(lambda x: self._logsf(x) > CUTS, np.nextafter(low, -np.inf), high)
+        inner = mode[(self.ends[0] < mode) & (mode < self.ends[1])]
+        lower = self._lower_quantile(CUTS)
+        cuts = np.concatenate([np.array(self.ends), lower, upper, inner])
+        with np.errstate(over="ignore", invalid="ignore"):  # of the farthest numbers
+            mean, variance = self._refined(np.unique(cuts[np.isfinite(cuts)]), float(lower[-1]))
         if np.isinf(self.ends[0]) or np.isinf(self.ends[1]):  # the tail is that of the leaf
             sign = np.inf if np.isinf(self.ends[1]) else -np.inf
             mean, variance = mean if np.isfinite(whole[0]) else sign, variance if np.isfinite(whole[1]) else np.inf
         return mean, variance
+
+    def _refined(self, cuts: np.ndarray, origin: float) -> tuple[float, float]:
+        """Mean and variance by panels between cuts (n + 1,); places as distances from the origin, to keep digits."""
+        unseen = UNSEEN * np.exp(min(-self.log_total, 700.0))
+        panels, done, n_compared = self._panels(cuts[:-1], cuts[1:]), [np.zeros((5, 0))], 0
+        while True:
+            low, high = panels[0], panels[1]
+            middle = 0.5 * low + 0.5 * high
+            halves = self._panels(np.concatenate([low, middle]), np.concatenate([middle, high]))
+            mean, spread, deviation = _summary(np.concatenate([*done, halves], axis=1), origin)
+            parts = _integrals(halves, origin, mean, spread, deviation).reshape(3, 2, -1)
+            off = np.abs(_integrals(panels, origin, mean, spread, deviation) - parts.sum(axis=1))
+            agree = np.all((off <= ROUNDING * np.abs(parts).sum(axis=1)) | (off <= SMALL), axis=0)
+            # among too few floating-point numbers the mass at an infinite density is not seen
+            coarse = high - low <= FEW_NUMBERS * np.spacing(np.maximum(np.abs(low), np.abs(high)))
+            share = np.exp(self._log_between(low, high) - self.log_total)
+            seen = np.abs(parts[0].sum(axis=0) - share) <= unseen  # a jump between an end and the nodes is not
+            agree &= seen & ~coarse
+            done.append(halves[:, np.tile(agree, 2)])
+            n_compared += low.size
+            reach = np.maximum(np.abs(low - origin - mean), np.abs(high - origin - mean)) / spread
+            narrow = (share * (high - low) < SMALL * deviation) & (share * reach * ((high - low) / spread) < SMALL)
+            last = ~agree & (narrow | coarse | (n_compared > MOST_PANELS))
+            done.append(np.stack([low, high, share, *panels[3:]])[:, last])
+            panels = halves[:, np.tile(~agree & ~last, 2)]
+            if panels.shape[1] == 0:
+                mean, spread, _ = _summary(np.concatenate(done, axis=1), origin)
+                return origin + mean, spread**2
+
+    def _panels(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Panels (5, n): ends, mass, mean as distance from the lower end, variance within."""
+        width = high - low
+        away = 0.5 * width[:, None] * (_NODES + 1.0)
+        weight = _WEIGHTS * np.exp(self._log_at(low[:, None] + away))
+        total = weight.sum(axis=1)
+        weight = np.where(total > 0.0, weight.T, _WEIGHTS[:, None]).T
+        weight = weight / weight.sum(axis=1, keepdims=True)
+        place = (weight * away).sum(axis=1)
+        return np.stack([low, high, 0.5 * width * total, place, (weight * (away - place[:, None]) ** 2).sum(axis=1)])
+
+
+def _summary(panels: np.ndarray, origin: float) -> tuple[float, float, float]:
+    """Mean less the origin, standard deviation and mean absolute deviation of panels (5, n) together."""
+    low, _, mass, place, variance = panels
+    weight = mass / mass.sum()
+    z = (low - origin) + place
+    mean = float(weight @ z)
+    root = np.sqrt(weight) * np.hypot(z - mean, np.sqrt(variance))
+    unit = float(root.max()) or 1.0  # squares of the standard deviation may be too small or too large
+    spread = unit * float(np.sqrt(np.sum(np.square(root / unit)))) or np.finfo(np.float64).tiny
+    return mean, spread, float(weight @ np.hypot(z - mean, np.sqrt(variance))) or spread
+
+
+def _integrals(panels: np.ndarray, origin: float, mean: float, spread: float, deviation: float) -> np.ndarray:
+    """Integrals (3, n) of 1, of the distance from the mean and of its square, in parts of those of the whole law."""
+    low, _, mass, place, variance = panels
+    z = (low - origin) + place - mean
+    return np.stack([mass, mass * (z / deviation), mass * (np.square(z / spread) + variance / spread**2)])
 
 
 class DiscreteWithin(_Within, stats.rv_discrete):
