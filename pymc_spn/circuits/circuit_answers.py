@@ -64,7 +64,7 @@ class CircuitAnswers:
         Returns
         -------
         ParameterisedCircuit
-            Exact; means and variances of leaves within intervals are by quadrature, to some eleven digits.
+            Exact; means and variances of leaves within intervals are by quadrature, to ten digits.
 
         Raises
         ------

@@ -341,6 +341,16 @@ def test_rows_are_cells_in_every_query_about_rows():
     np.testing.assert_allclose(
         post.as_circuit().log_density(ROWS), post.log_density(ROWS, cells=False), rtol=0, atol=1e-10
     )
+    for known in (
+        {"x0": (1.7, 2.6)},
+        {"x0": 2.0},
+        {"x2": {"a", "b"}, "x1": (None, 2.0)},
+    ):  # evidence is of exact values
+        given = post.condition(known)
+        rows = ROWS[[c.name for c in given.columns]]
+        np.testing.assert_allclose(
+            np.exp(given.as_circuit().log_density(rows)), np.exp(given.log_density(rows, cells=False)), rtol=1e-8
+        )
     # clusters of rows on narrow leaves of the two groups: by the levels, though both are recorded as 2
     apart = pd.DataFrame({"x0": [2.0, 2.0], "x1": [0.5, 2.5], "x2": ["a", "c"]})
     joint = post.co_clustering(apart)

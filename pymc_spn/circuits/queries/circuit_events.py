@@ -232,7 +232,7 @@ def read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[floa
 
     def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
         joined = intersect(first, second)
-        return None if any(_is_empty(e) for e in joined.values()) else joined
+        return None if any(is_empty(e) for e in joined.values()) else joined
 
     return signed_intersections(argument, events, both), rows
 
@@ -250,7 +250,8 @@ def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[Col
     return [e for e, _ in read.values()], rows
 
 
-def _is_empty(event: ColumnEvent) -> bool:
+def is_empty(event: ColumnEvent) -> bool:
+    """Whether no value is within the intervals of an event, in no row."""
     return event.intervals is not None and all(np.all(low > high) for low, high in event.intervals)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.circuit_queries import sample_rows
 from pymc_spn.circuits.composition import mixture_of
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.queries.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
@@ -96,7 +97,7 @@ class Law:
 
     def simulated(self, n: int, random_seed: Any) -> np.ndarray:
         """Rows (n, D)."""
-        return self.part.circuit.sample(n, self.part.log_weights, self.part.leaf_parameters, random_seed)
+        return sample_rows(self.given, n, random_seed, None)
 
 
 def entropy(law: Law, method: str, n: int, random_seed: Any) -> Answer:
@@ -190,16 +191,15 @@ def _divergence_bounds(law: Law, other: Law) -> Answer:
     if np.isinf(low):
         return Answer(np.inf, _numerical(law, 0.0))
     both = mixture_of([tuple(law.part), tuple(other.part)])
-    of_both = Parameterised(both.circuit, both.log_weights, both.leaf_parameters)
+    mixed = Law(Part(both.circuit, both.log_weights, both.leaf_parameters))
     is_same = law.part.circuit == other.part.circuit
 
     def from_above(grids: dict[int, Grid]) -> float:
         found = [divergence_between(law.given, other.given, grids)] if is_same else []
         if both.circuit.n_nodes <= MOST_PAIRED or not is_same:
-            found.append(divergence_of_parts(of_both, grids, *both.part_roots))
+            found.append(divergence_of_parts(mixed.given, grids, *both.part_roots))
         return min(found)
 
-    mixed = Law(Part(both.circuit, both.log_weights, both.leaf_parameters))
     grids, fine, lost = mixed.grids()
     rough, high = from_above(grids), from_above(fine)
     if np.isfinite(high):

@@ -23,15 +23,16 @@ from pymc_spn.circuits.queries.circuit_events import (
     ColumnEvents,
     contains,
     intersect,
+    is_empty,
     log_mass,
     node_logs,
     read_alternatives,
     refuse_impossible_evidence,
 )
+from pymc_spn.circuits.queries.disjoint_events import each_without_those_before
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 
 LEVELS = ("bernoulli", "categorical")
-MOST_PARTS = 1_000  # events that exclude each other, of a union
 NOTHING = np.zeros(0, np.int64)
 Own = tuple[str, Any]  # family and parameters of a leaf
 
@@ -161,16 +162,8 @@ def exclusive_events(argument: str, events: list[ColumnEvents]) -> list[ColumnEv
     """
     if len(events) == 1:
         return events
-    events = [{d: _as_intervals(event) for d, event in one.items()} for one in events]
-    found: list[ColumnEvents] = []
-    for k, event in enumerate(events):
-        rest = [event]
-        for before in events[:k]:
-            rest = [part for one in rest for part in _without(one, before)]
-            if len(found) + len(rest) > MOST_PARTS:
-                raise ValueError(f"{argument}: the events make more than {MOST_PARTS} parts; give fewer at once")
-        found += rest
-    return found
+    as_intervals = [{d: _as_intervals(event) for d, event in one.items()} for one in events]
+    return each_without_those_before(argument, as_intervals, _without)
 
 
 def _as_intervals(event: ColumnEvent) -> ColumnEvent:
@@ -189,11 +182,7 @@ def _without(event: ColumnEvents, other: ColumnEvents) -> list[ColumnEvents]:
         if gaps:
             parts.append(intersect(rest, {d: ColumnEvent(np.array([np.nan]), gaps)}))
         rest = intersect(rest, {d: what})
-    return [part for part in parts if not any(_is_empty(e) for e in part.values())]
-
-
-def _is_empty(event: ColumnEvent) -> bool:
-    return event.intervals is not None and all(low[0] > high[0] for low, high in event.intervals)
+    return [part for part in parts if not any(is_empty(e) for e in part.values())]
 
 
 def _edge_weights(given: Parameterised, logs: np.ndarray) -> np.ndarray:

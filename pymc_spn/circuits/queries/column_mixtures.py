@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
+from pymc_spn.circuits.leaves.leaf_supports import support_of
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
 from pymc_spn.circuits.queries.circuit_parts import LEVELS, Part
 from pymc_spn.circuits.queries.draw_laws import (
@@ -37,22 +38,6 @@ KINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # where densities jump
     "laplace": lambda p: p[:, 0],
     "uniform": lambda p: p,
     "triangular": lambda p: p,
-}
-HIGHEST: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # largest values that leaves (n, p) take
-    "uniform": lambda p: p[:, 1],
-    "triangular": lambda p: p[:, 2],
-    "binomial": lambda p: p[:, 0],
-    "beta_binomial": lambda p: p[:, 0],
-    "hypergeometric": lambda p: np.minimum(p[:, 1], p[:, 2]),
-    "bernoulli": lambda p: (p[:, 0] > 0.0).astype(np.float64),
-    "categorical": lambda p: p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),
-}
-LOWEST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "uniform": lambda p: p[:, 0],
-    "triangular": lambda p: p[:, 0],
-    "hypergeometric": lambda p: np.maximum(p[:, 1] + p[:, 2] - p[:, 0], 0.0),
-    "bernoulli": lambda p: (p[:, 0] >= 1.0).astype(np.float64),
-    "categorical": lambda p: np.argmax(p > 0.0, axis=1).astype(np.float64),
 }
 
 
@@ -96,18 +81,7 @@ class Leaves(NamedTuple):
     @property
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest values (n,) that the leaves take."""
-        p, n = self.parameters, len(self.parameters)
-        if self.family in SCIPY:
-            ends = np.array([leaf.support() for leaf in p[:, 0]], np.float64).T
-        else:
-            whole = EXPLICIT[self.family]
-            low, high = LOWEST.get(self.family), HIGHEST.get(self.family)
-            ends = np.array(
-                [
-                    np.full(n, whole.lowest) if low is None else low(p),
-                    np.full(n, whole.highest) if high is None else high(p),
-                ]
-            )
+        ends = support_of(self.family, self.parameters)
         return np.maximum(ends[0], self.low), np.minimum(ends[1], self.high)
 
 

@@ -1,7 +1,7 @@
 """A union of events as events of which no two hold at once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -35,11 +35,22 @@ def disjoint_events(
     ValueError
         If they are more than `MOST_PARTS`.
     """
-    found: list[Events] = []
+    return each_without_those_before(argument, events, lambda a, b: _without(a, b, columns, is_density))
+
+
+def each_without_those_before[E](argument: str, events: Sequence[E], without: Callable[[E, E], list[E]]) -> list[E]:
+    """Parts of events that exclude each other, by ``without`` of two of them: disjoint parts of one outside the other.
+
+    Raises
+    ------
+    ValueError
+        If they are more than `MOST_PARTS`.
+    """
+    found: list[E] = []
     for k, event in enumerate(events):
         rest = [event]
         for before in events[:k]:
-            rest = [part for one in rest for part in _without(one, before, columns, is_density)]
+            rest = [part for one in rest for part in without(one, before)]
             if len(found) + len(rest) > MOST_PARTS:
                 raise ValueError(f"{argument}: the events make more than {MOST_PARTS} parts; give fewer at once")
         found += rest

@@ -378,8 +378,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         Raises
         ------
         ValueError
-            If `max_draws` is no integer of at least 1; under a condition on a network with ``rounded=True``, whose
-            evidence is about cells.
+            If `max_draws` is no integer of at least 1.
         """
         from pymc_spn.circuits.queries.posterior_circuit import predictive_circuit
 

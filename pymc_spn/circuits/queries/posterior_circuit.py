@@ -190,8 +190,6 @@ def posterior_circuit(
 def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int | None) -> PosteriorCircuit:
     """See `SPNPosterior.as_circuit`; given one of several events that exclude each other."""
     is_given = any(events)
-    if is_given and posterior._states.rounded is not None:
-        raise ValueError("as_circuit needs a posterior without a condition where rounded=True: evidence is about cells")
     if max_draws is not None and checked_count("max_draws", max_draws) < 1:
         raise ValueError(f"max_draws must be at least 1, got {max_draws}")
     columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept

@@ -4,7 +4,7 @@ No family of `Circuit` is closed under intervals but the uniform one. A conditio
 SciPy whose density, distribution function and draws are those of the leaf divided by the interval's probability.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -19,7 +19,7 @@ from pymc_spn.circuits.leaves.leaf_events import (
     normal_gamma,
 )
 from pymc_spn.circuits.leaves.leaf_statistics import GammaRate
-from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
+from pymc_spn.circuits.leaves.leaf_supports import support_of
 from pymc_spn.circuits.queries.interval_moments import (
     beta_binomial_moments,
     beta_geometric_moments,
@@ -57,13 +57,17 @@ class _Within:
 
     farthest = np.inf  # value that is searched
 
+    if TYPE_CHECKING:
+
+        def _logsf(self, x: Any) -> np.ndarray: ...
+
+        def _summed_moments(self) -> tuple[float, float]: ...
+
     def _set(self, family: str, parameters: Any, low: float, high: float) -> tuple[float, float]:
         """Keep the leaf; ends of the support."""
         self.family, self.parameters, self.low, self.high = family, parameters, float(low), float(high)
-        own = parameters[0].support() if family in SCIPY else (EXPLICIT[family].lowest, EXPLICIT[family].highest)
-        if family == "triangular":
-            own = parameters[0], parameters[2]
-        self.ends = max(self.low, float(own[0])), min(self.high, float(own[1]))
+        own_low, own_high = support_of(family, parameters[None])
+        self.ends = max(self.low, float(own_low[0])), min(self.high, float(own_high[0]))
         self.log_total = float(self._log_between(*self.ends))
         return self.ends
 
@@ -90,7 +94,7 @@ class _Within:
         return np.exp(self._logcdf(x))
 
     def _sf(self, x: Any) -> np.ndarray:
-        return np.exp(self._logsf(x))  # type: ignore[attr-defined]
+        return np.exp(self._logsf(x))
 
     def _ppf(self, q: Any) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -117,7 +121,7 @@ class _Within:
             moments, posterior = CLOSED[self.family]
             mean, variance = moments(posterior(self.parameters[None]), low, high)
             return float(mean[0]), float(variance[0])
-        return self._summed_moments()  # type: ignore[attr-defined]
+        return self._summed_moments()
 
 
 class ContinuousWithin(_Within, stats.rv_continuous):
@@ -151,8 +155,7 @@ class ContinuousWithin(_Within, stats.rv_continuous):
 
         Where a density has a jump, a kink or is infinite, the panel that holds the place never agrees. It is halved
         until it is so narrow that its mass, which the distribution function gives, and its place are all that counts.
-        Measured against closed forms with 50 digits, of 60 leaves and intervals: errors up to 4e-13 of the mean and
-        4e-12 of the variance; of SciPy's leaves no better than their densities and distribution functions.
+        To ten digits of mean and variance; of SciPy's leaves no better than their densities and distribution functions.
         """
         whole = EXPLICIT[self.family].mean(self.parameters), EXPLICIT[self.family].variance(self.parameters)
         mode = np.ravel(EXPLICIT[self.family].mode(self.parameters))  # where laplace and triangular leaves have a kink
