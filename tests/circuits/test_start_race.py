@@ -17,8 +17,9 @@ HYPERPARAMETERS = tuple(np.full(2 if i == 0 else 4, v) for i, v in enumerate((1.
 
 
 def in_race(tune=500, seed=0):
-    """A chain at its first start, and its generator."""
+    """A chain at its first start, and its generator; with so many leaves it makes bottom-up sweeps."""
     chain = chain_of("auto", 2000, 2)
+    chain.sampler.n_occupied_leaves = lambda: 60
     chain.schema = replace(chain.schema, start="kmeans")
     chain.start(np.random.default_rng(seed), HYPERPARAMETERS, tune)
     return chain, np.random.default_rng(seed + 1)
@@ -80,16 +81,14 @@ def test_hyperparameters_go_with_their_state():
     owned = np.zeros((4, 4), np.bool_)
     owned[0, :2] = owned[1] = True
     priors = np.array([[0.0, 1.0]] * 4)
-    while chain.race is not None:
-        if chain.race.n_left == 0:
-            best = chain.race.best
-            chain.settle()
-            for one, other in zip(chain.sampler.hyperparameters, best.hyperparameters, strict=True):
-                assert_array_equal(one, other)
-            assert_array_equal(chain.sampler.digits(), best.digits)
-            return
+    while chain.race.n_left > 0:
         chain.sweep(rng)
         chain.update_hyperparameters(rng, owned, priors)
+    best = chain.race.best
+    chain.settle()
+    for one, other in zip(chain.sampler.hyperparameters, best.hyperparameters, strict=True):
+        assert_array_equal(one, other)
+    assert_array_equal(chain.sampler.digits(), best.digits)
 
 
 def races(tune=150, start="kmeans", kernel=None, **spn):

@@ -21,13 +21,13 @@ from pymc_spn.circuits.gibbs.bottom_up_values import (
     edge_bits,
     evaluate_block,
     evaluate_row_by_logs,
+    family_term,
     fast_exp2,
-    leaf_term,
     make_points,
     tabulate_column,
 )
 from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, LOG_NORMAL, POISSON, spread
+from pymc_spn.circuits.gibbs.network import DISCRETE, spread
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.kernel_options import kernel
@@ -188,15 +188,10 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
                 family = palette.family[par.entry[i]]
                 if family == DISCRETE:
                     u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
-                elif family == BINOMIAL:
-                    u -= fast_exp2(leaf_term(par, palette, points, d, i, n))
                 else:
-                    x = points.logs[d, n] if family == LOG_NORMAL else y
-                    t = x - par.centre[i]
-                    term = par.lead[i] - t * t * par.curvature[i] + x * par.slope[i]
-                    if family == LOG_NORMAL:
-                        term -= LOG2_E * x
-                    u -= fast_exp2(term - points.logs[d, n] if family == POISSON else term)
+                    logs = points.logs[d, n]
+                    lead, centre, curvature, slope = par.lead[i], par.centre[i], par.curvature[i], par.slope[i]
+                    u -= fast_exp2(family_term(family, lead, centre, curvature, slope, y, logs))
                 if u < 0.0:
                     digit = c
                     break

@@ -298,19 +298,29 @@ def mix_split_products(weight, layout, r, value):
 @inner_kernel
 def leaf_term(par, palette, points, d, i, n):
     """Term of one leaf (its edge's number ``i``) for a row, in bits."""
-    family = palette.family[par.entry[i]]
-    y = points.y[d, n]
+    family, y, logs = palette.family[par.entry[i]], points.y[d, n], points.logs[d, n]
+    return family_term(family, par.lead[i], par.centre[i], par.curvature[i], par.slope[i], y, logs)
+
+
+@inner_kernel
+def family_term(family, lead, centre, curvature, slope, y, logs):
+    """`leaf_term` from numbers alone: where it is called for every child, tuples of arrays would be copied each time.
+
+    Parameters
+    ----------
+    logs : float
+        Of the value, as in `Points`.
+    """
+    x = logs if family == LOG_NORMAL else y
+    t = x - centre
+    term = lead - t * t * curvature + x * slope
     if family == LOG_NORMAL:
-        y = points.logs[d, n]
-    t = y - par.centre[i]
-    term = par.lead[i] - t * t * par.curvature[i] + y * par.slope[i]
-    if family == LOG_NORMAL:
-        term -= LOG2_E * y
+        term -= LOG2_E * x
     elif family == POISSON:
-        term -= points.logs[d, n]
+        term -= logs
     elif family == BINOMIAL:
-        rest = par.centre[i] - y
-        term = term - points.logs[d, n] - log2_factorial(rest) if rest >= 0.0 else -math.inf
+        rest = centre - y
+        term = term - logs - log2_factorial(rest) if rest >= 0.0 else -math.inf
     return term
 
 
