@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.leaves.families import Poisson as Poisson
     from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
     from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
+    from pymc_spn.circuits.maxima.most_probable import MostProbable as MostProbable
+    from pymc_spn.circuits.maxima.most_probable import most_probable as most_probable
     from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
-    from pymc_spn.circuits.queries.most_probable import MostProbable as MostProbable
-    from pymc_spn.circuits.queries.most_probable import most_probable as most_probable
     from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior as UnionPosterior
     from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
@@ -190,7 +190,7 @@ _PUBLIC = {
     "LinearGaussianStep": "indian_chefs.network_steps",
     "LocalScores": "dags.local_scores",
     "LogNormal": "circuits.leaves.log_normal",
-    "MostProbable": "circuits.queries.most_probable",
+    "MostProbable": "circuits.maxima.most_probable",
     "NLGBN": "indian_chefs.network_distributions",
     "NLGBNPosterior": "indian_chefs.network_posterior",
     "NLGBNStep": "indian_chefs.network_steps",
@@ -244,7 +244,7 @@ _PUBLIC = {
     "log_inner_product": "circuits.circuit_algebra",
     "mixture_of": "circuits.composition",
     "monotone_parts": "circuits.squares.monotone_parts",
-    "most_probable": "circuits.queries.most_probable",
+    "most_probable": "circuits.maxima.most_probable",
     "multiply": "circuits.circuit_algebra",
     "network_parameters": "circuits.dense_networks",
     "node_count_pmf": "indian_chefs.node_law",

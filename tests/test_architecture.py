@@ -29,9 +29,13 @@ INSIDE_CIRCUITS = {  # folders of the room, and which of the others each may imp
     "structures": {"leaves", "evaluation"},
     "gibbs": {"leaves", "structures"},
     "variational": {"leaves", "structures", "gibbs"},
-    "queries": {"leaves", "evaluation", "structures", "gibbs", "variational"},
+    "records": {"leaves", "evaluation", "structures", "gibbs", "variational"},
+    "events": {"leaves", "evaluation", "structures", "records"},
+    "laws": {"leaves", "evaluation", "structures", "gibbs", "records", "events"},
+    "maxima": {"leaves", "evaluation", "structures", "gibbs", "records", "events", "laws"},
+    "queries": {"leaves", "evaluation", "structures", "gibbs", "variational", "records", "events", "laws", "maxima"},
     "estimation": {"leaves", "evaluation", "structures"},
-    "squares": {"leaves", "evaluation", "structures", "queries"},
+    "squares": {"leaves", "evaluation", "structures", "events", "laws"},
 }
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}

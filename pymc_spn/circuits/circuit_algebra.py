@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs
-from pymc_spn.circuits.queries.circuit_products import product_circuit
+from pymc_spn.circuits.laws.circuit_pairs import CircuitPairs
+from pymc_spn.circuits.laws.circuit_products import product_circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, operand
 
 if TYPE_CHECKING:

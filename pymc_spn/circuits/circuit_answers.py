@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.circuits.queries.circuit_information import Answer, Law
+    from pymc_spn.circuits.laws.circuit_information import Answer, Law
     from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 Given = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None
@@ -166,7 +166,7 @@ class CircuitAnswers:
         The bounds are those of Kolchinsky and Tracey (2017) for mixtures, passed through products, as for a posterior;
         the upper one is at most the sum of the single columns' entropies less mutual informations along a tree.
         """
-        from pymc_spn.circuits.queries.circuit_information import entropy
+        from pymc_spn.circuits.laws.circuit_information import entropy
 
         _check_n(n)
         found = entropy(self._law(columns, given), method, int(n), random_seed)
@@ -204,7 +204,7 @@ class CircuitAnswers:
         TypeError, ValueError
             As `entropy`, and if a column is in both groups or one has none.
         """
-        from pymc_spn.circuits.queries.circuit_information import mutual_information
+        from pymc_spn.circuits.laws.circuit_information import mutual_information
 
         _check_n(n)
         groups = [self._names(argument, names) for argument, names in (("first", first), ("second", second))]
@@ -233,7 +233,7 @@ class CircuitAnswers:
         TypeError, ValueError
             As `CircuitQueries.probability`; if an event is a point of a density or soft evidence.
         """
-        from pymc_spn.circuits.queries.event_information import circuit_event_information
+        from pymc_spn.circuits.events.event_information import circuit_event_information
 
         law = self._given if given is None else self._law(None, given).given
         found = circuit_event_information(law, first, second)
@@ -256,7 +256,7 @@ class CircuitAnswers:
         TypeError, ValueError
             As `entropy`, and with fewer than two columns that are not given at a value.
         """
-        from pymc_spn.circuits.queries.circuit_information import dependence
+        from pymc_spn.circuits.laws.circuit_information import dependence
 
         law = self._law(None, given)
         if len(law.names) < 2:
@@ -300,9 +300,9 @@ class CircuitAnswers:
             densities there.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.circuits.queries.circuit_events import masses_of
-        from pymc_spn.circuits.queries.circuit_information import Law, kl
-        from pymc_spn.circuits.queries.circuit_parts import conditioned
+        from pymc_spn.circuits.events.circuit_events import masses_of
+        from pymc_spn.circuits.laws.circuit_information import Law, kl
+        from pymc_spn.circuits.laws.circuit_parts import conditioned
         from pymc_spn.circuits.structures.parameterised import checked_operand
 
         _check_n(n)
@@ -364,13 +364,13 @@ class CircuitAnswers:
         return names
 
     def _part(self, given: Given, columns: list[str] | None) -> "ParameterisedCircuit":
-        from pymc_spn.circuits.queries.circuit_parts import conditioned
+        from pymc_spn.circuits.laws.circuit_parts import conditioned
 
         return self._made(conditioned(self._given, given, columns))
 
     def _law(self, columns: Any, given: Given) -> "Law":
-        from pymc_spn.circuits.queries.circuit_information import Law
-        from pymc_spn.circuits.queries.circuit_parts import conditioned
+        from pymc_spn.circuits.laws.circuit_information import Law
+        from pymc_spn.circuits.laws.circuit_parts import conditioned
 
         names = None if columns is None else self._names("columns", columns)
         return Law(conditioned(self._given, given, names))

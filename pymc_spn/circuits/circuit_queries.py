@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
-    from pymc_spn.circuits.queries.most_probable import MostProbable
+    from pymc_spn.circuits.maxima.most_probable import MostProbable
 
 
 class CircuitQueries(NoInterventions):
@@ -278,7 +278,7 @@ class CircuitQueries(NoInterventions):
             As `probability`.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.circuits.queries.circuit_events import log_probability
+        from pymc_spn.circuits.events.circuit_events import log_probability
 
         return log_probability(Parameterised(self, log_weights, leaf_parameters), event, given)
 
@@ -324,7 +324,7 @@ class CircuitQueries(NoInterventions):
             finite or `max_boxes` below 1.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.circuits.queries.most_probable import most_probable_rows
+        from pymc_spn.circuits.maxima.most_probable import most_probable_rows
 
         given = Parameterised(self, log_weights, leaf_parameters)
         return most_probable_rows(given, values, search, tolerance, max_boxes)
@@ -356,7 +356,7 @@ def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: An
         raise ValueError(f"n must be an integer of at least 0, got {n!r}")
     rng = np.random.default_rng(random_seed)
     if given is not None:
-        from pymc_spn.circuits.queries.event_draws import draw_given
+        from pymc_spn.circuits.events.event_draws import draw_given
 
         return draw_given(of_circuit, int(n), given, rng)
     from pymc_spn.circuits.evaluation.completion import complete

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
+from pymc_spn.circuits.events.circuit_events import masses_of
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, family_of
-from pymc_spn.circuits.queries.circuit_events import masses_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
 from pymc_spn.circuits.structures.tree_arguments import is_real

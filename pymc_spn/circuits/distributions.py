@@ -23,7 +23,7 @@ from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.leaves.families import Exponential, Gaussian, LogNormal
 from pymc_spn.circuits.missing_cells import MissingCells, first_guess
 from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
-from pymc_spn.circuits.queries.record import write_schema
+from pymc_spn.circuits.records.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree

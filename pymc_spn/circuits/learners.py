@@ -6,8 +6,8 @@ import numpy as np
 
 from pymc_spn.circuits.distributions import PRIORS, _check_supports, _numbers, _table
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.circuits.queries.fitted_states import FittedStates
 from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
+from pymc_spn.circuits.records.fitted_states import FittedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree

@@ -10,7 +10,7 @@ from pymc_spn.circuits.no_interventions import NoInterventions
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
-    from pymc_spn.circuits.queries.most_probable import MostProbable
+    from pymc_spn.circuits.maxima.most_probable import MostProbable
 
 
 class ParameterisedQueries(NoInterventions):
@@ -174,7 +174,7 @@ class ParameterisedQueries(NoInterventions):
         ValueError, TypeError
             As `probability`.
         """
-        from pymc_spn.circuits.queries.circuit_events import log_probability
+        from pymc_spn.circuits.events.circuit_events import log_probability
 
         return log_probability(self._given, event, given)
 
@@ -204,6 +204,6 @@ class ParameterisedQueries(NoInterventions):
         ValueError, TypeError
             As `complete`, or if `tolerance` is not positive and finite or `max_boxes` below 1.
         """
-        from pymc_spn.circuits.queries.most_probable import most_probable_rows
+        from pymc_spn.circuits.maxima.most_probable import most_probable_rows
 
         return most_probable_rows(self._given, values, search, tolerance, max_boxes)

@@ -95,7 +95,7 @@ class TopDownSPNStep(OwnerStep):
     ):
         from pymc_spn.circuits.distributions import PRIORS
         from pymc_spn.circuits.gibbs.chain import Chain
-        from pymc_spn.circuits.queries.record import chunk_length, chunks_per_state, digits_dtype
+        from pymc_spn.circuits.records.record import chunk_length, chunks_per_state, digits_dtype
         from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 
         model = pm.modelcontext(model)
@@ -154,7 +154,7 @@ class TopDownSPNStep(OwnerStep):
         """Sweeps over trees and exact values where values are rounded."""
         if not schema.rounded:
             return None
-        from pymc_spn.circuits.queries.rounded_cells import RoundedCells
+        from pymc_spn.circuits.records.rounded_cells import RoundedCells
 
         if kernel not in ("auto", "exact"):
             raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {kernel!r}')
@@ -168,7 +168,7 @@ class TopDownSPNStep(OwnerStep):
         self.cells, self.log_rest = None, None
         if schema.missing != "draw":
             return table
-        from pymc_spn.circuits.queries.cell_moves import CellMoves
+        from pymc_spn.circuits.records.cell_moves import CellMoves
 
         variable = model[f"{self.spn}_missing"]
         if model.rvs_to_values[variable] not in self.vars:

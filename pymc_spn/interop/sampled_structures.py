@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pymc_spn.circuits.queries.record import network_names, unpack_network
+from pymc_spn.circuits.records.record import network_names, unpack_network
 from pymc_spn.dags.mcmc_posterior import unpack_graphs
 from pymc_spn.dags.schema import graph_names
 from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names

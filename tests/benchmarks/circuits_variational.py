@@ -24,8 +24,8 @@ from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.learners import STARTS, fit_variational
 from pymc_spn.circuits.queries.posterior import SPNPosterior
-from pymc_spn.circuits.queries.record import Record
-from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.records.record import Record
+from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.tuning import tune_leaf_priors

@@ -10,8 +10,8 @@ import arviz as az
 import numpy as np
 
 from pymc_spn.circuits.queries.posterior import SPNPosterior
-from pymc_spn.circuits.queries.record import Record
-from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.records.record import Record
+from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from tests.benchmarks.report import finish, markdown_table, parser
 from tests.benchmarks.table_rules import prepare

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.queries.cell_moves import CellMoves
+from pymc_spn.circuits.records.cell_moves import CellMoves
 from tests.circuits.tiny import tiny_sampler
 from tests.reference import all_states, log_likelihood, log_prior, log_relabellings
 

@@ -6,7 +6,7 @@ import xarray as xr
 from pymc_spn.circuits.gibbs.palette import choose_coding
 from pymc_spn.circuits.leaves import families
 from pymc_spn.circuits.queries.posterior import SPNPosterior
-from pymc_spn.circuits.queries.record import chunk_length, chunks_per_state, cut_digits, write_schema
+from pymc_spn.circuits.records.record import chunk_length, chunks_per_state, cut_digits, write_schema
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column

@@ -18,7 +18,7 @@ from pymc_spn.circuits.free_rows import typical_row
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
 from pymc_spn.circuits.leaves.leaf_products import leaf_products
-from pymc_spn.circuits.queries.box_slopes import derivative_ranges
+from pymc_spn.circuits.maxima.box_slopes import derivative_ranges
 from tests.circuits.shared_circuits import build
 from tests.circuits.test_circuit_algebra import ROWS
 from tests.circuits.test_circuit_fit import mixture

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.chain_weights import left_out_densities, stacking_weights
+from pymc_spn.circuits.records.chain_weights import left_out_densities, stacking_weights
 from tests.circuits.test_posterior import new_rows, sampled_tree
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.truncated_leaves import leaf_on, leaf_within
+from pymc_spn.circuits.laws.truncated_leaves import leaf_on, leaf_within
 from tests.circuits.random_circuits import column_families, random_circuit
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.event_text import events_of_text
+from pymc_spn.circuits.events.event_text import events_of_text
 from pymc_spn.tables import Column
 from tests.circuits.shared_circuits import build
 from tests.circuits.test_circuit_events import mixed_circuit

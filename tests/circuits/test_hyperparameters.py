@@ -17,7 +17,7 @@ from scipy.special import gammaln, logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.distributions import PRIORS
 from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
-from pymc_spn.circuits.queries.record import read_record
+from pymc_spn.circuits.records.record import read_record
 from tests.circuits.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,

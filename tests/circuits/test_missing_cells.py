@@ -14,9 +14,9 @@ import pytest
 from numba import njit
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import cell_moves
-from pymc_spn.circuits.queries.cell_moves import CellMoves, settle_row
-from pymc_spn.circuits.queries.record import read_record
+from pymc_spn.circuits.records import cell_moves
+from pymc_spn.circuits.records.cell_moves import CellMoves, settle_row
+from pymc_spn.circuits.records.record import read_record
 from tests.circuits.gaps import completed, draw_cells, exact_expectations, z_scores
 from tests.circuits.network_problems import reference_problem
 from tests.circuits.test_step_methods import assert_same, draw

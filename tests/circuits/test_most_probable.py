@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import box_search
-from pymc_spn.circuits.queries.box_kernels import leaf_shifts, log_bounds, taylor_ranges
-from pymc_spn.circuits.queries.tapes import tape_of_circuit
+from pymc_spn.circuits.maxima import box_search
+from pymc_spn.circuits.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.circuits.maxima.tapes import tape_of_circuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.tables import Table
 from tests.circuits.random_circuits import column_families, random_circuit

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.box_kernels import leaf_shifts, log_bounds, taylor_ranges
-from pymc_spn.circuits.queries.box_leaves import NOTHING, leaf_log_range
-from pymc_spn.circuits.queries.tapes import tape_of_circuit
+from pymc_spn.circuits.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.circuits.maxima.box_leaves import NOTHING, leaf_log_range
+from pymc_spn.circuits.maxima.tapes import tape_of_circuit
 from tests.circuits.shared_circuits import build
 
 TOLERANCE = 1e-6

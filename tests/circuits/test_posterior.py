@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.exact import evaluate_regions_by_logs
 from pymc_spn.circuits.gibbs.sampler import Sampler
-from pymc_spn.circuits.queries import predictive_kernels
-from pymc_spn.circuits.queries.moment_kernels import moments, positions_in_parent
-from pymc_spn.circuits.queries.record import (
+from pymc_spn.circuits.records import predictive_kernels
+from pymc_spn.circuits.records.moment_kernels import moments, positions_in_parent
+from pymc_spn.circuits.records.record import (
     chunk_length,
     chunks_per_state,
     cut_digits,

@@ -14,8 +14,8 @@ from scipy import integrate, stats
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
-from pymc_spn.circuits.queries import column_leaves, recorded_states
-from pymc_spn.circuits.queries.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
+from pymc_spn.circuits.records import column_leaves, recorded_states
+from pymc_spn.circuits.records.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.record import digits_dtype, n_labels, read_record
+from pymc_spn.circuits.records.record import digits_dtype, n_labels, read_record
 from tests.circuits.hand_made_records import enumerated_tree, schema_of, tree_of
 from tests.reference import tiny_problems
 

@@ -20,8 +20,8 @@ import pymc_spn as ps
 from pymc_spn.circuits.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.circuits.gibbs.sampler import Sampler
 from pymc_spn.circuits.leaves.families import Exponential, Gaussian, LogNormal
-from pymc_spn.circuits.queries.leaf_predictives import FAMILY, by_family, leaves_at
-from pymc_spn.circuits.queries.rounded_cells import LATTICE, RoundedCells
+from pymc_spn.circuits.records.leaf_predictives import FAMILY, by_family, leaves_at
+from pymc_spn.circuits.records.rounded_cells import LATTICE, RoundedCells
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_step_methods import draw
 from tests.reference import (

@@ -169,7 +169,7 @@ def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
 def _child_logs(states, s, values):
     """Log value of each child of the top sum node, by networks that have that child alone."""
     from pymc_spn.circuits.gibbs.exact import evaluate_regions_by_logs
-    from pymc_spn.circuits.queries import predictive_kernels
+    from pymc_spn.circuits.records import predictive_kernels
 
     net = states.network(s)
     coded = states.schema.code(values)[0]

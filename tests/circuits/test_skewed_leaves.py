@@ -17,10 +17,10 @@ from pymc_spn.circuits.gibbs.chain import Chain
 from pymc_spn.circuits.gibbs.network import LARGEST_COUNT
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, NormalGamma
-from pymc_spn.circuits.queries.box_leaves import LOG_STUDENT, leaf_log_range
-from pymc_spn.circuits.queries.box_slopes import derivative_ranges
-from pymc_spn.circuits.queries.interval_moments import beta_geometric_about, log_student_about
-from pymc_spn.circuits.queries.tapes import TapeBuilder, rooted
+from pymc_spn.circuits.leaves.interval_moments import beta_geometric_about, log_student_about
+from pymc_spn.circuits.maxima.box_leaves import LOG_STUDENT, leaf_log_range
+from pymc_spn.circuits.maxima.box_slopes import derivative_ranges
+from pymc_spn.circuits.maxima.tapes import TapeBuilder, rooted
 from pymc_spn.tables import Column
 from tests import reference_queries
 from tests.circuits.hand_made_records import enumerated_posterior, schema_of

@@ -12,7 +12,7 @@ import pytest
 from rich.progress import Progress
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.record import read_record
+from pymc_spn.circuits.records.record import read_record
 from pymc_spn.circuits.step_methods import spn_of
 from tests.circuits.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits

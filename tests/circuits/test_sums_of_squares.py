@@ -14,7 +14,7 @@ from pymc.pytensorf import gradient
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import signed_mixtures
+from pymc_spn.circuits.laws import signed_mixtures
 from pymc_spn.circuits.squares.symbolic_products import SymbolicProduct
 from tests.circuits.shared_circuits import random_parameters
 from tests.modes import PLAIN

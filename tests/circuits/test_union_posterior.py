@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries.disjoint_events import complement, disjoint_events
-from pymc_spn.circuits.queries.events import holds
-from pymc_spn.circuits.queries.leaf_predictives import Interval
+from pymc_spn.circuits.events.disjoint_events import complement, disjoint_events
+from pymc_spn.circuits.events.events import holds
+from pymc_spn.circuits.records.leaf_predictives import Interval
 from pymc_spn.tables import Column
 from tests.circuits.test_posterior import posterior_of, sampled_tree
 from tests.circuits.test_unions import events_of

@@ -11,7 +11,7 @@ from hypothesis import given as property_of
 from hypothesis import strategies as st
 from scipy import stats
 
-from pymc_spn.circuits.queries import unions
+from pymc_spn.circuits.events import unions
 from tests.circuits.shared_circuits import build
 from tests.circuits.test_circuit_events import mixed_circuit
 from tests.circuits.test_posterior import posterior_of

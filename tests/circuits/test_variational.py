@@ -9,8 +9,8 @@ import pytest
 from pymc_spn.circuits.gibbs.network import GAUSSIAN
 from pymc_spn.circuits.gibbs.palette import log_jacobian
 from pymc_spn.circuits.gibbs.sampler import place_columns
-from pymc_spn.circuits.queries.fitted_states import FittedStates
 from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
+from pymc_spn.circuits.records.fitted_states import FittedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.circuits.variational import coordinate_ascent
 from pymc_spn.circuits.variational.fit import fit_of

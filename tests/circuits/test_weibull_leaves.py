@@ -14,7 +14,7 @@ from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
-from pymc_spn.circuits.queries.box_slopes import derivative_ranges
+from pymc_spn.circuits.maxima.box_slopes import derivative_ranges
 from tests.circuits.shared_circuits import build
 from tests.circuits.test_circuit_algebra import ROWS
 from tests.circuits.test_circuit_fit import mixture

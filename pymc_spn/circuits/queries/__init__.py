@@ -1,1 +1,1 @@
-"""What the draws answer: records, densities, probabilities, moments, imputations, circuits."""
+"""What a user asks of a posterior: one object, its questions by topic, and the circuits made of it."""

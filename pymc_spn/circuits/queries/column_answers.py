@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries import share_kernels
-from pymc_spn.circuits.queries.column_laws import (
+from pymc_spn.circuits.events.events import Events, points_of, spread_of
+from pymc_spn.circuits.laws.column_laws import (
     QUANTILE_TOLERANCE,
     ColumnLaw,
     JoinedLaw,
     law_of_column,
     raw_moments,
 )
-from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
-from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
-from pymc_spn.circuits.queries.events import Events, points_of, spread_of
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
+from pymc_spn.circuits.records import share_kernels
+from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.events.events import Events, holds, points_of, spread_of
+from pymc_spn.circuits.laws.column_laws import law_of_column
+from pymc_spn.circuits.laws.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
-from pymc_spn.circuits.queries.column_laws import law_of_column
-from pymc_spn.circuits.queries.completion import choose_draws, complete_rows
-from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
-from pymc_spn.circuits.queries.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
-from pymc_spn.circuits.queries.events import Events, holds, points_of, spread_of
+from pymc_spn.circuits.records.completion import choose_draws, complete_rows
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.leaves.families import FAMILIES
-from pymc_spn.circuits.queries.leaf_predictives import leaves_at, posterior_of
 from pymc_spn.circuits.queries.posterior_circuit import LabelledCircuit
-from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.records.leaf_predictives import leaves_at, posterior_of
+from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 
 if TYPE_CHECKING:

@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.column_answers import names_of
-from pymc_spn.circuits.queries.column_laws import law_of_column
-from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
-from pymc_spn.circuits.queries.draw_averages import relative_weights
-from pymc_spn.circuits.queries.draw_laws import Grid, beyond_grid, divergence, information
-from pymc_spn.circuits.queries.event_information import (
+from pymc_spn.circuits.events.event_information import (
     information_of_cells,
     log_ratios,
     refuse_density,
     refuse_likelihoods,
     shares_of_cells,
 )
-from pymc_spn.circuits.queries.events import Events, both_or_none, holds, points_of, spread_of
-from pymc_spn.circuits.queries.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
-from pymc_spn.circuits.queries.leaf_predictives import Likelihood
-from pymc_spn.circuits.queries.unions import both_unions, log_union
+from pymc_spn.circuits.events.events import Events, both_or_none, holds, points_of, spread_of
+from pymc_spn.circuits.events.unions import both_unions, log_union
+from pymc_spn.circuits.laws.column_laws import law_of_column
+from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, divergence, information
+from pymc_spn.circuits.laws.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
+from pymc_spn.circuits.queries.column_answers import names_of
+from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
+from pymc_spn.circuits.records.draw_averages import relative_weights
+from pymc_spn.circuits.records.leaf_predictives import Likelihood
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.conditioned_draws import ConditionedDraws
-from pymc_spn.circuits.queries.draw_averages import chain_error, relative_weights
-from pymc_spn.circuits.queries.events import Events, spread_of
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.circuits.events.events import Events, spread_of
+from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries.column_answers import names_of
-from pymc_spn.circuits.queries.completion import SIMULATION, checked_count, choose_draws, complete_rows
-from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, log_average, relative_weights
-from pymc_spn.circuits.queries.event_text import as_events
-from pymc_spn.circuits.queries.events import (
+from pymc_spn.circuits.events.event_text import as_events
+from pymc_spn.circuits.events.events import (
     Events,
     both_or_none,
     events_from_json,
@@ -21,12 +18,15 @@ from pymc_spn.circuits.queries.events import (
     points_of,
     spread_of,
 )
+from pymc_spn.circuits.events.unions import alternatives, both_unions, log_union
+from pymc_spn.circuits.maxima.most_probable import ModeAnswers
+from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.moment_answers import MomentAnswers
-from pymc_spn.circuits.queries.most_probable import ModeAnswers
-from pymc_spn.circuits.queries.record import SAVED, read_record, write_record
-from pymc_spn.circuits.queries.recorded_states import RecordedStates
 from pymc_spn.circuits.queries.row_answers import RowAnswers
-from pymc_spn.circuits.queries.unions import alternatives, both_unions, log_union
+from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choose_draws, complete_rows
+from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, log_average, relative_weights
+from pymc_spn.circuits.records.record import SAVED, read_record, write_record
+from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
     def _exclusive_events(self, given: Any) -> list[Events]:
         """What is given as events of which no two hold at once; points of densities only where it is a single one."""
-        from pymc_spn.circuits.queries.disjoint_events import disjoint_events
+        from pymc_spn.circuits.events.disjoint_events import disjoint_events
 
         if given is None:  # of other queries it says that nothing is known
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
@@ -327,7 +327,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         Yao, Vehtari and Gelman (2022), Stacking for non-mixing Bayesian computations: the curse and blessing of
         multimodal posteriors, JMLR 23(79), section 2.
         """
-        from pymc_spn.circuits.queries.chain_weights import FEWEST, stacking_weights
+        from pymc_spn.circuits.records.chain_weights import FEWEST, stacking_weights
 
         n_draws = self._states.n_draws // self._n_chains
         if self._n_chains < 2:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.events.circuit_events import as_column_event
+from pymc_spn.circuits.events.events import Events
 from pymc_spn.circuits.gibbs.network import (
     BINOMIAL,
     DISCRETE,
@@ -16,13 +18,11 @@ from pymc_spn.circuits.gibbs.network import (
     LOG_NORMAL,
     POISSON,
 )
-from pymc_spn.circuits.queries.circuit_events import as_column_event
-from pymc_spn.circuits.queries.circuit_parts import part_given_one_of
-from pymc_spn.circuits.queries.completion import SIMULATION, checked_count
-from pymc_spn.circuits.queries.draw_laws import shares_of
-from pymc_spn.circuits.queries.events import Events
-from pymc_spn.circuits.queries.leaf_predictives import Leaves, leaves_at
-from pymc_spn.circuits.queries.recorded_states import RecordedStates
+from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
+from pymc_spn.circuits.laws.draw_laws import shares_of
+from pymc_spn.circuits.records.completion import SIMULATION, checked_count
+from pymc_spn.circuits.records.leaf_predictives import Leaves, leaves_at
+from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.tables import Table, decode, row_labels

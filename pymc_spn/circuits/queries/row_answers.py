@@ -9,8 +9,8 @@ import pandas as pd
 
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
-from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.tables import Table, row_labels
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.laws.column_laws import regions_of
 from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
-from pymc_spn.circuits.queries.column_laws import regions_of
-from pymc_spn.circuits.queries.draw_averages import chain_error, effective_draws, relative_weights
-from pymc_spn.circuits.queries.leaf_predictives import TOLERANCE, Interval, leaf_moments
+from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, relative_weights
+from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, leaf_moments
 from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:

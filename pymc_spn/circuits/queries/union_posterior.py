@@ -8,14 +8,14 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.events.events import both_or_none
+from pymc_spn.circuits.laws.column_laws import JoinedLaw
+from pymc_spn.circuits.maxima.most_probable import TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
-from pymc_spn.circuits.queries.column_laws import JoinedLaw
-from pymc_spn.circuits.queries.completion import SIMULATION, checked_count
-from pymc_spn.circuits.queries.draw_averages import chain_error, log_average, relative_weights
-from pymc_spn.circuits.queries.events import both_or_none
-from pymc_spn.circuits.queries.most_probable import TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
+from pymc_spn.circuits.records.completion import SIMULATION, checked_count
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.tables import Column, Table, row_labels
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.events import Events, events_from_json, events_to_json
-from pymc_spn.circuits.queries.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
+from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
 
 if TYPE_CHECKING:
     import xarray as xr

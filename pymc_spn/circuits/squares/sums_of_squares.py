@@ -9,9 +9,9 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.parameters import checked_values
-from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, check_columns
-from pymc_spn.circuits.queries.circuit_products import product_circuit
-from pymc_spn.circuits.queries.signed_mixtures import SignedMixture
+from pymc_spn.circuits.laws.circuit_pairs import CircuitPairs, check_columns
+from pymc_spn.circuits.laws.circuit_products import product_circuit
+from pymc_spn.circuits.laws.signed_mixtures import SignedMixture
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import checked_operand, operand
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real

@@ -7,8 +7,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
-from pymc_spn.circuits.queries.circuit_pairs import CircuitPairs, Side
-from pymc_spn.circuits.queries.circuit_products import circuit_of_nodes, product_nodes
+from pymc_spn.circuits.laws.circuit_pairs import CircuitPairs, Side
+from pymc_spn.circuits.laws.circuit_products import circuit_of_nodes, product_nodes
 from pymc_spn.circuits.squares.symbolic_leaf_products import LEAF_PAIRS
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 

@@ -1,0 +1,256 @@
+"""What a user may know or ask of a row: points, intervals and sets, read by the schema of the columns."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.records.leaf_predictives import Interval, Likelihood
+from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.tables import Column
+from pymc_spn.tables.coding import encode
+
+LEVEL_KINDS = ("binary", "categorical")
+RULES = {
+    "real": "real, of finite numbers",
+    "positive": "positive, of finite numbers above 0",
+    "count": "count, of whole numbers of at least 0",
+}
+Event = float | Interval | Likelihood | frozenset
+Events = dict[int, Event]
+
+
+def read_events(
+    argument: str,
+    given: Mapping[str, Any] | None,
+    columns: Sequence[Column],
+    kept: Sequence[int],
+    is_density: Any,
+    soft: bool = False,
+) -> Events:
+    """Events by column number, values coded as in `Table.values`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for messages.
+    given : mapping of column name to scalar, (low, high) or set, or None
+        None and NaN as a scalar say nothing, and None as an end is unbounded.
+    columns : sequence of Column
+    kept : sequence of int
+        Columns that may be named.
+    is_density : (D,) bool
+        Columns in which single values have probability zero.
+    soft : bool
+        Whether mappings from values to likelihoods are read as well.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {given!r}")
+    number = {columns[d].name: d for d in kept}
+    events: Events = {}
+    for name, what in given.items():
+        if name not in number:
+            raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
+        d = number[name]
+        if soft and isinstance(what, Mapping):
+            events[d] = _read_likelihood(argument, columns[d], what, bool(is_density[d]))
+            continue
+        event = _read(argument, columns[d], what, bool(is_density[d]))
+        if event is not None:
+            events[d] = event
+    return events
+
+
+def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event | None:
+    if isinstance(what, set | frozenset):
+        if is_density:
+            raise ValueError(
+                f"{argument}: column {column.name!r} is continuous, a set of values has probability zero; "
+                "give an interval (low, high)"
+            )
+        if not what:
+            raise ValueError(f"{argument}: the set of column {column.name!r} is empty")
+        codes = frozenset(code_of(argument, column, value) for value in what)
+        everything = column.kind in LEVEL_KINDS and len(codes) == len(column.levels or ())
+        return None if everything else codes
+    if isinstance(what, tuple):
+        if len(what) != 2:
+            raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
+        if column.kind in LEVEL_KINDS:
+            raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
+        low, high = (end_of(argument, column, v, what) for v in what)
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
+        if not low <= high:
+            raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
+        return None if low == -math.inf and high == math.inf else Interval(low, high)
+    if not np.isscalar(what) and what is not None and what is not pd.NA:
+        raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
+    if pd.isna(what):
+        return None
+    return code_of(argument, column, what)
+
+
+def end_of(argument: str, column: Column, end: Any, interval: Any) -> float | None:
+    """One end of an interval as a number, None where it is unbounded.
+
+    Raises
+    ------
+    TypeError
+        If it is no number: text, a truth value, a date, a missing value of pandas, something of several numbers.
+    ValueError
+        If it is NaN.
+    """
+    if end is None:
+        return None
+    place = f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {interval!r}"
+    # scalars of NumPy, and what holds a single number without dimensions, such as an answer
+    kind = getattr(getattr(end, "dtype", None), "kind", "f")
+    if isinstance(end, bool | str | bytes | Sequence) or kind not in "iuf" or np.ndim(end) > 0:
+        raise TypeError(place)
+    try:
+        number = float(end)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(place) from error
+    if math.isnan(number):
+        raise ValueError(f"{place}: NaN is neither")
+    return number
+
+
+def code_of(argument: str, column: Column, value: Any) -> float:
+    """Code of one value of a column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the column cannot have it, or it is missing.
+    """
+    try:
+        code = float(encode(pd.Series([value]), column)[0])
+    except (TypeError, ValueError) as error:
+        rule = f"the levels are {list(column.levels)}" if column.levels else f"it is {RULES[column.kind]}"
+        raise type(error)(f"{argument}: column {column.name!r} cannot be {value!r}; {rule}") from error
+    if math.isnan(code):
+        raise ValueError(f"{argument}: column {column.name!r} has the missing value {value!r} among its values")
+    return code
+
+
+def refuse_point(argument: str, column: str, point: float) -> NoReturn:
+    """Refuse a point with a density in one of several events."""
+    raise ValueError(
+        f"{argument}: in a union of events, column {column!r} cannot be at a point, {point:g}, where it has a density; "
+        "give an interval"
+    )
+
+
+def _read_likelihood(argument: str, column: Column, what: Mapping[Any, Any], is_density: bool) -> Likelihood:
+    place = f"{argument}: column {column.name!r}"
+    if is_density:
+        raise ValueError(f"{place} is continuous, likelihoods are for levels and counts")
+    for value, weight in what.items():
+        if not is_real(weight) or not 0.0 <= float(weight) < math.inf:
+            raise ValueError(f"{place} must have likelihoods that are finite and at least 0, {value!r} has {weight!r}")
+    found = sorted((code_of(argument, column, x), math.log(w)) for x, w in what.items() if w > 0.0)
+    if not found:
+        raise ValueError(f"{place} has no value with a positive likelihood")
+    return Likelihood(*zip(*found, strict=True))
+
+
+def intersect(first: Events, second: Events) -> tuple[Events, int | None]:
+    """Both at once, and a column in which they exclude each other (or None)."""
+    both = dict(first)
+    for d, event in second.items():
+        if d in both:
+            joined = _intersect(both[d], event)
+            if joined is None:
+                return {}, d
+            event = joined
+        both[d] = event
+    return both, None
+
+
+def both_or_none(first: Events, second: Events) -> Events | None:
+    """Both at once, None where they exclude each other."""
+    both, clash = intersect(first, second)
+    return both if clash is None else None
+
+
+def _intersect(a: Event, b: Event) -> Event | None:
+    if isinstance(a, Likelihood) and isinstance(b, Likelihood):
+        return a.times(b)
+    if isinstance(a, Likelihood):
+        return a.within(lambda x: holds(b, x))
+    if isinstance(b, Likelihood):
+        return b.within(lambda x: holds(a, x))
+    if isinstance(a, Interval) and isinstance(b, Interval):
+        low, high = max(a.low, b.low), min(a.high, b.high)
+        return Interval(low, high) if low <= high else None
+    if isinstance(a, frozenset) or isinstance(b, frozenset):
+        if not isinstance(a, frozenset):
+            a, b = b, a
+        assert isinstance(a, frozenset)
+        inside = frozenset(x for x in a if holds(b, x))
+        if isinstance(b, float):
+            return b if inside else None
+        return inside or None
+    point, other = (a, b) if isinstance(a, float) else (b, a)
+    return point if holds(other, point) else None
+
+
+def holds(event: Event, x: Any) -> Any:
+    """Whether values satisfy the event; NaN does."""
+    x = np.asarray(x)
+    if isinstance(event, Interval):
+        return ~((x < event.low) | (x > event.high))
+    return np.isnan(x) | (np.isin(x, list(event)) if isinstance(event, frozenset) else x == event)
+
+
+def points_of(events: Events) -> dict[int, float]:
+    """The columns at a point."""
+    return {d: e for d, e in events.items() if isinstance(e, float)}
+
+
+def spread_of(events: Events) -> Events:
+    """The columns in an interval or a set."""
+    return {d: e for d, e in events.items() if not isinstance(e, float)}
+
+
+def describe(column: Column, event: Event) -> str:
+    """The event in the words of the user."""
+    levels = column.levels
+    if isinstance(event, Interval):
+        return f"within ({event.low:g}, {event.high:g})"
+    if isinstance(event, Likelihood):
+        weighed = zip(*event, strict=True)
+        return "with likelihoods " + ", ".join(
+            f"{levels[int(x)] if levels else x!r}: {math.exp(w):g}" for x, w in weighed
+        )
+    if isinstance(event, frozenset):
+        return f"among {sorted(levels[int(x)] if levels else x for x in event)}"
+    return repr(levels[int(event)] if levels else event)
+
+
+def events_to_json(events: Events) -> dict[str, Any]:
+    """A dict of JSON values."""
+    return {
+        str(d): {"interval": list(e)}
+        if isinstance(e, Interval)
+        else {"set": sorted(e)}
+        if isinstance(e, frozenset)
+        else {"point": e}
+        for d, e in events.items()
+    }
+
+
+def events_from_json(data: Mapping[str, Any]) -> Events:
+    """What `events_to_json` wrote."""
+    events: Events = {}
+    for d, e in data.items():
+        if "interval" in e:
+            events[int(d)] = Interval(*e["interval"])
+        else:
+            events[int(d)] = frozenset(e["set"]) if "set" in e else float(e["point"])
+    return events

@@ -1,0 +1,1 @@
+"""Laws of columns, draws and circuits under a condition: distribution functions, parts, information."""

@@ -1,0 +1,421 @@
+"""The law of one column: the leaves of all draws, mixed by their probabilities; cdf, density, quantiles, moments."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.events.events import Events
+from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
+from pymc_spn.circuits.leaves.interval_moments import (
+    about,
+    beta_binomial_about,
+    beta_geometric_about,
+    from_factorial,
+    log_student_about,
+    lomax_about,
+    student_about,
+)
+from pymc_spn.circuits.records import share_kernels
+from pymc_spn.circuits.records.leaf_predictives import (
+    COUNTS,
+    FAMILY,
+    Interval,
+    Leaves,
+    by_family,
+    log_event,
+    posterior_of,
+)
+from pymc_spn.circuits.records.recorded_states import RecordedStates
+from pymc_spn.numerics.halving import smallest_reaching
+
+QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
+LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
+BLOCK = 4_000_000  # leaf values held at a time (32 MB)
+
+
+class ColumnLaw(NamedTuple):
+    """A mixture of leaves of one column, draw by draw.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        Of all draws, one draw after the other.
+    share : (n,) float64
+        Probability of each leaf within its draw.
+    begin : (S,) int64
+        First leaf of each draw.
+    event : Interval, frozenset or None
+        What the column is known to satisfy; the leaves' laws are those given it.
+    """
+
+    leaves: Leaves
+    share: np.ndarray
+    begin: np.ndarray
+    event: Any = None
+
+    def per_draw(self, values: np.ndarray) -> np.ndarray:
+        """Average (S, ...) over each draw's leaves of values (n, ...)."""
+        return np.add.reduceat(values * self.share.reshape((-1,) + (1,) * (values.ndim - 1)), self.begin, axis=0)
+
+    def of_draws(self, kept: np.ndarray) -> "ColumnLaw":
+        """The law under some draws (k,)."""
+        ends = np.append(self.begin[1:], self.share.size)
+        which = np.concatenate([np.arange(self.begin[s], ends[s]) for s in kept])
+        sizes = (ends - self.begin)[kept]
+        leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
+        return ColumnLaw(leaves, self.share[which], np.cumsum(sizes) - sizes, self.event)
+
+    def mixed(self, weights: np.ndarray) -> "ColumnLaw":
+        """One draw that mixes all with these weights (S,), scaled to add up to 1."""
+        size = np.diff(np.append(self.begin, self.share.size))
+        share = self.share * np.repeat(weights / weights.sum(), size)
+        used = share > 0.0
+        leaves = Leaves(self.leaves.family[used], self.leaves.parameters[used])
+        return ColumnLaw(leaves, share[used], np.zeros(1, np.int64), self.event)
+
+    def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density or mass (n, X) of each leaf at points (X,)."""
+        out = np.empty((self.share.size, x.size))
+        for code, which, params in by_family(self.leaves):
+            out[which] = FAMILY[code].predictive_log_density(_columns(params), x)
+        if self.event is not None:
+            with np.errstate(divide="ignore"):
+                inside = np.log(_holds(self.event, x).astype(np.float64))
+            out = out + inside - log_event(self.leaves, self.event)[:, None]
+        return np.where(np.isnan(out), -np.inf, out)
+
+    def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (n, X) of each leaf."""
+        out = np.empty((self.share.size, x.size))
+        for code, which, params in by_family(self.leaves):
+            if self.event is None:
+                out[which] = FAMILY[code].predictive_cdf(_columns(params), x)
+            elif isinstance(self.event, Interval):
+                low, high = self.event
+                upper = np.minimum(x, high)[None, :]
+                logs = FAMILY[code].predictive_log_interval(_columns(params), low, np.maximum(upper, low))
+                whole = FAMILY[code].predictive_log_interval(_columns(params), low, high)
+                out[which] = np.where(x < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
+            else:
+                points = np.array(sorted(self.event), dtype=np.float64)
+                mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), points))
+                below = mass @ (points[:, None] <= x[None, :])
+                total = mass.sum(axis=1, keepdims=True)
+                out[which] = below / np.where(total > 0, total, 1.0)
+        return out
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) under each draw."""
+        step = max(1, BLOCK // max(self.share.size, 1))
+        parts = [self.per_draw(self.leaf_cdf(x[i : i + step])) for i in range(0, x.size, step)]
+        return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) under each draw."""
+        step = max(1, BLOCK // max(self.share.size, 1))
+        parts = [self.per_draw(np.exp(self.leaf_log_density(x[i : i + step]))) for i in range(0, x.size, step)]
+        return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
+
+    def bracket(self) -> tuple[float, float]:
+        """Centre of the leaves and a width that holds most of them."""
+        centre, width = leaf_centres(self.leaves)
+        return float(np.average(centre, weights=self.share)), float(np.max(width) + np.ptp(centre))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses only: a column may mix them with densities on a unit grid."""
+        return bool(np.isin(self.leaves.family, (*COUNTS, DISCRETE)).all())
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
+        if self.begin.size != 1:
+            raise AssertionError("quantiles are of one mixture")
+        return halved_quantiles(self, q)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest value that some leaf allows."""
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, DISCRETE)).all()
+        low, high = (0.0 if positive else -np.inf), np.inf
+        if (self.leaves.family == BINOMIAL).all():
+            high = float(self.leaves.parameters[:, 2].max())
+        if (self.leaves.family == DISCRETE).all():
+            high = posterior_of(DISCRETE, self.leaves.parameters).alpha.shape[-1] - 1.0
+        ends = (low, high) if self.event is None else (min(self.event), max(self.event))
+        return max(low, ends[0]), min(high, ends[1])
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the interval that the column is known to be in."""
+        return tuple(x for x in self.event if np.isfinite(x)) if isinstance(self.event, Interval) else ()
+
+
+class JoinedLaw(NamedTuple):
+    """Laws of one column that are mixed by weights which differ from draw to draw.
+
+    Parameters
+    ----------
+    laws : tuple of ColumnLaw
+        Given events of which no two hold at once.
+    weights : (J, S) float64
+        Probability of each law under each draw; they add up to 1 over laws.
+    """
+
+    laws: tuple[ColumnLaw, ...]
+    weights: np.ndarray
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.cdf(x) for law in self.laws])
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.density(x) for law in self.laws])
+
+    def of_draws(self, kept: np.ndarray) -> "JoinedLaw":
+        """The law under some draws (k,)."""
+        return JoinedLaw(tuple(law.of_draws(kept) for law in self.laws), self.weights[:, kept])
+
+    def mixed(self, weights: np.ndarray) -> "JoinedLaw":
+        """One draw that mixes all with these weights (S,), scaled to add up to 1."""
+        each = self.weights * (weights / weights.sum())
+        total = each.sum(axis=1)
+        laws = tuple(law.mixed(w) for law, w in zip(self.laws, each, strict=True) if w.any())
+        return JoinedLaw(laws, total[total > 0.0, None])
+
+    def bracket(self) -> tuple[float, float]:
+        """Centre of the leaves and a width that holds most of them."""
+        centre, width = np.transpose([law.bracket() for law in self.laws])
+        return float(np.average(centre, weights=self.weights.sum(axis=1))), float(np.max(width) + np.ptp(centre))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses only."""
+        return all(law.is_discrete for law in self.laws)
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
+        return halved_quantiles(self, q)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest value that some law allows."""
+        low, high = zip(*(law.support() for law in self.laws), strict=True)
+        return min(low), max(high)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the intervals of the laws."""
+        return tuple(x for law in self.laws for x in law.ends)
+
+
+def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
+    """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
+
+    By halving, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
+    any length and values of any size come out to the last digit. Between intervals the distribution function is flat:
+    the end of the one before is then the smallest x.
+    """
+    if law.is_discrete:
+        centre, width = law.bracket()
+        low, high = np.full(q.size, -1.0), np.full(q.size, max(1.0, centre + width))
+        while np.any(short := (law.cdf(high)[0] < q) & (high < 1e15)):
+            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+        high = np.ceil(high)
+        while np.any(high - low > 1.0):
+            middle = np.floor(0.5 * (low + high))
+            below = law.cdf(middle)[0] < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        first, last = law.support()
+        return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
+    first, last = law.support()
+    low, high = (np.full(q.size, end) for end in (np.nextafter(first, -np.inf), last))
+    x = smallest_reaching(lambda x: law.cdf(x)[0] < q, low, high)
+    ends = np.array(law.ends)
+    if ends.size:
+        reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)
+        x = np.minimum(x, reached.min(axis=1))
+    return np.where(q <= 0.0, first, np.where(q >= 1.0, last, x))
+
+
+def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
+    """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
+    centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
+    for code, which, params in by_family(leaves):
+        if code == GAUSSIAN:
+            centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
+        elif code == LOG_NORMAL:
+            centre[which] = np.exp(params.mu)
+            width[which] = np.sinh(np.minimum(FAMILY[GAUSSIAN].predictive_scale(params), 3.0)) * centre[which]
+        elif code == DISCRETE:
+            centre[which], width[which] = 0.0, params.alpha.shape[1]
+        elif code == GEOMETRIC:
+            centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha
+        elif code == BINOMIAL:
+            centre[which] = FAMILY[code].predictive_mean(params)
+            width[which] = np.sqrt(FAMILY[code].predictive_variance(params))
+        else:
+            centre[which] = FAMILY[code].predictive_mode(params)
+            rate = params.alpha / params.beta if code == POISSON else params.beta / params.alpha
+            spread = np.sqrt(rate * (1.0 + 1.0 / params.beta)) if code == POISSON else rate
+            width[which] = np.maximum(spread, 1e-300)
+    return centre, width
+
+
+def _columns(params: Any) -> Any:
+    """Parameters of n leaves, to be compared with points along a second axis."""
+    return type(params)(*(v[:, None] for v in params)) if not _has_levels(params) else type(params)(params[0][:, None])
+
+
+def _has_levels(params: Any) -> bool:
+    return len(params) == 1
+
+
+def _holds(event: Any, x: np.ndarray) -> np.ndarray:
+    if isinstance(event, Interval):
+        return (x >= event.low) & (x <= event.high)
+    return np.isin(x, list(event))
+
+
+def regions_of(structure: Any, d: int) -> np.ndarray:
+    """All regions (k,) that hold a column, in preorder."""
+    found = set()
+    for r in structure.leaf_region[structure.leaf_column == d].tolist():
+        while r >= 0:
+            found.add(r)
+            r = int(structure.parent[r])
+    return np.array(sorted(found), np.int64)
+
+
+def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
+    """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
+    path = regions_of(states.structure, d)
+    coded = states.coded_rows(row[None])
+    families, parameters, shares = [], [], []
+    for s in range(states.n_draws):
+        net = states.network(s)
+        columns, k = states.column_leaves(s, net)
+        leaves = columns.leaves(k, d)
+        share, log = np.zeros((1, leaves.family.size)), np.empty(1)
+        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
+        used = share[0] > 0.0
+        families.append(leaves.family[used])
+        parameters.append(leaves.parameters[used])
+        shares.append(share[0, used])
+    sizes = np.array([v.size for v in shares])
+    return ColumnLaw(
+        Leaves(np.concatenate(families), np.concatenate(parameters)),
+        np.concatenate(shares),
+        np.cumsum(sizes) - sizes,
+        events.get(d),
+    )
+
+
+def raw_moments(leaves: Leaves, centre: float, order: int, event: Any = None) -> np.ndarray:
+    """E[(X - centre)^k] (n, order + 1) of each leaf for k = 0 .. order, infinite or NaN where it does not exist.
+
+    Given an event by quadrature or sums. Leaves that exclude the event get 0.
+    """
+    out = np.empty((leaves.family.size, order + 1))
+    for code, which, params in by_family(leaves):
+        if event is None:
+            out[which] = _MOMENTS[code](params, centre, order)
+        else:
+            inside = Leaves(leaves.family[which], leaves.parameters[which])
+            out[which] = _moments_within(
+                ColumnLaw(inside, np.ones(which.sum()), np.zeros(1, np.int64)), centre, order, event
+            )
+    return out
+
+
+def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np.ndarray:
+    """By sums over a set or over counts, else as the family has it."""
+    code = int(law.leaves.family[0])
+    params = posterior_of(code, law.leaves.parameters)
+    if isinstance(event, Interval) and code in _ABOUT:
+        excluded = np.isneginf(FAMILY[code].predictive_log_interval(params, *event))
+        inside = _ABOUT[code](params, *event, np.full(excluded.size, centre), order)
+        return np.where(excluded[:, None], 0.0, inside)
+    if isinstance(event, Interval):
+        first = max(np.ceil(event.low), 0.0)
+        last = np.floor(event.high)
+        if np.isinf(last):
+            last = first + 16.0
+            log_all = FAMILY[code].predictive_log_interval(params, first, np.inf)
+            while np.any(FAMILY[code].predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
+                last = first + 2.0 * (last - first)
+        x = np.arange(first, max(first, last) + 1.0)
+    else:
+        x = np.array(sorted(event), dtype=np.float64)
+    mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), x))
+    total = mass.sum(axis=1, keepdims=True)
+    mass = mass / np.where(total > 0, total, 1.0)
+    return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)
+
+
+def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """Even central moments of t: scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i)."""
+    nu, scale = 2.0 * params.a, FAMILY[GAUSSIAN].predictive_scale(params)
+    own = np.zeros((nu.size, order + 1))
+    for k in range(0, order + 1, 2):
+        value = scale**k * nu ** (k // 2)
+        for i in range(1, k // 2 + 1):
+            value = value * (2 * i - 1) / np.where(nu > 2 * i, nu - 2 * i, np.nan)
+        own[:, k] = np.where(nu > k, value, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, params.mu - centre)
+    for k in range(order + 1):
+        out[nu <= k, k] = np.inf if k % 2 == 0 else np.nan
+    out[:, 0] = 1.0
+    return out
+
+
+def _lomax_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """E X^k = k! beta^k / ((alpha - 1) .. (alpha - k))."""
+    own = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(params.alpha > k, params.alpha - k, np.nan)
+        own[:, k] = np.where(params.alpha > k, own[:, k - 1] * k * params.beta / fall, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, np.full(params.alpha.size, -centre))
+    for k in range(1, order + 1):
+        out[params.alpha <= k, k] = np.inf
+    return out
+
+
+def _count_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """Factorial moments alpha (alpha + 1) .. / beta^k, then Stirling numbers."""
+    factorial = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        factorial[:, k] = factorial[:, k - 1] * (params.alpha + k - 1) / params.beta
+    return from_factorial(factorial, np.full(params.alpha.size, -centre))
+
+
+def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    p = FAMILY[DISCRETE].predictive_probabilities(params)
+    x = np.arange(p.shape[1]) - centre
+    return p @ np.stack([x**k for k in range(order + 1)], axis=1)
+
+
+_ABOUT: dict[int, Any] = {
+    GAUSSIAN: student_about,
+    EXPONENTIAL: lomax_about,
+    LOG_NORMAL: log_student_about,
+    GEOMETRIC: beta_geometric_about,
+    BINOMIAL: beta_binomial_about,
+}
+_MOMENTS: dict[int, Any] = {
+    GAUSSIAN: _student_moments,
+    LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
+    GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
+    BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
+    EXPONENTIAL: _lomax_moments,
+    POISSON: _count_moments,
+    DISCRETE: _level_moments,
+}

@@ -1,0 +1,251 @@
+"""One draw given what is known of a row: how it spreads over regions, and the joint law of two columns on a grid."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.events.events import Events
+from pymc_spn.circuits.gibbs.network import EXPONENTIAL, LOG_NORMAL
+from pymc_spn.circuits.laws.column_laws import ColumnLaw
+from pymc_spn.circuits.records.recorded_states import RecordedStates
+from pymc_spn.circuits.records.share_kernels import all_shares
+
+TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
+BULK = 0.02
+NODES = 6  # Gauss points of a panel
+MOST_COUNTS = 4_000  # values of a count column that are summed
+GRID_DRAWS = 8  # draws whose mixture places a grid
+LARGEST = 1e290  # where the grid of a column with log-normal leaves ends, whose quantiles may be beyond all numbers
+
+
+class Grid(NamedTuple):
+    """Points and weights that turn integrals or sums over a column into sums, and the ends beyond which it has none."""
+
+    x: np.ndarray
+    weight: np.ndarray
+    ends: tuple[float, float] | None = None
+
+
+class DrawLaws:
+    """Conditional laws of one draw.
+
+    Parameters
+    ----------
+    states : RecordedStates
+    s : int
+        Number of the draw.
+    row : (D,) float64
+        Points that are known, NaN elsewhere.
+    events : dict of int to event
+        Intervals and sets that are known.
+    """
+
+    def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
+        self.states, self.tree, self.events = states, states.structure, events
+        self.net = net = states.network(s)
+        coded = states.coded_rows(row[None])[0]
+        self.share = shares_of(net, coded, *states.event_logs(s, net, events))
+        self._columns, self._place = states.column_leaves(s, net)
+        self._leaves: dict[int, ColumnLaw] = {}
+        self._below: dict[tuple[int, int], np.ndarray] = {}
+
+    def parts_of(self, r: int) -> list[tuple[np.ndarray, list[int]]]:
+        """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
+        net = self.net
+        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
+        if net.n_splits[r] == 1:
+            return [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+        own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
+        return [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+
+    def holds(self, r: int, d: int) -> bool:
+        """Whether a region has the column."""
+        return bool(np.isin(d, self.tree.order[self.tree.begin[r] : self.tree.end[r]]))
+
+    def below(self, r: int, d: int) -> np.ndarray:
+        """Probability (children of r + 1, leaves of column d) of each leaf given the child of region r."""
+        if (r, d) in self._below:
+            return self._below[r, d]
+        net = self.net
+        out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
+        if net.column[r] >= 0:
+            regions = net.leaf_region[net.source == d]
+            start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
+            at = np.arange(int(net.top[r]))
+            out[at, start + at] = 1.0
+        else:
+            for which, parts in self.parts_of(r):
+                q = next(q for q in parts if self.holds(q, d))
+                out[which] = self.share[q][which] @ self.below(q, d)
+        self._below[r, d] = out
+        return out
+
+    def leaves(self, d: int) -> ColumnLaw:
+        """The leaves of a column at all its places, with their probabilities left at 1."""
+        if d not in self._leaves:
+            leaves = self._columns.leaves(self._place, d)
+            one = np.ones(leaves.family.size)
+            self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
+        return self._leaves[d]
+
+    def place(self, d: int) -> tuple[int, np.ndarray]:
+        """Column at a place, and which of the column's leaves stand there."""
+        net = self.net
+        c = int(net.source[d])
+        regions = net.leaf_region[net.source == c]
+        start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == net.leaf_region[d])[0])]]))
+        return c, start + np.arange(int(net.top[net.leaf_region[d]]))
+
+    def on_grid(self, d: int, grid: Grid) -> np.ndarray:
+        """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
+        law = self.leaves(d)
+        out = np.zeros((law.share.size, grid.x.size))
+        reached = (self.share[0][0] @ self.below(0, d)) > 0.0
+        some = type(law.leaves)(*(v[reached] for v in law.leaves))
+        with np.errstate(over="ignore"):  # at the far points of log-normal leaves others have no density
+            out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
+        return out
+
+    def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
+        """Joint density (X, Y) of two columns on their grids, from `on_grid`."""
+        total = np.zeros((on_a.shape[1], on_b.shape[1]))
+        waiting = [(0, self.share[0][0])]
+        while waiting:
+            r, reach = waiting.pop()
+            for which, parts in self.parts_of(r):
+                weight = reach[which]
+                if not weight.any():
+                    continue
+                p, q = (next(part for part in parts if self.holds(part, d)) for d in (a, b))
+                if p == q:
+                    waiting.append((p, weight @ self.share[p][which]))
+                    continue
+                first = (self.share[p][which] @ self.below(p, a)) @ on_a
+                second = (self.share[q][which] @ self.below(q, b)) @ on_b
+                total += (first * weight[:, None]).T @ second
+        return total
+
+    def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
+        """Density (X,) of a column on its grid."""
+        return (self.share[0][0] @ self.below(0, d)) @ on_d
+
+
+def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
+    """The arrays of `all_shares`, one for each region."""
+    flat = all_shares(net, y, event, event_log)
+    above = np.where(net.parent >= 0, net.top[net.parent], 1)
+    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
+    ends = np.cumsum([n * m for n, m in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
+def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int, tail_panels: int = 1) -> Grid:
+    """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
+
+    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next ``tail_panels``. With
+    log-normal leaves, long panels have their points in the logs of values.
+
+    Raises
+    ------
+    ValueError
+        If a count column has too many values.
+    """
+    if n_levels:
+        return Grid(np.arange(float(n_levels)), np.ones(n_levels))
+    tails = np.array(TAIL)
+    if not is_density:  # leaves that are densities stand on the unit grid then
+        first, last = np.maximum(np.round(law.quantile(np.array([tails[0], 1.0 - tails[0]]))), 0.0)
+        if last - first >= MOST_COUNTS:
+            raise ValueError(
+                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "
+                f'ask about two columns with method="monte-carlo", about the others with marginal(), or make the '
+                f"column a number before it is learned: kinds={{{name!r}: 'real'}}"
+            )
+        x = np.arange(first, last + 1.0)
+        return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
+    if tail_panels > 1:
+        logs = np.interp(np.arange(tails.size * tail_panels) / tail_panels, np.arange(tails.size), np.log(tails))
+        tails = np.append(np.exp(logs[: (tails.size - 1) * tail_panels]), tails[-1])
+    middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
+    cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]))
+    has_logs = bool(np.any(law.leaves.family == LOG_NORMAL))
+    if has_logs:
+        cuts = np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
+    if (has_logs or np.any(law.leaves.family == EXPONENTIAL)) and cuts[0] < 0.0 < cuts[-1]:
+        cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
+    if has_logs and cuts[0] <= 0.0 < cuts[-1]:
+        smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
+        cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
+    return gauss_points(cuts, 0.0 if has_logs else np.inf)
+
+
+def gauss_points(cuts: np.ndarray, log_from: float) -> Grid:
+    """Gauss points in the panels between ascending cuts, see `panel_points`."""
+    x, weight = panel_points(cuts[:-1], cuts[1:], log_from)
+    return Grid(x.ravel(), weight.ravel(), (float(cuts[0]), float(cuts[-1])))
+
+
+def panel_points(start: np.ndarray, end: np.ndarray, log_from: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss points and weights (n, `NODES`) of panels, of long ones beyond ``log_from`` in the logs of values."""
+    t, w = np.polynomial.legendre.leggauss(NODES)
+    long = is_long(start, end, log_from)
+    start, end = (np.where(long, np.log(np.where(long, np.abs(cut), 1.0)), cut) for cut in (start, end))
+    mirrored = long & (start > end)
+    start, end = np.where(mirrored, end, start), np.where(mirrored, start, end)
+    x = start[:, None] + 0.5 * (end - start)[:, None] * (t + 1.0)
+    weight = 0.5 * (end - start)[:, None] * w
+    x[long] = np.exp(x[long])
+    weight[long] *= x[long]
+    x[mirrored] = -x[mirrored]
+    return x, weight
+
+
+def is_long(start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
+    """Whether panels reach from beyond ``log_from``, on either side, to more than twice as far."""
+    near, far = np.minimum(np.abs(start), np.abs(end)), np.maximum(np.abs(start), np.abs(end))
+    return (np.sign(start) == np.sign(end)) & (near > 0.0) & (near >= log_from) & (far > 2.0 * near)
+
+
+def beyond_grid(cdf: Callable[[np.ndarray], np.ndarray], grid: Grid, long_logs: bool = True) -> float:
+    """Allowance in nats for what a column with this distribution function has beyond its grid.
+
+    A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
+    to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
+    that (log-normal leaves, whose grids may end at `LARGEST`), m log T v / (v - 1) is added, infinite for v <= 1.
+    Without ``long_logs`` that term is left out: no leaf is log-normal, or it is a divergence, whose log ratio has none.
+    """
+    if grid.ends is None:
+        return 0.0
+    below, upto = cdf(np.array(grid.ends))
+    mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
+    distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
+    of_logs = 0.0
+    if (grid.ends[1] >= LARGEST or 0.0 <= grid.ends[0] <= 1.0 / LARGEST) and long_logs:
+        half = float(cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST]))) @ [1.0, -1.0]) + 1.0
+        rounded = 8.0 * np.finfo(np.float64).eps  # of a difference of 1 that is 0
+        power = float(np.log2(half / mass)) if half > rounded else np.inf  # v, by the mass beyond half of log T
+        longer = 1.0 if power == np.inf else power / (power - 1.0) if power > 1.0 else np.inf
+        of_logs = mass * float(np.log(LARGEST)) * longer
+    return 10.0 * (mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs)
+
+
+def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
+    """Mutual information in nats of a joint density on two grids; its own margins are used, so it is never negative."""
+    mass = joint * first.weight[:, None] * second.weight[None, :]
+    total = mass.sum()
+    if not 0.0 < total < np.inf:
+        return np.nan
+    mass = mass / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(mass) - np.log(mass.sum(axis=1))[:, None] - np.log(mass.sum(axis=0))
+        return max(float(np.sum(np.where(mass > 0.0, mass * ratio, 0.0))), 0.0)
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL divergence in nats of masses, each scaled to 1; infinite where q has none."""
+    p, q = p / p.sum(), q / q.sum()
+    inside = p > 0.0
+    if np.any(q[inside] <= 0.0):
+        return np.inf
+    return max(float(np.sum(p[inside] * np.log(p[inside] / q[inside]))), 0.0)
