@@ -26,6 +26,7 @@ from tests.benchmarks.table_rules import independent, mixtures, prepare
 from tests.benchmarks.table_runs import (
     FOUR_CHAINS,
     MAX_CELLS,
+    STATES,
     STRUCTURES,
     palettes_of,
     sample,
@@ -113,7 +114,8 @@ def carry_out(options, key):
         return sample_four(prepared, structure, sampler.removesuffix(FOUR_CHAINS), seed, seconds)
     if sampler == "published" and structure.n_sum_nodes() * len(prepared.train.values) > MAX_CELLS:
         return {"skipped": "a state for every row and sum node does not fit"}
-    return sample(prepared, structure, sampler, seed, seconds)
+    n_states = (*STATES[:-1], options.states)
+    return sample(prepared, structure, sampler, seed, seconds, n_states=n_states)
 
 
 def run(options):
@@ -149,6 +151,7 @@ def main():
     running.add_argument("--settings", nargs="+", default=list(STRUCTURES), choices=list(STRUCTURES))
     running.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     running.add_argument("--seconds", type=float, default=60.0, help="CPU seconds of a run")
+    running.add_argument("--states", type=int, default=STATES[-1], help="averaged at the end of a sampler's run")
     options = arguments.parse_args()
     if options.part == "run":
         run(options)

@@ -219,11 +219,11 @@ def averaged(logs):
     return float(np.mean(row_logs(logs)))
 
 
-def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None):
+def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None, n_states=STATES):
     """Figures of one chain, as a dict for the store; where hyperparameters are learned, with a density for each row."""
     several = kernel != "one_start"
     run = TimedRun(prepared.train, structure, kernel if several else "auto", learned, leaves)
-    states, readings = run.run(seed, budget, several)
+    states, readings = run.run(seed, budget, several, n_states)
     at = np.array([s[0] for s in states])
     test, validation = run.densities(states, (prepared.test, prepared.validation))
     curve = []
