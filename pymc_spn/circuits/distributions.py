@@ -9,6 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
+from pymc.distributions.transforms import Interval
 from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -16,7 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.gibbs.chain import Chain
-from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL
+from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL
 from pymc_spn.circuits.gibbs.network import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
@@ -31,10 +32,12 @@ from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.tables import Column, Table, row_labels
 
-PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log
+PRIORS = {  # Gamma by shape and rate, LogNormal by mean and sd of the log, of the shape that of its excess over 1:
+    # a leaf predictive has twice the shape in degrees of freedom, so that every draw has a covariance, and its mean over
+    # draws exists, since 1 / (shape - 1) has a mean
     "concentration": (GAMMA, 2.0, 1.0),
     "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
-    "leaf_shape": (LOG_NORMAL, float(np.log(UNUSED["leaf_shape"])), 0.5),
+    "leaf_shape": (LOG_NORMAL_ABOVE_ONE, float(np.log(UNUSED["leaf_shape"] - 1.0)), 1.0),
     "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
 }
 
@@ -130,8 +133,9 @@ def SPN(
         Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
         LogNormal(log 0.3, 1) prior.
     leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
-        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column with LogNormal(log 1.5, 0.5) and
-        LogNormal(log 0.05, 1) priors. A dict names every column with such leaves.
+        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column: a0 - 1 with a
+        LogNormal(log 0.5, 1) prior, so that every draw of the posterior has a covariance, rho0 with a
+        LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
     resolution : "auto", float or dict
         Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
         geometric mean. "auto" finds it from the data; 0 switches the floor off.
@@ -325,7 +329,7 @@ def _hyperparameter(name, group, value, schema, gaussian, model):
         family, a, b = PRIORS[group]
         full = f"{name}_{group}"
         dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        make = pm.Gamma if family == GAMMA else pm.LogNormal
+        make = {GAMMA: pm.Gamma, LOG_NORMAL: pm.LogNormal, LOG_NORMAL_ABOVE_ONE: _log_normal_above_one}[family]
         rv = make(full, a, b, dims=f"{name}_{dims}")
         rv.tag.spn_owner = name
         return _spread(rv, group, schema), {"variable": full}
@@ -333,6 +337,28 @@ def _hyperparameter(name, group, value, schema, gaussian, model):
         return _variable(name, group, value, schema, size, model)
     fixed = _numbers(group, value, schema, size)
     return pt.constant(fixed), {"fixed": fixed.tolist()}
+
+
+def _log_normal_above_one(name, mu, sigma, dims):
+    """A variable above 1, whose excess over 1 is log-normal."""
+    return pm.CustomDist(
+        name,
+        mu,
+        sigma,
+        dist=_one_and_log_normal,
+        support_point=_middle_above_one,
+        default_transform=Interval(1.0, None),
+        class_name="LogNormalAboveOne",
+        dims=dims,
+    )
+
+
+def _one_and_log_normal(mu, sigma, size):
+    return 1.0 + pm.LogNormal.dist(mu, sigma, size=size)
+
+
+def _middle_above_one(rv, size, mu, sigma):
+    return pt.full(size, 1.0 + pt.exp(mu))
 
 
 def _spread(variable, group, schema):

@@ -116,7 +116,7 @@ class TopDownSPNStep(OwnerStep):
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         # states are compared by log joint: nothing that others move may differ between them
-        own = {name for name, _ in self.own_values.values()}
+        own = {name for name, *_ in self.own_values.values()}
         moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
         others = {v.name for v in moving if v in model.value_vars} - own
         self.may_race = not others and self.cells is None and self.rounding is None
@@ -194,10 +194,12 @@ class TopDownSPNStep(OwnerStep):
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""
+        from pymc_spn.circuits.gibbs.hyperparameters import LOG_NORMAL_ABOVE_ONE
+
         size = max(2, len(schema.columns))
         self.owned = np.zeros((4, size), np.bool_)
         self.priors = np.array([priors[g] for g in groups])
-        self.own_values = {}  # group -> (value variable, places in the vector)
+        self.own_values = {}  # group -> (value variable, places in the vector, what is taken off before the log)
         for i, group in enumerate(groups):
             name = f"{self.spn}_{group}"
             value = next((v for v in self.vars if model.values_to_rvs[v].name == name), None)
@@ -205,7 +207,7 @@ class TopDownSPNStep(OwnerStep):
                 n_all = np.arange(2 if group == "concentration" else len(schema.columns))
                 places = n_all if i < 2 else schema.gaussian_columns
                 self.owned[i, places] = True
-                self.own_values[i] = (value.name, places)
+                self.own_values[i] = (value.name, places, float(priors[group][0] == LOG_NORMAL_ABOVE_ONE))
 
     def setup_chain(self, rng, tune, draws):
         """Per-chain state: PyMC may run several chains through one object."""
@@ -238,8 +240,8 @@ class TopDownSPNStep(OwnerStep):
                 missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
                 new[f"{self.spn}_missing"] = missing
             given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
-            for group, (name, places) in self.own_values.items():
-                new[name] = np.log(given[group][places])
+            for group, (name, places, floor) in self.own_values.items():
+                new[name] = np.log(given[group][places] - floor)
         state = np.concatenate([chain.sampler.statistics(), missing])
         self.missing = missing
         self.state.set_value(state, borrow=True)

@@ -15,7 +15,7 @@ from pymc_spn.circuits.distributions import PRIORS
 from pymc_spn.circuits.gibbs import chain as chain_module
 from pymc_spn.circuits.gibbs import hyperparameters as kernels
 from pymc_spn.circuits.gibbs.chain import Chain
-from pymc_spn.circuits.gibbs.hyperparameters import GAMMA
+from pymc_spn.circuits.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.circuits.leaves.families import Binomial, Categorical, Exponential, Gaussian, Geometric, Poisson
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
@@ -64,7 +64,8 @@ def draw_hyperparameters(rng):
     for vector, owned, group in zip(h, OWNED, HYPERPARAMETERS, strict=True):
         family, a, b = PRIORS[group]
         n = int(owned.sum())
-        vector[owned[: vector.size]] = rng.gamma(a, 1 / b, n) if family == GAMMA else rng.lognormal(a, b, n)
+        drawn = rng.gamma(a, 1 / b, n) if family == GAMMA else rng.lognormal(a, b, n)
+        vector[owned[: vector.size]] = drawn + (family == LOG_NORMAL_ABOVE_ONE)
     return h
 
 
@@ -96,8 +97,9 @@ def install(chain, table, digits, h):
 
 
 def logs(h):
-    """Logs of the hyperparameters that are learned: two concentrations, four scales, one shape, one ratio."""
-    return np.log(np.concatenate([v[o[: v.size]] for v, o in zip(h, OWNED, strict=True)]))
+    """Logs of the hyperparameters that are learned: two concentrations, four scales, one shape less 1, one ratio."""
+    own = [v[o[: v.size]] for v, o in zip(h, OWNED, strict=True)]
+    return np.log(np.concatenate([*own[:2], own[2] - 1.0, own[3]]))
 
 
 LOG_NAMES = ["inner", "univariate", *(f"scale of {c.name}" for c in COLUMNS), "shape", "ratio"]
@@ -130,7 +132,7 @@ def without_jacobian(v, family, a, b):
 @cache
 def updates_without_jacobian():
     """The slice updates compiled anew with the wrong prior."""
-    names = vars(kernels) | {"log_prior_of_log": without_jacobian}
+    names = vars(kernels) | {"log_prior_on_line": without_jacobian}
     for name in ("log_target", "slice_update", "update_hyperparameters"):
         names[name] = njit(error_model="numpy")(FunctionType(getattr(kernels, name).py_func.__code__, names))
     return names["update_hyperparameters"]

@@ -86,12 +86,14 @@ def test_log_density_is_the_brute_force_log_joint(shape):
     logp = model.compile_logp(vars=model["x"])
     for _ in range(5):
         digits, h = random_digits(model, rng), random_hyperparameters(rng, 6)
+        h[2] = 1.0 + h[2]
         h[2:] = [np.where(np.isin(range(6), schema.gaussian_columns), v, 1.0) for v in h[2:]]
         expected = log_joint(reference_problem(schema, values, h), state_from_digits(digits))
         ticket = install(model, digits, h)
         own = [h[0], h[1], h[2][schema.gaussian_columns], h[3][schema.gaussian_columns]]
-        names = ["concentration", "leaf_scale", "leaf_shape", "precision_ratio"]
-        point = {f"x_{k}_log__": np.log(v) for k, v in zip(names, own, strict=True)} | {"x_log_joint": ticket}
+        names = ["concentration_log__", "leaf_scale_log__", "leaf_shape_interval__", "precision_ratio_log__"]
+        own[2] = own[2] - 1.0  # an excess over 1 is what has a log
+        point = {f"x_{k}": np.log(v) for k, v in zip(names, own, strict=True)} | {"x_log_joint": ticket}
         assert ticket == pytest.approx(expected, rel=1e-12)
         assert logp(point) == pytest.approx(expected, rel=1e-12)
         assert model.point_logps(point, round_vals=9)["x"] == pytest.approx(expected, rel=1e-9)
@@ -105,6 +107,19 @@ def test_log_density_of_the_model_adds_the_priors():
     prior = stats.norm.logpdf(np.log(scale), np.log(0.3), 1.0).sum()  # the density of the log
     whole, own = (model.compile_logp(vars=v, mode=PLAIN)(point) for v in (None, model["x"]))
     assert whole == pytest.approx(own + prior, rel=1e-12)
+
+
+def test_the_prior_of_the_leaf_shape_leaves_every_draw_a_covariance():
+    model = mixed_model()
+    with model:
+        drawn = pm.sample_prior_predictive(2000, var_names=["x_leaf_shape"], random_seed=1).prior["x_leaf_shape"]
+    excess = drawn.values.ravel() - 1.0
+    assert excess.min() > 0.0 and stats.kstest(np.log(excess), stats.norm(np.log(0.5), 1.0).cdf).pvalue > 0.01
+    point = model.initial_point()
+    assert point["x_leaf_shape_interval__"] == pytest.approx(np.log(0.5))  # of the first sweep: the middle
+    point["x_leaf_shape_interval__"] = np.linspace(-2.0, 1.0, point["x_leaf_shape_interval__"].size)
+    expected = stats.norm.logpdf(point["x_leaf_shape_interval__"], np.log(0.5), 1.0).sum()
+    assert model.compile_logp(vars=model["x_leaf_shape"], mode=PLAIN)(point) == pytest.approx(expected, rel=1e-9)
 
 
 GAMMAS = {

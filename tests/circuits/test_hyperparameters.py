@@ -47,7 +47,7 @@ nan = np.nan
 
 
 def log_prior_of_log(group, v):
-    """Log density of the log of a hyperparameter."""
+    """Log density of the log of a hyperparameter, of the shape of its excess over 1."""
     family, a, b = PRIORS[group]
     return stats.gamma.logpdf(np.exp(v), a, scale=1 / b) + v if family == GAMMA else stats.norm.logpdf(v, a, b)
 
@@ -102,7 +102,7 @@ def exact_quartiles(schema, state, table):
     middles = [PRIORS[g][1:] for g in HYPERPARAMETERS[1:]]
     axes = [np.linspace(m - 6 * s, m + 6 * s, 70) for m, s in middles]
     v = np.meshgrid(*axes, indexing="ij")
-    log_p = log_gaussian_leaves(schema, state, table, *map(np.exp, v))
+    log_p = log_gaussian_leaves(schema, state, table, np.exp(v[0]), 1.0 + np.exp(v[1]), np.exp(v[2]))
     log_p = log_p + sum(log_prior_of_log(g, x) for g, x in zip(HYPERPARAMETERS[1:], v, strict=True))
     for i, name in enumerate(("scale of size", "shape", "ratio")):
         found[name] = quartiles(axes[i], logsumexp(log_p, axis=tuple({0, 1, 2} - {i})))

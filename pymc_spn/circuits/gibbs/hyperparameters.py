@@ -8,13 +8,25 @@ from pymc_spn.circuits.gibbs.statistics import leaf_priors, log_assignments, log
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
-GAMMA, LOG_NORMAL = 0, 1
+GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
 CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
 
 
 @inner_kernel
-def log_prior_of_log(v, family, a, b):
-    """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b)."""
+def to_line(x, family):
+    """Where a hyperparameter x is on the line on which it moves: its log, or that of its excess over 1."""
+    return math.log(x - 1.0) if family == LOG_NORMAL_ABOVE_ONE else math.log(x)
+
+
+@inner_kernel
+def from_line(v, family):
+    """The hyperparameter at v, see `to_line`."""
+    return 1.0 + math.exp(v) if family == LOG_NORMAL_ABOVE_ONE else math.exp(v)
+
+
+@inner_kernel
+def log_prior_on_line(v, family, a, b):
+    """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b), x the excess or all."""
     if family == GAMMA:
         return a * v - b * math.exp(v)
     z = (v - a) / b
@@ -23,12 +35,12 @@ def log_prior_of_log(v, family, a, b):
 
 @inner_kernel
 def log_target(state, palette, group, d, v, values, prior):
-    """Log posterior of one log hyperparameter given the assignments, up to a constant.
+    """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
 
-    ``values`` (3,) are the column's leaf scale, shape and precision ratio; the one under update is replaced by exp(v).
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; the one under update is replaced by that at v.
     """
-    log_p = log_prior_of_log(v, int(prior[0]), prior[1], prior[2])
-    x = math.exp(v)
+    log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
+    x = from_line(v, int(prior[0]))
     if group == CONCENTRATION:
         return log_p + log_assignments(state, palette.n_levels.size, d, x)[0]
     scale = x if group == LEAF_SCALE else values[0]
@@ -39,7 +51,7 @@ def log_target(state, palette, group, d, v, values, prior):
 
 @inner_kernel
 def slice_update(rng, state, palette, group, d, v, values, prior):
-    """One slice-sampling update of a log hyperparameter: stepping out by 1, then shrinking (Neal 2003)."""
+    """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
     level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
     if math.isnan(level):  # no point is ever above it: the shrinking would not end
         raise FloatingPointError("the log posterior of a hyperparameter of the network is not a number")
@@ -79,18 +91,19 @@ def update_hyperparameters(rng, state, palette, owned, priors, concentration, le
     given, leaves = read_only_view(state), leaf_priors(palette)
     for which in range(2):
         if owned[CONCENTRATION, which]:
-            v = math.log(concentration[which])
-            concentration[which] = math.exp(
-                slice_update(rng, given, leaves, CONCENTRATION, which, v, values, priors[CONCENTRATION])
-            )
+            p = priors[CONCENTRATION]
+            v = to_line(concentration[which], int(p[0]))
+            v = slice_update(rng, given, leaves, CONCENTRATION, which, v, values, p)
+            concentration[which] = from_line(v, int(p[0]))
     for d in range(leaf_scale.size):
         values[0] = leaf_scale[d]
         values[1] = leaf_shape[d]
         values[2] = precision_ratio[d]
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if owned[group, d]:
-                v = math.log(values[group - 1])
-                values[group - 1] = math.exp(slice_update(rng, given, leaves, group, d, v, values, priors[group]))
+                p = priors[group]
+                v = to_line(values[group - 1], int(p[0]))
+                values[group - 1] = from_line(slice_update(rng, given, leaves, group, d, v, values, p), int(p[0]))
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]

@@ -1,6 +1,6 @@
 """Point estimates of hyperparameters: each moves to a higher value of the bound plus its log prior, others fixed.
 
-They stay within `SPREADS` standard deviations of their prior's centre, in logs. The bound alone has no maximum where
+They stay within `SPREADS` standard deviations of their prior's centre, in logs (of a shape, of its excess over 1). The bound alone has no maximum where
 a leaf holds equal values only: with the shape a0 of a Gaussian leaf its b0 goes to zero, and the density to infinity.
 """
 
@@ -14,7 +14,9 @@ from pymc_spn.circuits.gibbs.hyperparameters import (
     LEAF_SCALE,
     LEAF_SHAPE,
     PRECISION_RATIO,
-    log_prior_of_log,
+    from_line,
+    log_prior_on_line,
+    to_line,
 )
 from pymc_spn.circuits.gibbs.statistics import HEAD, LEAF, leaf_priors, log_column
 from pymc_spn.circuits.variational.weight_kernels import log_weight_integral
@@ -59,7 +61,7 @@ def log_leaf_integrals(state, palette, leaf_scale, leaf_shape, precision_ratio):
 
 @inner_kernel
 def log_range(prior):
-    """Ends of the interval to which a log hyperparameter is confined."""
+    """Ends of the interval of its line to which a hyperparameter is confined."""
     centre = prior[1]
     spread = SPREADS * prior[2]
     if int(prior[0]) == GAMMA:
@@ -70,7 +72,7 @@ def log_range(prior):
 
 @inner_kernel
 def log_normal_constant(family, a, b):
-    """What `log_prior_of_log` leaves out."""
+    """What `log_prior_on_line` leaves out."""
     if family == GAMMA:
         return a * math.log(b) - math.lgamma(a)
     return -math.log(b) - 0.5 * math.log(2.0 * math.pi)
@@ -78,9 +80,9 @@ def log_normal_constant(family, a, b):
 
 @inner_kernel
 def log_target(tree, count, state, palette, group, d, v, values, mass, prior):
-    """What depends on one log hyperparameter v: the bound's term, and its log prior."""
-    x = math.exp(v)
-    log_p = log_prior_of_log(v, int(prior[0]), prior[1], prior[2])
+    """What depends on one hyperparameter, at v on its line: the bound's term, and its log prior."""
+    x = from_line(v, int(prior[0]))
+    log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
     if group == CONCENTRATION:
         old = mass[d]
         mass[d] = x
@@ -123,7 +125,7 @@ def climb(tree, count, state, palette, group, d, v, values, mass, prior):
 
 @kernel
 def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, leaf_scale, leaf_shape, precision_ratio):
-    """Move every learned hyperparameter uphill, in place, and return the log prior of the logs of all learned ones.
+    """Move every learned hyperparameter uphill, in place, and return the log prior of all learned ones on their lines.
 
     Parameters
     ----------
@@ -144,9 +146,9 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
     for which in range(2):
         p = priors[CONCENTRATION]
         if learned[CONCENTRATION, which]:
-            v = climb(tree, count, given, leaves, CONCENTRATION, which, math.log(mass[which]), values, mass, p)
-            mass[which] = math.exp(v)
-            log_p += log_prior_of_log(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
+            v = climb(tree, count, given, leaves, CONCENTRATION, which, to_line(mass[which], int(p[0])), values, mass, p)
+            mass[which] = from_line(v, int(p[0]))
+            log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
     for d in range(leaf_scale.size):
         values[0] = leaf_scale[d]
         values[1] = leaf_shape[d]
@@ -154,9 +156,10 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if learned[group, d]:
                 p = priors[group]
-                v = climb(tree, count, given, leaves, group, d, math.log(values[group - 1]), values, mass, p)
-                values[group - 1] = math.exp(v)
-                log_p += log_prior_of_log(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
+                v = to_line(values[group - 1], int(p[0]))
+                v = climb(tree, count, given, leaves, group, d, v, values, mass, p)
+                values[group - 1] = from_line(v, int(p[0]))
+                log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]
