@@ -37,7 +37,7 @@ def log_prior_on_line(v, family, a, b):
 def log_target(state, palette, group, d, v, values, prior):
     """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
 
-    ``values`` (3,) are the column's leaf scale, shape and precision ratio; the one under update is replaced by that at v.
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; that at v replaces the one under update.
     """
     log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
     x = from_line(v, int(prior[0]))

@@ -34,7 +34,7 @@ class VariationalFit:
     bounds : list of (n_steps + 1,) float64
         For each restart the bound plus the log prior of the learned hyperparameters, from the start on, in nats.
     log_prior : float
-        Log prior density of the logs (of the leaf shape, of its excess over 1) of the learned hyperparameters at their estimates.
+        Log prior density of the learned hyperparameters' logs (of the shape, its excess over 1) at their estimates.
     converged : (n_restarts,) bool
     """
 

@@ -1,7 +1,8 @@
 """Point estimates of hyperparameters: each moves to a higher value of the bound plus its log prior, others fixed.
 
-They stay within `SPREADS` standard deviations of their prior's centre, in logs (of a shape, of its excess over 1). The bound alone has no maximum where
-a leaf holds equal values only: with the shape a0 of a Gaussian leaf its b0 goes to zero, and the density to infinity.
+They stay within `SPREADS` standard deviations of their prior's centre, in logs (of a shape, of its excess over 1). The
+bound alone has no maximum where a leaf holds equal values only: with the shape a0 of a Gaussian leaf its b0 goes to
+zero, and the density to infinity.
 """
 
 import math
@@ -146,7 +147,8 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
     for which in range(2):
         p = priors[CONCENTRATION]
         if learned[CONCENTRATION, which]:
-            v = climb(tree, count, given, leaves, CONCENTRATION, which, to_line(mass[which], int(p[0])), values, mass, p)
+            v = to_line(mass[which], int(p[0]))
+            v = climb(tree, count, given, leaves, CONCENTRATION, which, v, values, mass, p)
             mass[which] = from_line(v, int(p[0]))
             log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
     for d in range(leaf_scale.size):
