@@ -32,9 +32,9 @@ from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.tables import Column, Table, row_labels
 
-# Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a leaf
-# predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over draws,
-# since 1 / (shape - 1) has a mean.
+# Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
+# leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
+# draws, since 1 / (shape - 1) has a mean.
 PRIORS = {
     "concentration": (GAMMA, 2.0, 1.0),
     "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
