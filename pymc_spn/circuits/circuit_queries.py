@@ -296,7 +296,8 @@ class CircuitQueries(NoInterventions):
         A first answer comes from the best tree, climbed from; where the largest values of the leaves do not certify it,
         a best-first search over boxes goes on (as in `most_probable`, which takes one row with intervals and sets).
         Values that a column's kind excludes are no completions. The density of a log-Student t grows without bound
-        towards 0, on next to no mass: values below the column's quantile at 0.001 given the row are left out.
+        towards 0, on next to no mass: values below the quantile at 0.001 of what the column has above 0, given the
+        row, are left out.
 
         Parameters
         ----------

@@ -106,6 +106,7 @@ class TopDownSPNStep(OwnerStep):
         rv = model[self.spn]
         parameters = rv.owner.op.dist_params(rv.owner)
         self.state = parameters[5]  # found through the variable: a copied model has its own
+        _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
         self.rounding = self._round_cells(schema, table, kernel)
@@ -331,6 +332,15 @@ def _of_the_point(model, outputs, compile_kwargs):
     compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
     compiled.trust_input = True
     return compiled
+
+
+def _refuse_other_data(name, observed, table):
+    """The schema, the palette and the rows of the state are those of the table that the network was made with."""
+    if not np.array_equal(observed.eval(), table, equal_nan=True):
+        raise ValueError(
+            f"the data of {name!r} were replaced, as by pm.observe, and its network was made with others: put "
+            f"ps.SPN({name!r}, ..., observed=) with the new data into a model of its own"
+        )
 
 
 def _group_by_spn(vars, model):

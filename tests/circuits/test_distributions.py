@@ -523,3 +523,22 @@ def test_do_fixes_a_hyperparameter(sampled):
     with fixed:
         idata = pm.sample(5, tune=5, chains=1, random_seed=1, progressbar=False, quiet=True)
     assert "x_leaf_scale" not in idata.posterior and "x_concentration" in idata.posterior
+
+
+# ---- values in coarse steps
+def test_coarse_steps_are_warned_of():
+    """Ratings are floats to pandas once a cell is missing; ages are fine enough, and rounded=True asks for cells."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"rating": rng.integers(1, 6, 200).astype(float), "age": np.round(rng.normal(40, 12, 200))})
+    df.loc[::20, "rating"] = np.nan
+    tree = ps.complete_tree(list(df))
+    with pm.Model(), pytest.warns(UserWarning) as found:
+        ps.SPN("x", tree, observed=df)
+    (warning,) = found
+    assert "'rating' (steps of 0.69 standard deviations)" in str(warning.message) and "'age'" not in str(warning.message)
+    assert "kinds={'rating': \"count\"}" in str(warning.message) and warning.filename == __file__
+    with pm.Model():
+        ps.SPN("x", tree, observed=df, rounded=True)
+    counted = ps.Table.from_frame(df, kinds={"rating": "count"})
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(counted.columns), observed=counted)

@@ -276,3 +276,27 @@ def test_two_scales_of_one_family_share_the_rows():
     # the mixture of scales beats what one Gaussian can do
     log = post.marginal(["scales"]).log_density(df[["scales"]])
     assert float(log.mean()) > stats.norm.logpdf(df["scales"], 0.0, df["scales"].std()).mean() + 0.2
+
+
+def test_the_most_probable_value_is_above_the_spike_where_other_leaves_reach_below_zero():
+    """Gaussian leaves beside log-normal ones put the column's own quantile below 0, which cuts nothing off."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"skew": np.exp(rng.normal(rng.integers(0, 2, 80), 0.5))})
+    table = ps.Table.from_frame(df, kinds={"skew": "positive"})
+    with pm.Model():
+        palette = {"skew": [ps.LogNormal(), ps.Gaussian()]}
+        ps.SPN("x", ps.complete_tree(table.columns), observed=table, leaves=palette, leaf_scale=0.5)
+        idata = pm.sample(
+            30, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    post = ps.SPNPosterior.from_idata(idata)
+    below = float(post.cdf("skew", 0.0))
+    least = float(post.quantile(below + 1e-3 * (1.0 - below), "skew"))
+    assert float(post.quantile(1e-3, "skew")) < 0.0 < least
+    found = post.mpe()
+    grid = pd.DataFrame({"skew": np.exp(np.linspace(np.log(least), 3.0, 4000))})
+    best = float(post.log_density(grid).max())
+    assert best - 1e-9 <= float(found.log_density) < best + 1e-3 and float(found.value["skew"].iloc[0]) >= least
+    held = post.as_circuit()
+    alone = ps.most_probable(held.circuit, held.log_weights, held.leaf_parameters)
+    assert float(alone.log_density) == pytest.approx(float(found.log_density), abs=1e-5)

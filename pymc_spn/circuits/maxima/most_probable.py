@@ -85,7 +85,8 @@ class ModeAnswers(ConditionedDraws):
         and a bound on what it may miss.
 
         The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
-        below its quantile at 0.001 are left out, unless an interval that begins above 0 is given for the column.
+        below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given
+        for the column.
 
         Parameters
         ----------
@@ -127,7 +128,9 @@ class ModeAnswers(ConditionedDraws):
                 event: Any = inside.get(d, Interval(0.0, np.inf))
                 if event.low < LEAST_POSITIVE:
                     law = law_of_column(self._states, d, self._row(known), spread_of(known))
-                    least = law.mixed(relative_weights(weights + self._log_of(known))).quantile(np.array([BULK]))[0]
+                    law = law.mixed(relative_weights(weights + self._log_of(known)))
+                    negative = law.cdf(np.zeros(1))[0]  # of Gaussian leaves beside the log-normal ones
+                    least = law.quantile(negative + BULK * (1.0 - negative))[0]
                     inside[d] = Interval(float(least), event.high)
         found = search(
             tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
@@ -162,8 +165,8 @@ def most_probable(
 
     As `Circuit.mpe`, which takes rows of codes, for one row in the units of the data with intervals and sets. All
     families of leaves are taken, also the predictives in `SPNPosterior.as_circuit`. The density of a column with
-    log-Student t leaves grows without bound towards 0, on next to no mass: values below its quantile at 0.001 are left
-    out, unless an interval that begins above 0 is given for the column.
+    log-Student t leaves grows without bound towards 0, on next to no mass: values below the quantile at 0.001 of what
+    it has above 0 are left out, unless an interval that begins above 0 is given for the column.
 
     Parameters
     ----------
@@ -294,8 +297,9 @@ def _above_spikes(given: Parameterised, known: Events) -> Events:
 
 
 def _quantile(given: Parameterised, known: ColumnEvents, d: int, p: float) -> float:
-    """The p-quantile of a positive column given what is known, by narrowing a grid over its logs."""
-    base = log_mass(given, known)
+    """The p-quantile of what a column has above 0 given what is known, by narrowing a grid over its logs."""
+    positive = ColumnEvent(np.full(1, np.nan), [(np.zeros(1), np.full(1, np.inf))])
+    base = log_mass(given, intersect(known, {d: positive}))
     low, high = LEAST_LOG, MOST_LOG
     for _ in range(QUANTILE_PASSES):
         grid = np.linspace(low, high, QUANTILE_GRID)

@@ -318,9 +318,13 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
 def read_draws(
     tree: "xr.DataTree", name: str, kind: str, variable: str, chains: np.ndarray, draws: np.ndarray
 ) -> np.ndarray:
-    """Draws (chain, record, ...) of a variable of the posterior."""
+    """Draws (chain, record, ...) of a variable of the posterior; what `pm.do` or `pm.observe` made fixed is repeated."""
     posterior = tree.children.get("posterior")
     if posterior is None or variable not in posterior.data_vars:
+        for group in ("constant_data", "observed_data"):
+            if group in tree.children and variable in tree.children[group].data_vars:
+                fixed = tree.children[group].dataset[variable].values
+                return np.broadcast_to(fixed, (chains.size, draws.size, *fixed.shape))
         raise ValueError(
             f"the {kind} of {name!r} is the variable {variable!r}, which the posterior group "
             "does not hold; sample with it among var_names"

@@ -1,0 +1,59 @@
+"""Networks in models that PyMC changes or draws: `pm.do`, `pm.observe`, pictures."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_spn as ps
+
+FEW = {"draws": 12, "tune": 8, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
+
+
+@cache
+def two_columns():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 40)
+    return pd.DataFrame({"a": rng.normal(4.0 * group), "b": rng.normal(-3.0 * group)})
+
+
+def network(**arguments):
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=two_columns(), **arguments)
+    return model
+
+
+def sampled(model):
+    with model:
+        return pm.sample(**FEW, compute_convergence_checks=False)
+
+
+def test_other_data_are_refused():
+    """The palette, the coding and the state are those of the first table."""
+    with pytest.raises(ValueError, match=r"the data of 'x' were replaced, as by pm.observe"):
+        sampled(pm.observe(network(), {"x": 100.0 * two_columns().to_numpy()}))
+    again = sampled(pm.observe(network(), {"x": two_columns().to_numpy()}))
+    assert again["posterior"]["x_log_joint"].equals(sampled(network())["posterior"]["x_log_joint"])
+
+
+@pytest.mark.parametrize("change", [pm.do, pm.observe])
+def test_a_fixed_hyperparameter_is_read_where_pymc_keeps_it(change, tmp_path):
+    fixed = np.array([0.7, 1.3])
+    post = ps.SPNPosterior.from_idata(sampled(change(network(), {"x_concentration": fixed})))
+    by_number = ps.SPNPosterior.from_idata(sampled(network(concentration=fixed)))
+    rows = two_columns()[:5]
+    np.testing.assert_array_equal(post.log_density(rows), by_number.log_density(rows))
+    post.save(tmp_path / "posterior.nc")
+    np.testing.assert_array_equal(ps.load(tmp_path / "posterior.nc").log_density(rows), post.log_density(rows))
+
+
+@pytest.mark.parametrize("missing", ["marginal", "draw"])
+def test_pictures(missing):
+    table = two_columns().copy()
+    table.loc[3, "a"] = np.nan
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table, missing=missing)
+    picture = pm.model_to_mermaid(model)
+    assert "x_leaf_shape ~ LogNormalAboveOne" in picture and ("x_missing" in picture) == (missing == "draw")
