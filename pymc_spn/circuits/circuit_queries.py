@@ -51,8 +51,10 @@ class CircuitQueries(NoInterventions):
     is infinite does not belong to them. `fit_em` keeps them as they are; products of circuits and `CircuitDensity` need
     the other families.
 
-    Values are coded (levels as 0..K-1); NaN marks a missing cell. The columns of a DataFrame are matched by their
-    names, in any order, those of an array by position; arrays that are returned have the order of the circuit.
+    An array of values holds codes (levels as 0..K-1), its columns by position. The columns of a DataFrame are matched
+    by their names, in any order, and hold the levels themselves where the circuit knows them, as after
+    `SPNPosterior.as_circuit`; columns that are names only hold numbers. NaN marks a missing cell. Arrays that are
+    returned hold codes in the order of the circuit.
     Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
     triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
     triangular ones whose mode is there.

@@ -535,8 +535,9 @@ def test_coarse_steps_are_warned_of():
     with pm.Model(), pytest.warns(UserWarning) as found:
         ps.SPN("x", tree, observed=df)
     (warning,) = found
-    assert "'rating' (steps of 0.69 standard deviations)" in str(warning.message) and "'age'" not in str(warning.message)
-    assert "kinds={'rating': \"count\"}" in str(warning.message) and warning.filename == __file__
+    said = str(warning.message)
+    assert "'rating' (steps of 0.69 standard deviations)" in said and "'age'" not in said
+    assert "kinds={'rating': \"count\"}" in said and warning.filename == __file__
     with pm.Model():
         ps.SPN("x", tree, observed=df, rounded=True)
     counted = ps.Table.from_frame(df, kinds={"rating": "count"})

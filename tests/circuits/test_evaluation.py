@@ -14,7 +14,8 @@ from pymc_spn.circuits.evaluation.density import BLOCKS, FEW, Evaluator, compile
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.builders import complete_tree
-from pymc_spn.circuits.structures.circuit import LEAF
+from pymc_spn.circuits.structures.circuit import LEAF, Circuit
+from pymc_spn.tables import Column
 from tests.circuits.shared_circuits import (
     DENSITIES,
     SCIPY,
@@ -457,6 +458,21 @@ def test_a_frame_column_without_any_value_is_missing():
 def test_rows_that_do_not_fit_are_refused_by_name(change, error, message):
     with pytest.raises(error, match=message):
         PAIR.log_density(change(pair_frame()), [], PAIR_PARAMETERS)
+
+
+def test_levels_of_a_frame_are_those_that_the_circuit_knows():
+    """Levels that are whole numbers are no codes."""
+    grade = Column("grade", "categorical", (1, 2, 3), "int64")
+    text = Column("text", "categorical", ("u", "v"), "str")
+    circuit = Circuit([1, 2, 2], [0, 2, 2, 2], [1, 2], [-1, 0, 1], [-1, 0, 0], ("categorical",), (grade, text))
+    given = [], {"categorical": np.array([[0.7, 0.2, 0.1], [0.4, 0.6, 0.0]])}
+    frame = pd.DataFrame({"text": ["v", "u", None], "grade": [1, 3, np.nan]})
+    np.testing.assert_allclose(circuit.log_density(frame, *given), np.log([0.42, 0.04, 1.0]), atol=1e-15)
+    codes = [[0, 1], [2, 0], [np.nan, np.nan]]
+    np.testing.assert_array_equal(circuit.log_density(frame, *given), circuit.log_density(codes, *given))
+    refused = r"column 'grade' must hold its levels \[1, 2, 3\], got 0 in row 1; rows of codes are given as an array"
+    with pytest.raises(ValueError, match=refused):
+        circuit.log_density(frame[:2].assign(grade=[1, 0]), *given)
 
 
 def test_portions_are_really_used():

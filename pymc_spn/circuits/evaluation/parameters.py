@@ -26,7 +26,7 @@ class FlatParameters(NamedTuple):
 def checked_values(circuit: Any, values: Any) -> np.ndarray:
     """Rows as (n, D) float64; those of a DataFrame are matched by the names of its columns, others by position."""
     if hasattr(values, "columns"):  # pandas is not imported here: kernels stand in the modules above
-        return _frame_values(circuit.names, values)
+        return _frame_values(circuit, values)
     try:
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -36,8 +36,9 @@ def checked_values(circuit: Any, values: Any) -> np.ndarray:
     return np.ascontiguousarray(values)
 
 
-def _frame_values(names: Sequence[str], frame: Any) -> np.ndarray:
-    """Numbers (n, D) of a DataFrame in the order of the circuit's columns."""
+def _frame_values(circuit: Any, frame: Any) -> np.ndarray:
+    """Coded rows (n, D) of a DataFrame in the order of the circuit's columns; levels by the schema of a column."""
+    names = circuit.names
     if not hasattr(frame, "iloc"):
         raise TypeError(
             f"values must be an array or a pandas DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
@@ -52,16 +53,34 @@ def _frame_values(names: Sequence[str], frame: Any) -> np.ndarray:
         raise ValueError(f"values must have the circuit's columns {list(names)}; missing {missing}, unknown {unknown}")
     out = np.empty((len(frame), len(names)))
     for d, name in enumerate(names):
-        cells = frame.iloc[:, given.index(name)]
-        if cells.dtype.kind in "biuf":
+        cells, levels = frame.iloc[:, given.index(name)], getattr(circuit.columns[d], "levels", None)
+        if levels is not None:
+            out[:, d] = _codes(name, cells, levels)
+        elif cells.dtype.kind in "biuf":
             out[:, d] = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         elif cells.isna().all():
             out[:, d] = np.nan
         else:
             raise TypeError(
-                f"values: column {name!r} must hold numbers, levels as codes, got dtype {cells.dtype}; "
-                "ps.Table.from_frame(frame, schema=circuit.columns).values has the codes of a circuit that knows levels"
+                f"values: column {name!r} must hold numbers, got dtype {cells.dtype}; levels that the circuit does not "
+                "know are given as codes"
             )
+    return out
+
+
+def _codes(name: str, cells: Any, levels: tuple[Any, ...]) -> np.ndarray:
+    """Codes (n,) of a column's cells, a pandas Series, by its levels; NaN where a cell is missing."""
+    code = {level: float(k) for k, level in enumerate(levels)}
+    out = np.full(len(cells), np.nan)
+    for n, (cell, is_missing) in enumerate(zip(cells.tolist(), cells.isna().tolist(), strict=True)):
+        if is_missing:
+            continue
+        if cell not in code:
+            raise ValueError(
+                f"values: column {name!r} must hold its levels {list(levels)}, got {cell!r} in row {cells.index[n]!r}; "
+                "rows of codes are given as an array"
+            )
+        out[n] = code[cell]
     return out
 
 

@@ -318,7 +318,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
 def read_draws(
     tree: "xr.DataTree", name: str, kind: str, variable: str, chains: np.ndarray, draws: np.ndarray
 ) -> np.ndarray:
-    """Draws (chain, record, ...) of a variable of the posterior; what `pm.do` or `pm.observe` made fixed is repeated."""
+    """Draws (chain, record, ...) of a variable of the posterior; what `pm.do` or `pm.observe` fixed is repeated."""
     posterior = tree.children.get("posterior")
     if posterior is None or variable not in posterior.data_vars:
         for group in ("constant_data", "observed_data"):
