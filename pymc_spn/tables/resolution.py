@@ -3,6 +3,7 @@
 import numpy as np
 
 COVERAGE = 0.98
+ARITHMETIC_NOISE = 2.0**-46  # relative
 PAIRED = 96  # values whose pairwise divisors are tried
 LEAST_EXPONENT = -308  # decimal exponent below which numbers are subnormal: few digits, and powers of ten that overflow
 
@@ -61,10 +62,19 @@ def _decimals(sizes, counts):
         # storage noise is relative; one per cent of a cell is more than noise
         tolerance = np.clip(2.0**-23 * scaled, 1e-9, 0.01)
         on_grid = (np.abs(scaled - rounded) <= tolerance) & (rounded < 2.0**53)
-        if counts[on_grid].sum() >= COVERAGE * counts.sum():
+        if counts[on_grid].sum() >= COVERAGE * counts.sum() and not _is_coarse(sizes[on_grid], rounded[on_grid]):
             integers = np.where(on_grid, rounded, 0).astype(np.int64)
             return decimals, integers, on_grid & (integers > 0)
     return None, None, None
+
+
+def _is_coarse(sizes, rounded):
+    """Whether different values share a multiple: small differences on a large offset are no storage noise.
+
+    What is stored of equal values is equal; arithmetic leaves differences in the last digits.
+    """
+    apart = np.diff(sizes) > ARITHMETIC_NOISE * sizes[1:]
+    return bool(np.mean(apart & (np.diff(rounded) == 0.0)) > 1.0 - COVERAGE) if sizes.size > 1 else False
 
 
 def _common_divisor(multiples, weights, needed):

@@ -363,3 +363,29 @@ def test_bad_questions_to_a_posterior():
         post.mpe({"x0": 1.0, "x1": 1, "x2": 2})
     with pytest.raises(ValueError, match=r"given: column 'x2' cannot be within \(-5, -1\)"):
         post.mpe({"x2": (-5, -1)})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_levels_beside_counts(seed):
+    """The counts above the last level may be the largest, and only whole numbers are completions."""
+    rng = np.random.default_rng(seed)
+    n_levels = int(rng.integers(2, 7))
+    counts = [
+        ps.leaf("a", "poisson", (rng.uniform(0.1, 9.0),)),
+        ps.leaf("a", "binomial", (float(rng.integers(1, 30)), rng.uniform(0.05, 0.95))),
+        ps.leaf("a", "geometric", (rng.uniform(0.05, 0.9),)),
+    ][: 1 + seed % 3]
+    levels = ps.leaf("a", "categorical", tuple(rng.dirichlet(np.full(n_levels, 0.5))))
+    circuit = ps.mixture_of([*counts, levels], weights=rng.dirichlet(np.ones(len(counts) + 1)))
+    logs = circuit.log_density(np.arange(100.0)[:, None])
+    of_rows, of_one = circuit.mpe([[np.nan]]), ps.most_probable(*circuit_and_parameters(circuit))
+    for log_density, value, certified in (
+        (of_rows.log_density[0], of_rows.value[0, 0], of_rows.certified[0]),
+        (float(of_one.log_density), of_one.value["a"].iloc[0], of_one.certified),
+    ):
+        assert certified and log_density == pytest.approx(logs.max(), abs=1e-9)
+        assert logs[int(value)] == pytest.approx(logs.max(), abs=1e-9) and value == int(value)
+
+
+def circuit_and_parameters(held):
+    return held.circuit, held.log_weights, held.leaf_parameters

@@ -113,3 +113,13 @@ def test_values_lie_on_the_grid_found(integers, step, decimals, negate):
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False), max_size=20))
 def test_any_values_are_answered(values):
     assert 0.0 <= resolution(values) < np.inf
+
+
+@pytest.mark.parametrize("offset", [50.0, 101_325.0, 1.7e9])
+def test_small_differences_on_a_large_offset_are_no_noise(offset):
+    """Not a grid as wide as the offset, whatever the offset; nor with two offsets, of which each is a multiple."""
+    rng = np.random.default_rng(0)
+    one = offset + 1e-3 * rng.normal(size=200)
+    assert resolution(one) < 1e-4
+    assert resolution(np.concatenate([one, 2.0 * offset + 1e-3 * rng.normal(size=200)])) < 1e-4
+    assert resolution(offset + rng.integers(0, 50, 200)) == 1.0

@@ -79,10 +79,15 @@ def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_di
         if not here.any():
             continue
         kinds = tape.kind[here]
-        if (kinds == LEVELS).any():
-            cells = allowed.get(d, [(0.0, float(tape.parameter[here, 1].max() - 1.0))])
+        levels = here & (tape.kind == LEVELS)
+        highest = float(p[levels, 1].max() - 1.0) if levels.any() else 0.0
+        if levels.sum() == here.sum():
+            cells = allowed.get(d, [(0.0, highest)])
         else:
-            low, high = float(modes[here].min()), float(modes[here].max())
+            others = modes[here & ~levels]
+            low, high = float(others.min()), float(others.max())
+            if levels.any():  # beside counts: any of them may be the largest
+                low, high = min(low, 0.0), max(high, highest)
             if (kinds == LOG_STUDENT).any():
                 low = min(low, 0.0)  # these fall from infinity at 0, so the least value that is allowed counts, too
             two = p[here & (tape.kind == BETA_BINOMIAL) & (p[:, 0] < 1.0) & (p[:, 1] < 1.0)]
