@@ -382,6 +382,22 @@ def test_most_probable_rows_of_overlapping_parts():
     assert float(some.upper_bound) >= float(some.log_density) > -np.inf
 
 
+def test_most_probable_rows_between_two_counts():
+    """Gaussian leaves of counts: the row and its density are those of the part that has it, by its share."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": np.exp(rng.normal(size=40)), "n": rng.poisson(20, 40)})
+    table = ps.Table.from_frame(frame, kinds={"a": "positive"})
+    tree, leaves = ps.complete_tree(table.columns, n_children=2), {"a": ps.Gaussian(), "n": ps.Gaussian()}
+    fit = ps.fit_variational(tree, table, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
+    union, part = fit.condition([low, high]), fit.condition(low)
+    found, alone = union.mpe(), part.mpe()
+    assert found.certified and alone.value["n"].item() % 1 > 0
+    pd.testing.assert_frame_equal(found.value, alone.value)
+    share = float(fit.probability(low)) / float(fit.probability([low, high]))
+    assert float(found.log_density) == pytest.approx(float(alone.log_density) + np.log(share), abs=1e-9)
+
+
 def test_conditions_of_a_union():
     """Points, intervals and unions, against the posterior given both."""
     post = posterior_of("missing")

@@ -38,6 +38,7 @@ LEAST_LOG, MOST_LOG = -700.0, 700.0  # logs between which a positive column's qu
 QUANTILE_GRID, QUANTILE_PASSES = 65, 8  # 1400 / 64^8 is below rounding
 FEWEST_BOXES, MOST_BOXES = 500, 100_000
 NODE_BOXES = 50_000_000  # nodes times boxes
+NO_AVERAGE = {"mcse_chain_note": "no mcse_chain: a maximum is no average"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ class ModeAnswers(ConditionedDraws):
         row = self._row(known)
         row[asked] = found.x[asked]
         kept = list(self._kept)
-        attrs = self._attrs(mcse_chain_note="no mcse_chain: a maximum is no average", **self._draw_weights(known))
+        attrs = self._attrs(**NO_AVERAGE, **self._draw_weights(known))
         return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, attrs)
 
     def _some_draws(self, max_draws: int | None) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The posterior predictive given that one of several events holds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import logsumexp
 
 from pymc_spn.circuits.events.events import both_or_none
 from pymc_spn.circuits.laws.column_laws import JoinedLaw
-from pymc_spn.circuits.maxima.most_probable import TOLERANCE, MostProbable, marked_row
+from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
@@ -157,7 +158,9 @@ class UnionPosterior(NoInterventions):
         found = [part.mpe(None, tolerance, max_boxes, max_draws) for part in self.parts]
         draw_weights = self._first._some_draws(max_draws)
         parts = log_average(draw_weights, self._logs.T) - log_average(draw_weights, self._log_union())
-        table = Table.from_frame(pd.concat([one.value for one in found], ignore_index=True), schema=self._first._left)
+        # by leaves, not kinds: a Gaussian leaf completes a column of counts with fractions, which its kind refuses
+        numbers = [replace(c, kind="real") if c.levels is None else c for c in self._first._left]
+        table = Table.from_frame(pd.concat([one.value for one in found], ignore_index=True), schema=numbers)
         rows = log_average(draw_weights, self._log_joint(table, cells=False))
         own = np.array([float(one.log_density) for one in found]) + parts
         # rows in the dtypes of the data may be rounded out of their part
@@ -167,7 +170,7 @@ class UnionPosterior(NoInterventions):
         upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
         best = int(np.argmax(reached))
         gap = max(upper - float(reached[best]), 0.0)
-        attrs = self._first._attrs(mcse_chain_note=found[best].log_density.attrs["mcse_chain_note"], **self._mark())
+        attrs = self._first._attrs(**NO_AVERAGE, **self._mark())
         n_boxes = sum(one.n_boxes for one in found)
         return marked_row(found[best].value, float(reached[best]), gap, n_boxes, tolerance, attrs)
 
