@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -211,6 +212,37 @@ def test_tails_too_heavy_for_a_variance_are_named():
     assert cov.attrs["infinite_variance"] == ["x0", "x1"] and np.isfinite(cov.values[0, 1])
     bounded = post.cov(given={"x0": (0, 9), "x1": (-9, 9)})
     assert np.isfinite(bounded).all() and "infinite_variance" not in bounded.attrs
+
+
+def test_draws_without_weight_do_not_count_whatever_their_moments():
+    """Against the posterior without the draws whose leaves have no variance, and where every draw has no mean."""
+    problem, bad = problem_of("depths"), np.arange(12) % 3 == 1
+    schema = schema_of(problem)
+    schema.hyperparameters["leaf_shape"] = {"variable": "x_shape"}
+    tree = tree_of(schema, problem.X, np.zeros((1, 12, 3, 3), np.int8), np.ones((1, 12, 2)), np.ones((1, 12)))
+    shapes = np.where(bad, 0.4, np.linspace(2.1, 3.0, 12))[None, :, None] * np.ones(2)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().assign(x_shape=(("chain", "draw", "d"), shapes)))
+    whole = ps.SPNPosterior(ps.SPNPosterior.from_idata(tree)._states, log_weights=np.where(bad, -1e4, 0.0))
+    chosen = {name: tree[name].to_dataset().isel(draw=~bad) for name in ("posterior", "sample_stats")}
+    few = ps.SPNPosterior.from_idata(tree.assign({name: xr.DataTree(part) for name, part in chosen.items()}))
+    assert np.isinf(whole.cov(per_draw=True)[0, 1, 0, 0])
+    for ask in (
+        lambda post: post.mean(),
+        lambda post: post.cov(),
+        lambda post: post.moment(2),
+        lambda post: post.moment(1),
+        lambda post: post.moment(2, central=True),
+    ):
+        found = ask(whole)
+        np.testing.assert_allclose(found, ask(few), rtol=1e-12, atol=1e-14)
+        assert not {"infinite_variance", "no_moment"} & found.attrs.keys()
+        assert np.isfinite(found.attrs["mcse_chain"]).all()
+    states = ps.SPNPosterior.from_idata(sampled_tree("skewed"))._states
+    skewed = ps.SPNPosterior(states, log_weights=np.where(np.arange(states.n_draws) % 2, -1e4, 0.0))
+    row = skewed.predict(pd.DataFrame({"x0": [np.nan], "x1": [3]}), "x0")
+    for infinite in (skewed.mean()[0], skewed.moment(1)[0], row[0]):
+        assert np.isposinf(infinite)
+    assert skewed.mean().attrs["infinite_mean"] == ["x0"] == row.attrs["infinite_mean"]
 
 
 T3 = NormalGamma(np.array([0.5, -3.0]), np.array([0.4, 7.0]), np.array([1.5, 40.0]), np.array([2.0, 9.0]))

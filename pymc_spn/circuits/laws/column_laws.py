@@ -24,6 +24,7 @@ from pymc_spn.circuits.leaves.interval_moments import (
     student_about,
 )
 from pymc_spn.circuits.records import share_kernels
+from pymc_spn.circuits.records.draw_averages import weighted
 from pymc_spn.circuits.records.leaf_predictives import (
     COUNTS,
     FAMILY,
@@ -63,7 +64,7 @@ class ColumnLaw(NamedTuple):
 
     def per_draw(self, values: np.ndarray) -> np.ndarray:
         """Average (S, ...) over each draw's leaves of values (n, ...)."""
-        return np.add.reduceat(values * self.share.reshape((-1,) + (1,) * (values.ndim - 1)), self.begin, axis=0)
+        return np.add.reduceat(weighted(self.share, values), self.begin, axis=0)
 
     def of_draws(self, kept: np.ndarray) -> "ColumnLaw":
         """The law under some draws (k,)."""

@@ -17,7 +17,7 @@ from pymc_spn.circuits.laws.column_laws import (
 from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records import share_kernels
-from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.tables import Table, decode
 
@@ -120,16 +120,16 @@ class ColumnAnswers(ConditionedDraws):
         about = law.bracket()[0] if central else 0.0
         moments = law.per_draw(raw_moments(law.leaves, about, order, law.event))
         with np.errstate(invalid="ignore"):
-            mixed = np.average(moments, axis=0, weights=weight)
+            mixed = weighted_mean(weight, moments)
             if not central:
                 per, answer = moments[:, order], mixed[order]
-                return per, float(answer), weight * (per - answer)
+                return per, float(answer), weighted(weight, per - answer)
             shifted = raw_moments(law.leaves, about + float(mixed[1]), order, law.event)
             at_mean = law.per_draw(shifted)
-            answer = float(np.average(at_mean[:, order], weights=weight))
+            answer = float(weighted_mean(weight, at_mean[:, order]))
             # the mean moves with the draws, too
-            slope = order * np.average(at_mean[:, order - 1], weights=weight) if order > 1 else 1.0
-            influence = weight * (at_mean[:, order] - answer - slope * at_mean[:, 1])
+            slope = order * weighted_mean(weight, at_mean[:, order - 1]) if order > 1 else 1.0
+            influence = weighted(weight, at_mean[:, order] - answer - slope * at_mean[:, 1])
             per = np.array([_about_mean(m, order) for m in moments])
         return per, answer, influence
 

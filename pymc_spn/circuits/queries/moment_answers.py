@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.circuits.events.events import Events, spread_of
 from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
-from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class MomentAnswers(ConditionedDraws):
         if per_draw:
             return self._labelled("mean", means, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
-        answer = np.average(means, axis=0, weights=weight)
+        answer = weighted_mean(weight, means)
         infinite = np.isinf(answer)
         if infinite.any():
             attrs["infinite_mean"] = [c for c, off in zip(columns["column"], infinite, strict=True) if off]
         finite = np.where(infinite, 0.0, means)
-        error = chain_error(weight[:, None] * (finite - np.where(infinite, 0.0, answer)), self._n_chains)
+        error = chain_error(weighted(weight, finite - np.where(infinite, 0.0, answer)), self._n_chains)
         return self._labelled("mean", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def cov(self, given: Mapping[str, Any] | str | None = None, per_draw: bool = False) -> "xr.DataArray":
@@ -57,14 +57,14 @@ class MomentAnswers(ConditionedDraws):
             return self._labelled("cov", covariances, columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
         with np.errstate(invalid="ignore"):
-            centred = means - np.average(means, axis=0, weights=weight)
-        second = covariances + centred[:, :, None] * centred[:, None, :]
-        answer = np.average(second, axis=0, weights=weight)
+            centred = means - weighted_mean(weight, means)
+            second = covariances + centred[:, :, None] * centred[:, None, :]
+        answer = weighted_mean(weight, second)
         infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
         if infinite:
             attrs["infinite_variance"] = infinite
         with np.errstate(invalid="ignore"):
-            error = chain_error(weight[:, None, None] * (second - answer), self._n_chains)
+            error = chain_error(weighted(weight, second - answer), self._n_chains)
         return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def _moment_query(self, given: Mapping[str, Any] | str | None) -> tuple[Events, list[int], dict[str, Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.laws.column_laws import regions_of
 from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
-from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, relative_weights, weighted
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, leaf_moments
 from pymc_spn.tables import row_labels
 
@@ -116,12 +116,11 @@ def _predicted(
             continue
         logs = logs + draw_weights[:, None]  # change of units: the same for all draws
         weight = relative_weights(logs)
-        shaped = weight.reshape(weight.shape + (1,) * (found.ndim - 2))
-        mean = (shaped * found).mean(axis=0)
+        mean = weighted(weight, found).mean(axis=0)
         answer.append(mean)
         ess.append(effective_draws(logs))
         with np.errstate(invalid="ignore"):
-            errors.append(chain_error(shaped * (found - mean), first._n_chains))
+            errors.append(chain_error(weighted(weight, found - mean), first._n_chains))
     coords = {"row": row_labels(index), **coords}
     attrs = first._cell_mark() | attrs
     if per_draw:
@@ -159,7 +158,5 @@ def _joined(each: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
     share = np.exp(logs - np.where(np.isfinite(whole), whole, 0.0))
     total = np.zeros(each[0][1].shape)
     for weight, (_, found) in zip(share, each, strict=True):
-        shaped = weight.reshape(weight.shape + (1,) * (found.ndim - 2))
-        with np.errstate(invalid="ignore"):  # what has no weight does not count, whatever its value
-            total += np.where(shaped > 0.0, shaped * found, 0.0)
+        total += weighted(weight, found)
     return whole, total

@@ -16,7 +16,7 @@ from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
-from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
 from pymc_spn.tables import Column, Table, row_labels
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class UnionPosterior(NoInterventions):
     @property
     def part_weights(self) -> "xr.DataArray":
         """Probability (part,) of each of `parts` given the union."""
-        weight = self._weights(2)
+        weight = self._weights()
         answer = weight.sum(axis=1)
         influence = (weight.T - answer * weight.sum(axis=0)[:, None]) * weight.shape[1]
         error = chain_error(influence, self._first._n_chains)
@@ -216,7 +216,7 @@ class UnionPosterior(NoInterventions):
         if given is not None:
             return self.condition(given).sample(n, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
-        sizes = rng.multinomial(checked_count("n", n), self._weights(2).sum(axis=1))
+        sizes = rng.multinomial(checked_count("n", n), self._weights().sum(axis=1))
         found = zip(self.parts, sizes, strict=True)
         frames = [part.sample(int(k), random_seed=rng) for part, k in found if k] or [self._first.sample(0)]
         drawn = pd.concat(frames, ignore_index=True)
@@ -306,28 +306,24 @@ class UnionPosterior(NoInterventions):
         if per_draw:
             return self._first._labelled(name, self._over_parts(values), coords, True, **attrs)
         answer = self._average(values)
-        weight = self._weights(values.ndim)
+        weight = self._weights()
         with np.errstate(invalid="ignore"):
-            influence = (weight * (values - answer)).sum(axis=0) * weight.shape[1]
+            influence = weighted(weight, values - answer).sum(axis=0) * weight.shape[1]
         error = chain_error(influence, self._first._n_chains)
         return self._first._labelled(name, answer, coords, False, **attrs, **self._mark(), **error)
 
-    def _weights(self, n_dims: int) -> np.ndarray:
-        """Shares (J, S, 1, ...) of parts and draws, which add up to one."""
+    def _weights(self) -> np.ndarray:
+        """Shares (J, S) of parts and draws, which add up to one."""
         logs = self._logs + self._first._log_weights
         weights = np.exp(logs - logs.max())
-        return (weights / weights.sum()).reshape(weights.shape + (1,) * (n_dims - 2))
+        return weights / weights.sum()
 
     def _average(self, values: np.ndarray) -> np.ndarray:
-        weight = self._weights(values.ndim)
-        with np.errstate(invalid="ignore"):  # what has no weight does not count, whatever its value
-            return np.where(weight > 0.0, weight * values, 0.0).sum(axis=(0, 1))
+        return weighted(self._weights(), values).sum(axis=(0, 1))
 
     def _over_parts(self, values: np.ndarray) -> np.ndarray:
         """Average (S, ...) over the parts alone."""
-        share = self._shares().reshape(self._logs.shape + (1,) * (values.ndim - 2))
-        with np.errstate(invalid="ignore"):
-            return np.where(share > 0.0, share * values, 0.0).sum(axis=0)
+        return weighted(self._shares(), values).sum(axis=0)
 
 
 def _flat(found: "Sequence[xr.DataArray]") -> np.ndarray:

@@ -24,6 +24,18 @@ def relative_weights(logs: np.ndarray) -> np.ndarray:
     return w / np.where(mean > 0, mean, 1.0)
 
 
+def weighted(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weights (S,) or (S, M) times values (S, ...) or (S, M, ...); 0 where the weight is, whatever the value."""
+    shaped = weight.reshape(weight.shape + (1,) * (values.ndim - weight.ndim))
+    with np.errstate(invalid="ignore"):  # 0 times an infinite moment, which does not count
+        return np.where(shaped > 0.0, shaped * values, 0.0)
+
+
+def weighted_mean(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Mean (...) of values (S, ...) with weights (S,) over those that have some."""
+    return weighted(weight, values).sum(axis=0) / weight.sum()
+
+
 def effective_draws(logs: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 of weights exp(logs) along the first axis."""
     w = relative_weights(logs)
