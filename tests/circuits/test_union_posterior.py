@@ -11,9 +11,10 @@ from scipy.special import softmax
 import pymc_spn as ps
 from pymc_spn.circuits.events.disjoint_events import complement, disjoint_events
 from pymc_spn.circuits.events.events import holds
-from pymc_spn.circuits.records.leaf_predictives import Interval
+from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.tables import Column
-from tests.circuits.test_posterior import posterior_of, sampled_tree
+from tests.circuits.hand_made_records import schema_of, tree_of
+from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.circuits.test_unions import events_of
 
 COLUMNS = (
@@ -208,6 +209,27 @@ def test_moments_that_are_infinite_are_named():
     assert open_ended.cov().attrs["infinite_variance"] == ["x0"]
     bounded = post.condition([{"x0": (0.5, 1.0)}, {"x0": (2.0, 3.0)}])
     assert "infinite_mean" not in bounded.mean().attrs and np.isfinite(bounded.cov()).all()
+
+
+def test_marks_of_moments_are_those_of_all_parts():
+    """The weakest exactness and every column named by a part, whichever of them comes first."""
+    problem = problem_of("missing")
+    schema = schema_of(problem)
+    schema.hyperparameters["leaf_shape"] = {"fixed": [0.4, 1.5, 1.5]}
+    digits = np.zeros((1, 5, 3, 5), np.int8)
+    post = ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, np.ones((1, 5, 2)), np.ones((1, 5))))
+    parts = [{"x1": {0}}, {"x1": {1}, "x0": (0.2, 1.1)}]
+    joined = {"exactness": "numerical", "tolerance": TOLERANCE, "principal_value": ["x0"]}
+    for given in (parts, parts[::-1]):
+        union = post.condition(given)
+        expected = sum(w * part.mean().values for w, part in zip(union.part_weights.values, union.parts, strict=True))
+        np.testing.assert_allclose(union.mean(), expected, rtol=1e-12)
+        for found in (union.mean(), union.cov(), union.mean(per_draw=True), union.cov(per_draw=True)):
+            assert {k: found.attrs.get(k) for k in joined} == joined
+    exact = post.condition([{"x1": {0}}, {"x1": {1}, "x2": {2}}]).mean()
+    assert exact.attrs["exactness"] == "exact" and "tolerance" not in exact.attrs
+    named = posterior_of("palette").condition([{"x0": {1}}, {"x2": (0, 1)}]).mean().attrs
+    assert named["left_out"] == ["x1"]
 
 
 # ---- single columns

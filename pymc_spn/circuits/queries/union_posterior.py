@@ -182,7 +182,7 @@ class UnionPosterior(NoInterventions):
             return self.condition(given).mean(per_draw=per_draw)
         found = [part.mean(per_draw=True) for part in self.parts]
         columns = found[0]["column"].values
-        answer = self._averaged("mean", _flat(found), {"column": columns}, per_draw, found[0].attrs)
+        answer = self._averaged("mean", _flat(found), {"column": columns}, per_draw, self._joined_marks(found))
         if not per_draw and np.isinf(answer).any():
             answer.attrs["infinite_mean"] = columns[np.isinf(answer.values)].tolist()
         return answer
@@ -200,7 +200,7 @@ class UnionPosterior(NoInterventions):
             away = means - centre
             second = _flat(found) + away[..., :, None] * away[..., None, :]
         coords = {name: found[0][name].values for name in ("column", "other")}
-        answer = self._averaged("cov", second, coords, per_draw, found[0].attrs)
+        answer = self._averaged("cov", second, coords, per_draw, self._joined_marks(found))
         finite = np.isfinite(answer.values[..., range(len(coords["column"])), range(len(coords["column"]))])
         if not per_draw and not finite.all():
             answer.attrs["infinite_variance"] = coords["column"][~finite].tolist()
@@ -302,15 +302,24 @@ class UnionPosterior(NoInterventions):
         self, name: str, values: np.ndarray, coords: dict[str, Any], per_draw: bool, marks: Mapping[str, Any] = NO_MARKS
     ) -> "xr.DataArray":
         """An average over parts, and over draws, of values (J, S, ...), labelled."""
-        attrs = {k: v for k, v in marks.items() if k != "learner"}
         if per_draw:
-            return self._first._labelled(name, self._over_parts(values), coords, True, **attrs)
+            return self._first._labelled(name, self._over_parts(values), coords, True, **marks)
         answer = self._average(values)
         weight = self._weights()
         with np.errstate(invalid="ignore"):
             influence = weighted(weight, values - answer).sum(axis=0) * weight.shape[1]
         error = chain_error(influence, self._first._n_chains)
-        return self._first._labelled(name, answer, coords, False, **attrs, **self._mark(), **error)
+        return self._first._labelled(name, answer, coords, False, **marks, **self._mark(), **error)
+
+    def _joined_marks(self, found: "Sequence[xr.DataArray]") -> dict[str, Any]:
+        """Marks of an average over parts: numerical, by the largest tolerance, if one is; columns that any names."""
+        tolerances = [one.attrs["tolerance"] for one in found if one.attrs["exactness"] == "numerical"]
+        marks: dict[str, Any] = {"exactness": "numerical", "tolerance": max(tolerances)} if tolerances else {}
+        for kind in ("left_out", "principal_value"):
+            named = {name for one in found for name in one.attrs.get(kind, ())}
+            if named:
+                marks[kind] = [c.name for c in self.columns if c.name in named]
+        return marks
 
     def _weights(self) -> np.ndarray:
         """Shares (J, S) of parts and draws, which add up to one."""
