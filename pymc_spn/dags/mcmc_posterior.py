@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
 
@@ -98,11 +99,8 @@ class DagDraws:
         ValueError
             If the tree holds no such draws, or several and no name is given.
         """
-        import xarray as xr
-
         if isinstance(idata, str | PathLike):
-            with xr.open_datatree(idata) as opened:
-                return cls.from_idata(opened.load(), name)
+            return cls.from_idata(read_tree(idata), name)
         schema = find_schema(idata, name)
         group = unpack_graphs(idata, schema.name)[schema.name].dataset
         bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
 
 if TYPE_CHECKING:
@@ -83,11 +84,8 @@ class GraphDraws:
         UserWarning
             If births were refused because a graph was full.
         """
-        import xarray as xr
-
         if isinstance(idata, str | PathLike):
-            with xr.open_datatree(idata, engine="h5netcdf") as opened:
-                return cls.from_idata(opened.load(), name)
+            return cls.from_idata(read_tree(idata), name)
         name = _find(idata, name)
         schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
         group = unpack_reputed_graphs(idata, name)[name].dataset

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
 from pymc_spn.indian_chefs.network_record import find_network, network_records
@@ -65,11 +66,8 @@ class BeliefNetworkPosterior:
         ValueError
             If there is no belief network, several and no name is given, or draws are missing.
         """
-        import xarray as xr
-
         if isinstance(idata, str | PathLike):
-            with xr.open_datatree(idata, engine="h5netcdf") as opened:
-                return cls.from_idata(opened.load(), name)
+            return cls.from_idata(read_tree(idata), name)
         schema = find_network(idata, name)
         cls._check(schema)
         if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:

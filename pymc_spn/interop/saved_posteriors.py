@@ -6,6 +6,7 @@ from typing import Any
 
 from pymc_spn.circuits.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
@@ -59,8 +60,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
         from pymc_spn.circuits.queries.posterior import SPNPosterior
 
         return SPNPosterior.from_idata(path)
-    with xr.open_datatree(path, engine="h5netcdf") as opened:
-        idata = opened.load()
+    idata = read_tree(path)
     found = sampled_structures(idata)
     if not found:
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")

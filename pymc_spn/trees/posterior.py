@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.tables import row_labels
 from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
@@ -54,7 +55,7 @@ class TreePosterior:
         from pymc_spn.trees.record import read_draws
 
         if isinstance(idata, str | PathLike):
-            return cls(read_draws(_open(idata), name))
+            return cls(read_draws(read_tree(idata), name))
         return cls(read_draws(idata, name))
 
     def save(self, path: "str | PathLike[str]") -> None:
@@ -66,7 +67,7 @@ class TreePosterior:
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "TreePosterior":
         """Read what `save` wrote."""
-        tree = _open(path)
+        tree = read_tree(path)
         if GROUP not in tree.children:
             raise ValueError(f"{path}: no trees; a file of TreePosterior.save has the group {GROUP!r}")
         post = cls(TreeDraws.from_tree(tree))
@@ -371,10 +372,3 @@ class TreePosterior:
         """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree."""
         values, coded = self._scored(X, y)
         return agreement.rhat(self._draws, values, coded)
-
-
-def _open(path: Any) -> "xr.DataTree":
-    import xarray as xr
-
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
-        return tree.load()

@@ -346,3 +346,14 @@ def test_another_process_gives_the_same_bits(tmp_path, capsys):
     again = ps.SPNPosterior.from_idata(conditioned)
     assert repr(again) == repr(derived) and "'x2' within (1, 3)" in repr(again)
     np.testing.assert_array_equal(again.mean(), derived.mean())
+
+
+def test_a_file_that_was_read_may_be_written_again(tmp_path):
+    """By the posterior that came of it, unpacked or not: nothing of it is left in the file."""
+    path, post = tmp_path / "post.nc", ps.SPNPosterior.from_idata(sampled_tree())
+    for first in (post.save, lambda path: ps.unpack(sampled_tree()).to_netcdf(path, engine="h5netcdf")):
+        for read in (ps.SPNPosterior.from_idata, ps.load):
+            first(path)
+            read(path).condition({"x1": 1}).save(path)
+            again = ps.SPNPosterior.from_idata(path)
+            np.testing.assert_array_equal(again.mean(), post.condition({"x1": 1}).mean())

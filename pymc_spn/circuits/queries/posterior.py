@@ -27,6 +27,7 @@ from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choo
 from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
+from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
@@ -70,11 +71,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         ValueError
             If it holds no sum-product network, or several and no name is given.
         """
-        import xarray as xr
-
         if isinstance(idata, str | PathLike):
-            with xr.open_datatree(idata, engine="h5netcdf") as opened:
-                idata = opened.load()
+            idata = read_tree(idata)
         states = RecordedStates(read_record(idata, name))
         saved = idata.attrs.get(SAVED)
         if saved is None:

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.circuits.records.tree_files import read_tree
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,11 +47,8 @@ class VariationalPosterior(SPNPosterior):
         ValueError
             If it holds no variational fit, or one of another name.
         """
-        import xarray as xr
-
         if isinstance(idata, str | PathLike):
-            with xr.open_datatree(idata, engine="h5netcdf") as opened:
-                idata = opened.load()
+            idata = read_tree(idata)
         states = read_fit(idata)
         if name is not None and name != states.schema.name:
             raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
