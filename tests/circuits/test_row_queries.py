@@ -124,6 +124,21 @@ def test_co_clustering_of_training_rows_counts_draws():
     assert best.values.tolist() == [1, 0, 0] and best.attrs["draw"] in (0, 1, 3)
 
 
+def test_rows_without_an_observed_cell_are_at_no_distance():
+    """Against the same digits of the other rows alone."""
+    problem = problem_of("missing")
+    digits = np.zeros((1, 6, 5, 5), np.int8)
+    digits[0, :, :3, 0] = [[0, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]]
+    found = []
+    for n in (3, 5):
+        table = np.vstack([problem.X, np.full((2, 3), np.nan)])[:n]
+        tree = tree_of(schema_of(problem), table, digits[:, :, :n], np.ones((1, 6, 2)), np.ones((1, 6)))
+        found.append(ps.SPNPosterior.from_idata(tree).top_clusters())
+    few, whole = found
+    assert whole.values.tolist() == [*few.values.tolist(), -1, -1]
+    assert whole.attrs["distance"] == pytest.approx(few.attrs["distance"], rel=1e-12) and few.attrs["distance"] > 0
+
+
 def test_nothing_asked_is_an_empty_answer():
     post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
     for part in (post, post.condition([{"x0": (0.1, 0.5)}, {"x1": 1}])):

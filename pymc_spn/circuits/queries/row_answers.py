@@ -229,12 +229,13 @@ class RowAnswers(InformationAnswers, NoInterventions):
         The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
         are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
         marked so: ``exactness`` is "one draw", ``chain`` and ``draw`` say which, ``distance`` how far it is from
-        `co_clustering` (root mean square over pairs of rows).
+        `co_clustering` (root mean square over pairs of rows with an observed cell).
         """
         self._refuse_condition("top_clusters")
         labels = self._states.digits[:, :, 0]
-        together = np.nan_to_num(self.co_clustering().values)
-        loss = [np.sum(((x[:, None] == x[None, :]) - together) ** 2) for x in labels]
+        together = self.co_clustering().values
+        counted = ~np.isnan(together)  # pairs of rows without an observed cell are on no child
+        loss = [np.sum(((x[:, None] == x[None, :]) - together)[counted] ** 2) for x in labels]
         best = labels[int(np.argmin(loss))].astype(np.int64)
         found, count = np.unique(best[best >= 0], return_counts=True)
         rank = {int(k): i for i, k in enumerate(found[np.argsort(-count, kind="stable")])}
@@ -246,7 +247,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             "mcse_chain_note": "no mcse_chain: one draw, no average",
             "chain": int(record.chains[chain]),
             "draw": int(record.draws[draw]),
-            "distance": float(np.sqrt(min(loss) / max(together.size, 1))),
+            "distance": float(np.sqrt(min(loss) / max(counted.sum(), 1))),
         }
         return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
 
