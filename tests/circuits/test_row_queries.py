@@ -39,14 +39,22 @@ def test_surprise_is_minus_the_conditional_log_density(name):
     np.testing.assert_allclose(found.log_density_sd, np.sqrt(weight @ (each - mean) ** 2), rtol=1e-9)
 
 
-def test_a_row_outside_the_condition_is_infinitely_surprising():
-    found = (
-        posterior_of("missing")
-        .condition({"x0": (0.5, 2.0)})
-        .anomaly(pd.DataFrame([ROW["missing"], ROW["missing"] | {"x0": 7.0}]))
-    )
-    assert np.isfinite(found.surprise[0]).all() and np.isposinf(found.surprise[1]).all()
-    assert found.log_density[1] == -np.inf
+@pytest.mark.parametrize(
+    ("name", "known", "column", "bad"),
+    [("missing", {"x0": (0.5, 2.0)}, "x0", 7.0), ("palette", {"x0": (0, 9)}, "x2", 99)],
+)
+def test_an_impossible_cell_is_infinitely_surprising_and_the_others_have_no_surprise(name, known, column, bad):
+    """Outside of the condition, and outside of the support of every leaf."""
+    post = posterior_of(name).condition(known)
+    rows = [ROW[name], ROW[name] | {column: bad}]
+    found = post.anomaly(pd.DataFrame(rows))
+    assert np.isfinite(found.surprise[0]).all() and np.isfinite(found.log_density_sd[0])
+    assert found.log_density[1] == -np.inf and np.isnan(found.log_density_sd[1])
+    assert np.isposinf(found.surprise[1].sel(column=column))
+    assert np.isnan(found.surprise[1].drop_sel(column=column)).all()
+    for rest in set(ROW[name]) - {column}:  # nor has it a probability
+        with pytest.raises(ValueError, match="cannot be"):
+            post.probability({rest: ROW[name][rest]}, {c: v for c, v in rows[1].items() if c != rest})
 
 
 # ---- explanations
@@ -319,6 +327,19 @@ def test_interventions_are_refused_with_the_reason():
     for other in (union, ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (0.0, 1.0)).circuit):
         with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
             other.do(x0=3)
+
+
+def test_rows_of_density_zero_are_refused_in_the_same_words():
+    """Whatever is asked of them: more successes than any binomial leaf has trials."""
+    post = posterior_of("palette")
+    frame = pd.DataFrame([ROW["palette"], ROW["palette"] | {"x2": 99}], index=["sound", "beyond"])
+    words = "column 'x2' cannot be 99.0, its probability is zero under every draw"
+    for ask in (post.co_clustering, post.impute, lambda df: post.predict(df, "x0")):
+        with pytest.raises(ValueError, match=f"row 'beyond': {words}"):
+            ask(frame)
+    with pytest.raises(ValueError, match=f"row: {words}"):
+        post.explain(frame.iloc[1])
+    assert post.co_clustering(frame[:1]).shape == (1, 1)
 
 
 @pytest.mark.parametrize(

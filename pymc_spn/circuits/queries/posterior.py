@@ -419,9 +419,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         cells = self._cells(values)
         logs = self._states.log_densities(values, spread_of(self._evidence), cells) + self._log_weights[:, None]
         impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
-        if impossible.any():
-            m = int(np.argmax(impossible))
-            self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
+        self._refuse_rows(impossible, values, table.index)
         chosen = choose_draws(logs, checked_count("n", n), rng)
         completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]

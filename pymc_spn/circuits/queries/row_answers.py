@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
-from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
 from pymc_spn.tables import Table, row_labels
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ class RowAnswers(InformationAnswers, NoInterventions):
         -------
         Dataset
             ``log_density`` (row,), of the mixture over draws; ``log_density_sd`` (row,), the posterior sd of the
-            draws' own; ``surprise`` (row, column), minus the log density of each cell given the others of its
-            row, in nats, NaN where the cell is missing. Surprises are comparable between rows, and between
-            columns of like kind only.
+            draws' own, NaN where a draw that counts gives the row density 0; ``surprise`` (row, column), minus the log
+            density of each cell given the others of its row, in nats, NaN where the cell is missing or where the
+            others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the
+            other cells of its row have none. Surprises are comparable between rows, and between columns of like kind
+            only.
         """
         import xarray as xr
 
@@ -58,23 +60,23 @@ class RowAnswers(InformationAnswers, NoInterventions):
             part = slice(start, start + step)
             block = values[part]
             logs = self._log_rows(block)
-            log_density[part] = log_average(self._log_weights, logs) - norm
-            own = logs - base[:, None]
-            with np.errstate(invalid="ignore"):
-                mean = np.average(own, axis=0, weights=weight)
-                sd[part] = np.sqrt(np.average((own - mean) ** 2, axis=0, weights=weight))
+            joint = np.where(possible[part], logs, -np.inf)
+            log_density[part] = log_average(self._log_weights, joint) - norm
+            with np.errstate(invalid="ignore"):  # draws of density 0 have no spread
+                own = joint - base[:, None]
+                mean = weighted_mean(weight, own)
+                sd[part] = np.sqrt(weighted_mean(weight, (own - mean) ** 2))
             for j, d in enumerate(self._kept):
                 seen = ~np.isnan(block[:, d])
                 without = block[seen].copy()
                 without[:, d] = np.nan
-                rest = self._log_rows(without)
-                surprise[np.flatnonzero(seen) + start, j] = log_average(self._log_weights, rest) - (
-                    log_density[part][seen] + norm
-                )
+                rest = np.where(self._possible(without), self._log_rows(without), -np.inf)
+                with np.errstate(invalid="ignore"):  # nothing is the density of a cell given what is impossible
+                    surprise[np.flatnonzero(seen) + start, j] = log_average(self._log_weights, rest) - (
+                        log_density[part][seen] + norm
+                    )
             relative = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(relative - weight[:, None], self._n_chains))
-        log_density[~possible] = -np.inf
-        surprise[~possible] = np.where(np.isnan(surprise[~possible]), np.nan, np.inf)
         own_marks = {**self._cell_mark(), **self._draw_weights()}
         joined = self._attrs(**own_marks, **self._joined_errors(errors))
         attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
@@ -178,6 +180,11 @@ class RowAnswers(InformationAnswers, NoInterventions):
         -------
         DataArray
             (row, other), 1 on the diagonal; NaN for training rows without an observed cell.
+
+        Raises
+        ------
+        ValueError
+            If a new row has probability zero under every draw.
         """
         states = self._states
         weight = relative_weights(self._log_evidence() + self._log_weights)
@@ -196,25 +203,25 @@ class RowAnswers(InformationAnswers, NoInterventions):
         else:
             table = Table.from_frame(df, schema=self._left)
             values, possible = self._embed(table)
-            if not possible.all():
-                m = int(np.argmin(possible))
-                self._refuse_row(f"row {table.index[m : m + 1].tolist()[0]!r}", values[m])
+            self._refuse_rows(~possible, values, table.index)
             index, n_rows = row_labels(table.index), len(values)
             together = np.zeros((n_rows, n_rows))
             each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
-            log = np.empty(n_rows)
+            log, best = np.empty(n_rows), np.full(n_rows, -np.inf)
             path = np.zeros(1, np.int64)
             shares = self._shares(values, path)
             for s in range(states.n_draws):
                 net = states.network(s)
                 share = np.zeros((n_rows, int(net.top[0]) + 1))
                 shares(s, net, log, share)
+                best = np.maximum(best, log)
                 share = share[:, states.children_with_rows(net)]
                 same = share @ share.T
                 np.fill_diagonal(same, 1.0)
                 together += weight[s] * same
                 if each is not None:
                     each[s] = same
+            self._refuse_rows(best == -np.inf, values, table.index)
         if each is not None:
             with np.errstate(invalid="ignore"):
                 influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
@@ -256,6 +263,12 @@ class RowAnswers(InformationAnswers, NoInterventions):
     def _refuse_condition(self, query: str) -> None:
         if self._evidence or len(self._kept) < len(self._schema.columns):
             raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
+
+    def _refuse_rows(self, impossible: np.ndarray, values: np.ndarray, index: pd.Index) -> None:
+        """Name the first of the rows that are impossible, if any is, and the column that makes it so."""
+        if impossible.any():
+            m = int(np.argmax(impossible))
+            self._refuse_row(f"row {index[m : m + 1].tolist()[0]!r}", values[m])
 
     def _one_row(self, row: Any) -> np.ndarray:
         """Values (D,) of a row, besides the points of the evidence."""
