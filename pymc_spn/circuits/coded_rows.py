@@ -19,8 +19,10 @@ def coded_rows(
 
     Raises
     ------
+    TypeError
+        If there is text where the circuit knows no levels.
     ValueError
-        If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
+        If columns differ from the circuit's, there is no row or a value is infinite; and as `Table.from_frame`.
     """
     columns = circuit.columns if positions is None else tuple(circuit.columns[d] for d in positions)
     if all(isinstance(c, Column) for c in circuit.columns):
@@ -30,7 +32,10 @@ def coded_rows(
         if isinstance(observed, Table):  # columns that are names only hold numbers, levels as their codes
             observed = pd.DataFrame(observed.values, observed.index, observed.names)
         is_frame = hasattr(observed, "to_numpy")
-        values = np.asarray(observed.to_numpy() if is_frame else observed, np.float64)
+        cells = observed.to_numpy() if is_frame else np.asarray(observed)
+        if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
+            raise TypeError(f"{argument} must hold numbers, levels that the circuit does not know as codes; got text")
+        values = np.asarray(cells, np.float64)
         index = getattr(observed, "index", None) if is_frame else None
         if values.ndim != 2 or values.shape[1] != len(columns):
             raise ValueError(f"{argument} must have shape (rows, {len(columns)}), got {values.shape}")
@@ -42,4 +47,8 @@ def coded_rows(
         index = range(len(values)) if index is None else index
     if len(values) == 0:
         raise ValueError(f"{argument} must have at least one row; it has none")
+    if np.isinf(values).any():
+        n, d = np.argwhere(np.isinf(values))[0]
+        name = getattr(columns[d], "name", columns[d])
+        raise ValueError(f"{argument} must be finite or NaN; row {list(index)[n]!r} has {values[n, d]} in {name!r}")
     return np.ascontiguousarray(values, dtype=np.float64), index
