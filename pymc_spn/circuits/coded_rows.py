@@ -22,7 +22,7 @@ def coded_rows(
     TypeError
         If there is text where the circuit knows no levels.
     ValueError
-        If columns differ from the circuit's, there is no row or a value is infinite; and as `Table.from_frame`.
+        If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
     """
     columns = circuit.columns if positions is None else tuple(circuit.columns[d] for d in positions)
     if all(isinstance(c, Column) for c in circuit.columns):
@@ -47,8 +47,4 @@ def coded_rows(
         index = range(len(values)) if index is None else index
     if len(values) == 0:
         raise ValueError(f"{argument} must have at least one row; it has none")
-    if np.isinf(values).any():
-        n, d = np.argwhere(np.isinf(values))[0]
-        name = getattr(columns[d], "name", columns[d])
-        raise ValueError(f"{argument} must be finite or NaN; row {list(index)[n]!r} has {values[n, d]} in {name!r}")
     return np.ascontiguousarray(values, dtype=np.float64), index
