@@ -1,11 +1,14 @@
 """Entropy, mutual information, divergence and distribution functions of circuits with given parameters."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.laws.log_tails import mean_log_beyond
 from tests.circuits.random_circuits import column_families, random_circuit
 from tests.circuits.test_posterior import sampled_tree
 from tests.circuits.test_row_queries import two_groups
@@ -43,6 +46,72 @@ def test_closed_forms():
         np.testing.assert_allclose(leaf.cdf("x", reference.ppf(q)), reference.cdf(reference.ppf(q)), rtol=1e-8)
     other = ps.leaf("x", "gaussian", (0.0, 1.0))
     assert float(gaussian.kl(other)) == pytest.approx(np.log(0.5) + (4.0 + 9.0) / 2.0 - 0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scale, freedom, largest",
+    [(0.5, 1.5, 0.2), (1.0, 2.0, 0.02), (0.1, 4.0, 1e-7), (0.3, 5.0, 1e-7), (1.0, 6.0, 1e-7), (3.0, 8.0, 1e-7)],
+)
+def test_long_tails_of_logs(scale, freedom, largest):
+    # of x = exp(y) the entropy is that of y plus E y, here 0; the first two have mass beyond all numbers
+    found = ps.leaf("x", "log_student_t", (0.0, scale, freedom)).entropy()
+    assert abs(float(found) - stats.t(freedom, 0.0, scale).entropy()) < found.attrs["tolerance"] < largest
+
+
+def test_an_entropy_that_does_not_exist_is_not_promised():
+    for scale in (0.01, 1.0):
+        assert ps.leaf("x", "log_student_t", (0.0, scale, 1.0)).entropy().attrs["tolerance"] == np.inf
+    rare = ps.mixture_of([ps.leaf("x", "log_normal", (0.0, 1.0)), ps.leaf("x", "log_student_t", (0.0, 1.0, 0.9))])
+    assert rare.entropy().attrs["tolerance"] == np.inf
+    cut = rare.condition({"x": (0.01, 100.0)}).entropy()  # within an interval it exists
+    parts = (stats.norm, stats.t(0.9))
+    total = sum(part.cdf(np.log(100.0)) - part.cdf(np.log(0.01)) for part in parts)
+
+    def surprise(y):
+        p = sum(part.pdf(y) for part in parts) / total
+        return p * (y - np.log(p))
+
+    expected = integrate.quad(surprise, np.log(0.01), np.log(100.0), epsabs=1e-12)[0]
+    assert abs(float(cut) - expected) < cut.attrs["tolerance"] < 1e-6
+
+
+@pytest.mark.parametrize("freedom", [1.3, 4.0, np.inf])
+@pytest.mark.parametrize("within", [(0.0, np.inf), (0.01, np.inf), (0.01, 1e4)])
+def test_mean_of_far_logs(freedom, within):
+    law = stats.t(freedom, 0.0, 0.7) if np.isfinite(freedom) else stats.norm(0.0, 0.7)
+    low, high = (-np.inf if end == 0.0 else np.log(end) for end in within)
+    total = law.cdf(high) - law.cdf(low)
+    ends = np.log(0.3), np.log(20.0)
+    expected = sum(
+        integrate.quad(lambda y: abs(y) * law.pdf(y), *pair)[0] for pair in ((low, ends[0]), (ends[1], high))
+    )
+    own = tuple(np.array([v]) for v in (0.0, 0.7, freedom))
+    found = mean_log_beyond(own, within, np.array([np.log(total)]), tuple(np.exp(ends)))
+    if within == (0.0, np.inf):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    else:  # where a tail is cut off: its mass at the farther end
+        assert expected / total * (1.0 - 1e-9) < float(found[0]) < 6.0 * expected / total
+
+
+def test_pair_whose_density_is_beyond_all_numbers():
+    # b says which part it is, and log a says it nearly: I = H(part) - H(part | a); the density is about 1e300
+    weights, centres = np.array([0.3, 0.7]), (-60.0, 60.0)
+    mixture = ps.mixture_of(
+        [
+            ps.product_of([ps.leaf("a", "log_student_t", (c, 0.5, 3.0)), ps.leaf("b", "gaussian", (mean, 1e-20))])
+            for c, mean in zip(centres, (0.0, 1e-18), strict=True)
+        ],
+        weights,
+    )
+
+    def doubt(y):
+        p = weights * np.array([stats.t.pdf(y, 3.0, c, 0.5) for c in centres])
+        return stats.entropy(p) * p.sum()
+
+    cuts = (-660.0, -70.0, -50.0, 0.0, 50.0, 70.0, 660.0)
+    left = sum(integrate.quad(doubt, *pair)[0] for pair in pairwise(cuts))
+    found = mixture.mutual_information("a", "b")
+    assert abs(float(found) - (stats.entropy(weights) - left)) < found.attrs["tolerance"] < 1e-5
 
 
 def test_a_narrow_leaf_of_small_weight_counts():

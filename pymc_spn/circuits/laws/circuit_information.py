@@ -12,7 +12,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.laws.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
 from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.column_mixtures import ColumnMixture
-from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, information
+from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, information_of_masses
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, largest_tree
 
 FINE, PAIRED_GRIDS = 1e-9, 1e-6  # errors of the grid of one column, and beside another one
@@ -247,11 +247,11 @@ def _simulated(values: np.ndarray, is_ratio: bool = True) -> Answer:
     return Answer(float(some.mean()), mark)
 
 
-def _allowance(column: ColumnMixture, grid: Grid, lost: float, long_logs: bool | None = None) -> float:
+def _allowance(column: ColumnMixture, grid: Grid, lost: float, is_ratio: bool = False) -> float:
     """Nats that the mass beyond a grid, and what it loses within, may add to an entropy."""
     if grid.ends is None:
         return 0.0
-    beyond = beyond_grid(column.cdf, grid, column.has_logs if long_logs is None else long_logs)
+    beyond = beyond_grid(column.cdf, grid, column.mean_log_beyond if column.has_logs and not is_ratio else None)
     if lost > MOST_LOST:
         return np.inf
     logs, mass = _masses(column, grid)
@@ -292,11 +292,11 @@ def _divergence_of_column(column: ColumnMixture, other: ColumnMixture) -> tuple[
         values.append(float(mass[inside] @ (log_p[inside] - log_q[inside])))
     tolerance = abs(values[-1] - values[0])
     if column.is_density:
-        tolerance += _allowance(column, fine, 2.0 * lost, long_logs=False)
+        tolerance += _allowance(column, fine, 2.0 * lost, is_ratio=True)
         tolerance += 20.0 * lost * float(mass[inside] @ np.abs(log_p[inside] - log_q[inside]))
     elif fine.ends is not None:
         steepest = float(np.abs(log_p[inside] - log_q[inside]).max(initial=0.0))
-        tolerance += beyond_grid(column.cdf, fine, long_logs=False) * (1.0 + steepest)
+        tolerance += beyond_grid(column.cdf, fine) * (1.0 + steepest)
     return max(values[-1], 0.0), tolerance
 
 
@@ -316,7 +316,9 @@ def _refined_pair(pair: Law, whole: Law, error: float) -> tuple[float, float]:
 def _pair_information(pair: Law, first: Grid, second: Grid) -> float:
     """Mutual information of the two columns on their grids."""
     rows = np.stack(np.meshgrid(first.x, second.x, indexing="ij"), axis=-1).reshape(-1, 2)
-    return information(np.exp(pair.log_density(rows)).reshape(first.x.size, -1), first, second)
+    with np.errstate(divide="ignore"):  # in logs: a density at 1e-290 times another one may be beyond all numbers
+        log_weight = np.log(first.weight)[:, None] + np.log(second.weight)
+    return information_of_masses(np.exp(pair.log_density(rows).reshape(first.x.size, -1) + log_weight))
 
 
 def _tree_information(law: Law, halved: bool) -> float:

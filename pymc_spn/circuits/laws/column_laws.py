@@ -14,6 +14,7 @@ from pymc_spn.circuits.gibbs.network import (
     LOG_NORMAL,
     POISSON,
 )
+from pymc_spn.circuits.laws.log_tails import mean_log_beyond
 from pymc_spn.circuits.leaves.interval_moments import (
     about,
     beta_binomial_about,
@@ -124,6 +125,16 @@ class ColumnLaw(NamedTuple):
         step = max(1, BLOCK // max(self.share.size, 1))
         parts = [self.per_draw(np.exp(self.leaf_log_density(x[i : i + step]))) for i in range(0, x.size, step)]
         return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
+
+    def mean_log_beyond(self, ends: tuple[float, float]) -> float:
+        """E[abs(log x); x beyond the ends] of the log-normal leaves of a law of one draw, see `log_tails`."""
+        which = (self.leaves.family == LOG_NORMAL) & (self.share > 0.0)
+        leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
+        params = posterior_of(LOG_NORMAL, leaves.parameters)
+        within = self.event if isinstance(self.event, Interval) else Interval(-np.inf, np.inf)
+        log_total = np.zeros(leaves.family.size) if self.event is None else log_event(leaves, self.event)
+        own = params.mu, FAMILY[GAUSSIAN].predictive_scale(params), 2.0 * params.a
+        return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""

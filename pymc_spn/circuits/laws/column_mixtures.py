@@ -19,6 +19,7 @@ from pymc_spn.circuits.laws.draw_laws import (
     is_long,
     panel_points,
 )
+from pymc_spn.circuits.laws.log_tails import mean_log_beyond
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_supports import support_of
@@ -169,6 +170,17 @@ class ColumnMixture:
             out[at] = smallest_reaching(is_short, *ends)
         return out if self.is_density else np.ceil(out)
 
+    def mean_log_beyond(self, ends: tuple[float, float]) -> float:
+        """E[abs(log x); x beyond the ends] of the leaves over logs, see `log_tails`."""
+        total = 0.0
+        for leaves in self.leaves:
+            if leaves.family in LOG_FAMILIES:
+                centre, scale, *freedom = leaves.parameters.T
+                parameters = centre, scale, freedom[0] if freedom else np.full(centre.shape, np.inf)
+                each = mean_log_beyond(parameters, (leaves.low, leaves.high), leaves.log_total, ends)
+                total += float(leaves.share[leaves.share > 0.0] @ each[leaves.share > 0.0])
+        return total
+
     # ---- grids
 
     def grids(self, largest_error: float, far: bool = False) -> tuple[Grid, Grid, float]:
@@ -207,7 +219,8 @@ class ColumnMixture:
                 _own_cuts(leaves.some(np.flatnonzero(w)[:MOST_CUT]))
                 for w, leaves in zip(narrow, self.leaves, strict=True)
             ]
-            edges, off = self._halved(np.unique(np.concatenate([edges, *own])), largest_error)
+            own_cuts = self._representable(np.concatenate(own))
+            edges, off = self._halved(np.unique(np.concatenate([edges, own_cuts])), largest_error)
             lost = self._lost(gauss_points(edges, self._log_from))
         total = sum(float(leaves.share @ loss) for loss, leaves in zip(lost, self.leaves, strict=True))
         fine = np.unique(np.concatenate([edges, self._between(edges[:-1], edges[1:])]))
@@ -281,13 +294,17 @@ class ColumnMixture:
         """Ends of the first panels: quantiles of the mixture, and where densities jump or bend."""
         q = np.concatenate([TAIL, np.linspace(BULK, 1.0 - BULK, 13), 1.0 - np.array(TAIL)[::-1]])
         cuts = np.concatenate([self.quantile(q), self._kinks(), *([self._far_ends()] if far else [])])
-        cuts = np.unique(np.clip(cuts, -LARGEST, LARGEST)) if self.has_logs else np.unique(cuts[np.isfinite(cuts)])
-        if not self.in_logs:
-            return cuts
-        cuts = np.unique(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts))
+        cuts = self._representable(cuts)
         if self.has_logs and cuts[0] < 0.0 < cuts[-1]:  # beside other leaves one may have mass at any scale
             cuts = np.unique(np.append(cuts, 1.0 / LARGEST))
         return cuts
+
+    def _representable(self, cuts: np.ndarray) -> np.ndarray:
+        """Ends of panels that have finite lengths, also in logs: a quantile may be beyond all numbers."""
+        cuts = np.clip(cuts, -LARGEST, LARGEST) if self.has_logs else cuts[np.isfinite(cuts)]
+        if self.in_logs:
+            cuts = np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts)
+        return np.unique(cuts)
 
     def _far_ends(self) -> np.ndarray:
         """Values beyond which there is less and less mass, on both sides."""

@@ -207,32 +207,44 @@ def is_long(start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
     return (np.sign(start) == np.sign(end)) & (near > 0.0) & (near >= log_from) & (far > 2.0 * near)
 
 
-def beyond_grid(cdf: Callable[[np.ndarray], np.ndarray], grid: Grid, long_logs: bool = True) -> float:
+def beyond_grid(
+    cdf: Callable[[np.ndarray], np.ndarray],
+    grid: Grid,
+    mean_log_beyond: Callable[[tuple[float, float]], float] | None = None,
+) -> float:
     """Allowance in nats for what a column with this distribution function has beyond its grid.
 
     A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
     to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
-    that (log-normal leaves, whose grids may end at `LARGEST`), m log T v / (v - 1) is added, infinite for v <= 1.
-    Without ``long_logs`` that term is left out: no leaf is log-normal, or it is a divergence, whose log ratio has none.
+    that (log-normal leaves), the mean of |log x| in the tail comes on top, which only the leaves know: how fast their
+    masses fall where a grid happens to end does not tell their power. Without ``mean_log_beyond``, a function of both
+    ends, that is left out: no leaf is log-normal, or it is a divergence, whose log ratio has no such term.
     """
     if grid.ends is None:
         return 0.0
+    low, high = grid.ends
+    of_logs, unresolved = 0.0, 0.0
+    if mean_log_beyond is not None:
+        positive = grid.x[grid.x > 0.0]
+        if low <= 0.0 and positive.size:  # the panel that begins at 0 has no points in logs
+            first_node = 0.5 * (1.0 + float(np.polynomial.legendre.leggauss(NODES)[0][0]))
+            low = min(float(positive.min()) / first_node, high)
+            at_0, upto_low = cdf(np.array([max(grid.ends[0], 0.0), low]))
+            unresolved = max(float(upto_low - at_0), 0.0)
+        of_logs = mean_log_beyond((low, high))
     below, upto = cdf(np.array(grid.ends))
-    mass = max(float(below + 1.0 - upto), np.finfo(np.float64).eps)
+    mass = max(float(below + 1.0 - upto) + unresolved, np.finfo(np.float64).eps)
     distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
-    of_logs = 0.0
-    if (grid.ends[1] >= LARGEST or 0.0 <= grid.ends[0] <= 1.0 / LARGEST) and long_logs:
-        half = float(cdf(np.sqrt(np.array([1.0 / LARGEST, LARGEST]))) @ [1.0, -1.0]) + 1.0
-        rounded = 8.0 * np.finfo(np.float64).eps  # of a difference of 1 that is 0
-        power = float(np.log2(half / mass)) if half > rounded else np.inf  # v, by the mass beyond half of log T
-        longer = 1.0 if power == np.inf else power / (power - 1.0) if power > 1.0 else np.inf
-        of_logs = mass * float(np.log(LARGEST)) * longer
-    return 10.0 * (mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs)
+    return 10.0 * mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs
 
 
 def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
     """Mutual information in nats of a joint density on two grids; its own margins are used, so it is never negative."""
-    mass = joint * first.weight[:, None] * second.weight[None, :]
+    return information_of_masses(joint * first.weight[:, None] * second.weight[None, :])
+
+
+def information_of_masses(mass: np.ndarray) -> float:
+    """Mutual information in nats of a table of masses, scaled to 1; NaN where they are none, or infinite."""
     total = mass.sum()
     if not 0.0 < total < np.inf:
         return np.nan

@@ -14,6 +14,7 @@ from pymc_spn.circuits.events.event_information import (
 )
 from pymc_spn.circuits.events.events import Events, both_or_none, holds, points_of, spread_of
 from pymc_spn.circuits.events.unions import both_unions, log_union
+from pymc_spn.circuits.gibbs.network import LOG_NORMAL
 from pymc_spn.circuits.laws.column_laws import law_of_column
 from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, divergence, information
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
@@ -300,7 +301,8 @@ class InformationAnswers(DependenceAnswers):
         """`beyond_grid` of the column under all draws together."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         law = law_of_column(self._states, d, self._row(known), spread_of(known)).mixed(weight)
-        return beyond_grid(lambda x: law.cdf(x)[0], grid, long_logs=not is_ratio)
+        has_logs = bool(np.any(law.leaves.family == LOG_NORMAL)) and not is_ratio
+        return beyond_grid(lambda x: law.cdf(x)[0], grid, law.mean_log_beyond if has_logs else None)
 
     def _two_errors(self, other: "InformationAnswers", own: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
         """Error over the draws of this posterior and of another one: together where these are the same draws."""
