@@ -14,9 +14,18 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.laws.column_laws import ColumnLaw, raw_moments
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.circuits.records import column_leaves, recorded_states
-from pymc_spn.circuits.records.leaf_predictives import FAMILY, Interval, Leaves, draw_in_event, leaf_moments
+from pymc_spn.circuits.records.leaf_predictives import (
+    FAMILY,
+    Interval,
+    Leaves,
+    Likelihood,
+    draw_in_event,
+    leaf_moments,
+    log_event,
+)
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of
@@ -159,6 +168,54 @@ def test_an_event_in_a_column_that_is_known_to_lie_in_an_interval():
     joint = post.probability({"x1": 1, "x0": (0.5, 2.0), "x2": {1, 2, 3}})
     assert logs[2] == pytest.approx(np.log(float(joint) / whole), rel=1e-12)
     assert np.isneginf(within.log_density(rows, per_draw=True).values[..., 1]).all()
+
+
+@pytest.mark.parametrize("count", [1500, 20_000])
+def test_a_set_of_one_count_is_that_count_however_rare(count):
+    post = posterior_of("missing")  # masses of 1e-440 and less
+    as_set, as_interval, as_point = ({"x2": what} for what in ({count}, (count, count), count))
+    x = [0.5, 1.0, 2.0]
+
+    def answers(given):
+        return np.concatenate(
+            [
+                np.ravel(post.mean(given=given, per_draw=True).sel(column=["x0", "x1"])),
+                np.ravel(post.cdf("x0", x, given=given, per_draw=True)),
+                np.ravel(post.probability({"x1": 1}, given=given, per_draw=True)),
+                [float(post.cdf("x0", 1.0, given=given))],
+            ]
+        )
+
+    expected = answers(as_point)
+    assert np.isfinite(expected).all()
+    for given in (as_set, as_interval):
+        np.testing.assert_allclose(answers(given), expected, rtol=1e-9)
+        np.testing.assert_allclose(post.mean(given, per_draw=True).sel(column="x2"), count)
+        np.testing.assert_array_equal(post.cdf("x2", [count - 1.0, count], given=given, per_draw=True)[..., 0], 0.0)
+        np.testing.assert_allclose(post.cdf("x2", [count - 1.0, count], given=given, per_draw=True)[..., 1], 1.0)
+
+
+def test_rare_counts_of_one_leaf():
+    # masses of neighbours c and c + 1 of a negative binomial leaf are as 1 to (alpha + c) / ((c + 1) (1 + beta))
+    alpha, beta, c = np.array([0.7, 4.0, 30.0]), np.array([0.5, 2.0, 9.0]), 20_000.0
+    parameters = np.column_stack([alpha, beta, np.zeros((3, 2))])
+    leaves = Leaves(np.full(3, POISSON), parameters)
+    event = frozenset([c, c + 1.0])
+    second = (alpha + c) / ((c + 1.0) * (1.0 + beta))
+    p = second / (1.0 + second)
+    one = np.array([stats.nbinom.logpmf(c, a, b / (1.0 + b)) for a, b in zip(alpha, beta, strict=True)])
+    assert np.all(one < -745.0)  # exp gives 0
+    np.testing.assert_allclose(log_event(leaves, event), one + np.log1p(second), rtol=1e-10)
+    soft = Likelihood((c, c + 1.0), (-3.0, -3.0))
+    np.testing.assert_allclose(log_event(leaves, soft), one + np.log1p(second) - 3.0, rtol=1e-10)
+    mean, variance = leaf_moments(leaves, event)
+    np.testing.assert_allclose(mean - c, p, rtol=1e-8)
+    np.testing.assert_allclose(variance, p * (1.0 - p), rtol=1e-8)
+    law = ColumnLaw(leaves, np.full(3, 1.0 / 3.0), np.zeros(1, np.int64), event)
+    np.testing.assert_allclose(
+        law.leaf_cdf(np.array([c - 1.0, c, c + 1.0])), np.stack([0.0 * p, 1.0 - p, 1.0 + 0.0 * p], 1)
+    )
+    np.testing.assert_allclose(raw_moments(leaves, c, 2, event), np.stack([1.0 + 0.0 * p, p, p], axis=1), rtol=1e-8)
 
 
 def test_a_marginal_is_the_joint_with_the_others_missing():

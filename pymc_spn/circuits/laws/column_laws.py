@@ -33,7 +33,9 @@ from pymc_spn.circuits.records.leaf_predictives import (
     Leaves,
     by_family,
     log_event,
+    log_masses,
     posterior_of,
+    relative_masses,
 )
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.numerics.halving import smallest_reaching
@@ -108,7 +110,7 @@ class ColumnLaw(NamedTuple):
                 out[which] = np.where(x < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
-                mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), points))
+                mass = relative_masses(log_masses(code, params, points))
                 below = mass @ (points[:, None] <= x[None, :])
                 total = mass.sum(axis=1, keepdims=True)
                 out[which] = below / np.where(total > 0, total, 1.0)
@@ -365,7 +367,7 @@ def _moments_within(law: ColumnLaw, centre: float, order: int, event: Any) -> np
         x = np.arange(first, max(first, last) + 1.0)
     else:
         x = np.array(sorted(event), dtype=np.float64)
-    mass = np.exp(FAMILY[code].predictive_log_density(_columns(params), x))
+    mass = relative_masses(log_masses(code, params, x))
     total = mass.sum(axis=1, keepdims=True)
     mass = mass / np.where(total > 0, total, 1.0)
     return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)

@@ -168,8 +168,19 @@ def by_family(leaves: Leaves) -> Any:
         yield code, which, posterior_of(code, leaves.parameters[which])
 
 
-def _as_set(x: Any) -> frozenset:
-    return x if isinstance(x, frozenset) else frozenset([x])
+def log_masses(code: int, params: Any, x: np.ndarray) -> np.ndarray:
+    """Log masses (n, X) of values under leaves of one family, -inf where these are densities."""
+    if code == DISCRETE:
+        return Categorical.predictive_log_density(DirichletLevels(params.alpha[:, None]), x)
+    if code in COUNTS:
+        return FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
+    return np.full((params[0].size, x.size), -np.inf)
+
+
+def relative_masses(logs: np.ndarray) -> np.ndarray:
+    """Masses (n, X) as parts of the largest one of each leaf, which alone may be too small for a number; 0 for none."""
+    largest = logs.max(axis=1, keepdims=True, initial=-np.inf)
+    return np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
 
 
 def log_event(leaves: Leaves, event: Any) -> np.ndarray:
@@ -179,10 +190,10 @@ def log_event(leaves: Leaves, event: Any) -> np.ndarray:
         if isinstance(event, Interval):
             out[which] = FAMILY[code].predictive_log_interval(params, event.low, event.high)
             continue
-        weighed = zip(*event, strict=True) if isinstance(event, Likelihood) else [(event, 0.0)]
+        x, log_weight = event if isinstance(event, Likelihood) else (sorted(event), 0.0)
+        logs = log_masses(code, params, np.array(x, dtype=np.float64)) + log_weight
         with np.errstate(divide="ignore"):
-            each = [w + np.log(FAMILY[code].predictive_set(params, _as_set(x))) for x, w in weighed]
-        out[which] = np.logaddexp.reduce(each)
+            out[which] = logs.max(axis=1, initial=EMPTY_LEAF) + np.log(relative_masses(logs).sum(axis=1))
     return np.maximum(out, EMPTY_LEAF)
 
 
@@ -205,10 +216,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
-            mass = np.zeros((np.count_nonzero(which), x.size))
-            if code in COUNTS:
-                mass = np.exp(FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x))
-            mean[which], variance[which] = weighted_moments(x, mass)
+            mean[which], variance[which] = weighted_moments(x, relative_masses(log_masses(code, params, x)))
         else:
             mean[which], variance[which] = _WITHIN[code](params, *event)
     return mean, variance
@@ -234,8 +242,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             if code == DISCRETE:
                 weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
             elif code in COUNTS:
-                logs = FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
-                weight = np.exp(logs - logs.max(axis=1, keepdims=True))
+                weight = relative_masses(log_masses(code, params, x))
             else:
                 weight = np.ones((u.size, x.size))  # never chosen: a set has no mass under a density
             cumulative = np.cumsum(weight, axis=1)
