@@ -4,13 +4,14 @@ Densities, events, conditions, draws, circuits and samplers of these leaves stan
 the problems "skewed" and "infinite_skewed", for binomial ones also on "palette" and "splits".
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.chain import Chain
@@ -23,7 +24,7 @@ from pymc_spn.circuits.maxima.box_slopes import derivative_ranges
 from pymc_spn.circuits.maxima.tapes import TapeBuilder, rooted
 from pymc_spn.tables import Column
 from tests import reference_queries
-from tests.circuits.hand_made_records import enumerated_posterior, schema_of
+from tests.circuits.hand_made_records import enumerated_posterior, enumerated_tree, schema_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.reference import BINOMIAL, GEOMETRIC, LOG_NORMAL, Problem
 
@@ -122,6 +123,24 @@ def test_dependence_and_entropy():
     mass = np.exp(logs + fine) * (fine[1] - fine[0])
     assert abs(mass.sum() - 1.0) < 1e-8 and abs(-float(mass @ logs) - entropy) < 5e-3
     assert abs(float(one) + float(mass @ logs)) <= one.attrs["tolerance"] < 1e-3
+
+
+@pytest.mark.parametrize(("shape", "rate", "exists"), [(0.4378, 3000.0, False), (0.5, 0.5, False), (0.6, 0.5, True)])
+def test_an_entropy_is_promised_where_it_exists(shape, rate, exists):
+    # E abs(log x) of the prior's leaf is infinite for 2 leaf_shape <= 1, however small the leaf's share
+    problem = problem_of("skewed")
+    own = {"a0": shape, "b0": rate}
+    palettes = [[(f, prior | own if "a0" in prior else prior) for f, prior in p] for p in problem.palettes]
+    post = ps.SPNPosterior.from_idata(enumerated_tree(replace(problem, palettes=palettes))[0]).marginal(["x0"])
+    assert np.isfinite(post.entropy().attrs["tolerance"]) == exists
+    assert np.isfinite(post.entropy(given={"x0": (0.01, None)}).attrs["tolerance"]) == exists
+    within = post.entropy(given={"x0": (0.01, 50.0)})  # without the tails it always does
+    y, step = np.linspace(np.log(0.01), np.log(50.0), 20_001, retstep=True)
+    logs = post.log_density(pd.DataFrame({"x0": np.exp(y)})).values
+    p = np.exp(logs + y)
+    total = integrate.simpson(p, dx=step)
+    expected = integrate.simpson(-p * logs, dx=step) / total + np.log(total)
+    assert abs(float(within) - expected) < 1e-7 and within.attrs["tolerance"] < 1e-7
 
 
 def test_draws_stay_in_their_supports_and_follow_the_cdf():
