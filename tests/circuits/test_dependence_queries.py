@@ -1,5 +1,6 @@
 """Mutual information, entropy and divergence against enumeration and quadrature of all states, and identities."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -180,6 +181,24 @@ def _panels(cuts):
     cuts = np.array(cuts, float)
     half = 0.5 * np.diff(cuts)
     return (cuts[:-1, None] + half[:, None] * (t + 1)).ravel(), (half[:, None] * w).ravel()
+
+
+def test_information_does_not_change_with_units_in_which_densities_overflow():
+    # the log-normal column has density 1e280 near 0, the other one, in its units of 1e-30, one of 1e30 everywhere
+    problem, found = problem_of("skewed"), []
+    for unit in (1.0, 1e-30):
+        leaves = [
+            ("log_normal", {"mu0": 0.2, "rho0": 0.4, "a0": 0.6, "b0": 0.5}),
+            ("gaussian", {"mu0": 0.0, "rho0": 0.4, "a0": 2.0, "b0": unit**2}),
+        ]
+        scaled = replace(problem, palettes=[[leaf] for leaf in leaves], X=problem.X * [1.0, unit])
+        found.append(enumerated_posterior(scaled))
+    ours, theirs = (post.mutual_information("x0", "x1") for post in found)
+    assert float(ours) > 1e-3
+    np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+    assert theirs.attrs["tolerance"] < 1e-8 and theirs.attrs["mcse_chain"] == pytest.approx(ours.attrs["mcse_chain"])
+    tables = [post.dependence()["mutual_information"] for post in found]
+    np.testing.assert_allclose(tables[1], tables[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["missing", "infinite_splits"])

@@ -12,7 +12,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.laws.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
 from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.column_mixtures import ColumnMixture
-from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, information_of_masses
+from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, information
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, largest_tree
 
 FINE, PAIRED_GRIDS = 1e-9, 1e-6  # errors of the grid of one column, and beside another one
@@ -318,7 +318,7 @@ def _pair_information(pair: Law, first: Grid, second: Grid) -> float:
     rows = np.stack(np.meshgrid(first.x, second.x, indexing="ij"), axis=-1).reshape(-1, 2)
     with np.errstate(divide="ignore"):  # in logs: a density at 1e-290 times another one may be beyond all numbers
         log_weight = np.log(first.weight)[:, None] + np.log(second.weight)
-    return information_of_masses(np.exp(pair.log_density(rows).reshape(first.x.size, -1) + log_weight))
+    return information(np.exp(pair.log_density(rows).reshape(first.x.size, -1) + log_weight))
 
 
 def _tree_information(law: Law, halved: bool) -> float:

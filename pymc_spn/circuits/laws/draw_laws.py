@@ -107,8 +107,12 @@ class DrawLaws:
             out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
         return out
 
+    def masses(self, d: int, grid: Grid) -> np.ndarray:
+        """Mass (leaves, X) that the points of a grid stand for: products of densities may be beyond all numbers."""
+        return self.on_grid(d, grid) * grid.weight
+
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
-        """Joint density (X, Y) of two columns on their grids, from `on_grid`."""
+        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
         total = np.zeros((on_a.shape[1], on_b.shape[1]))
         waiting = [(0, self.share[0][0])]
         while waiting:
@@ -238,13 +242,11 @@ def beyond_grid(
     return 10.0 * mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs
 
 
-def information(joint: np.ndarray, first: Grid, second: Grid) -> float:
-    """Mutual information in nats of a joint density on two grids; its own margins are used, so it is never negative."""
-    return information_of_masses(joint * first.weight[:, None] * second.weight[None, :])
+def information(mass: np.ndarray) -> float:
+    """Mutual information in nats of a table of masses, scaled to 1; its own margins are used, so it is never negative.
 
-
-def information_of_masses(mass: np.ndarray) -> float:
-    """Mutual information in nats of a table of masses, scaled to 1; NaN where they are none, or infinite."""
+    NaN where there are none.
+    """
     total = mass.sum()
     if not 0.0 < total < np.inf:
         return np.nan

@@ -224,19 +224,18 @@ class DependenceAnswers(ColumnAnswers):
         out = np.full((used.size, len(asked), len(asked)), np.nan)
         for k, s in enumerate(used):
             laws = self._laws(int(s), known)
-            on = [laws.on_grid(d, grids[d]) for d in asked]
+            on = [laws.masses(d, grids[d]) for d in asked]
             for i, j in combinations(range(len(asked)), 2):
-                joint = laws.pair(asked[i], asked[j], on[i], on[j])
-                out[k, i, j] = out[k, j, i] = information(joint, grids[asked[i]], grids[asked[j]])
+                out[k, i, j] = out[k, j, i] = information(laws.pair(asked[i], asked[j], on[i], on[j]))
         return out
 
     def _joint(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> np.ndarray:
-        """Joint density (X, Y) of two columns under the mixture over draws."""
+        """Joint masses (X, Y) of two columns on their grids under the mixture over draws."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         total = np.zeros((grids[a].x.size, grids[b].x.size))
         for s in np.flatnonzero(weight > 0.0):
             laws = self._laws(int(s), known)
-            total += weight[s] * laws.pair(a, b, laws.on_grid(a, grids[a]), laws.on_grid(b, grids[b]))
+            total += weight[s] * laws.pair(a, b, laws.masses(a, grids[a]), laws.masses(b, grids[b]))
         return total / weight.sum()
 
     def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[Any, float]:
@@ -245,18 +244,18 @@ class DependenceAnswers(ColumnAnswers):
 
         def ask(grids: dict[int, Grid]) -> float:
             last.update(grids)
-            return information(self._joint(a, b, known, grids), grids[a], grids[b])
+            return information(self._joint(a, b, known, grids))
 
         value, tolerance = self._refined([a, b], known, ask)
-        mass = self._joint(a, b, known, last) * last[a].weight[:, None] * last[b].weight
+        mass = self._joint(a, b, known, last)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(mass / (mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)))
-        ratio = np.where(mass > 0.0, ratio, 0.0) * last[a].weight[:, None] * last[b].weight
+        ratio = np.where(mass > 0.0, ratio, 0.0)
         weight = relative_weights(self._log_of(known) + self._log_weights)
         own = np.zeros(weight.size)  # first order: each draw's mean of the mixture's log ratio
         for s in np.flatnonzero(weight > 0.0):
             laws = self._laws(int(s), known)
-            own[s] = np.sum(ratio * laws.pair(a, b, laws.on_grid(a, last[a]), laws.on_grid(b, last[b])))
+            own[s] = np.sum(ratio * laws.pair(a, b, laws.masses(a, last[a]), laws.masses(b, last[b])))
         return (value, chain_error(weight * (own - value), self._n_chains)), tolerance
 
     def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:

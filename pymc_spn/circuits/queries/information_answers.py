@@ -360,7 +360,7 @@ class InformationAnswers(DependenceAnswers):
         return largest_tree(asked, lambda a, b: self._pair_information(a, b, known, grids))
 
     def _pair_information(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> float:
-        return information(self._joint(a, b, known, grids), grids[a], grids[b])
+        return information(self._joint(a, b, known, grids))
 
     def _divergence_bound(self, other: "InformationAnswers", asked: Sequence[int]) -> float:
         """By convexity: the divergence of the draws' weights, and the mean divergence within draws."""
