@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
+from pymc_spn.circuits.gibbs.network import DISCRETE, EXPONENTIAL, POISSON
 from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.families import (
     FAMILIES,
@@ -28,6 +29,7 @@ from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.log_normal import LogNormal
 from pymc_spn.circuits.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.circuits.records.leaf_predictives import log_masses
 
 REAL = np.array([1.7, -0.4, 2.2, 0.9])
 WAITS = np.array([0.3, 2.1, 0.05, 1.4])
@@ -361,15 +363,16 @@ def test_interval_broadcasts():
     assert Categorical.predictive_log_density(levels, np.zeros((2, 1))).shape == (2, 3)
 
 
-def test_set_probabilities():
-    params = GammaRate(1.7, 0.6)
-    expected = stats.nbinom.pmf([0, 3, 9], 1.7, 0.6 / 1.6).sum()
-    assert Poisson.predictive_set(params, {0, 3, 9}) == pytest.approx(expected, rel=1e-12)
-    assert Poisson.predictive_set(params, {0.5}) == 0.0
+def test_masses_of_values():
+    """Where families meet: leaves of densities have no masses, values between counts have none."""
+    params = GammaRate(np.array([1.7]), np.array([0.6]))
+    x = np.array([0.0, 3.0, 9.0, 0.5])
+    expected = np.append(stats.nbinom.logpmf([0, 3, 9], 1.7, 0.6 / 1.6), -np.inf)
+    np.testing.assert_allclose(log_masses(POISSON, params, x)[0], expected, rtol=1e-12)
     levels = DirichletLevels(np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]))
-    np.testing.assert_allclose(Categorical.predictive_set(levels, {0, 2}), [0.5, 0.75])
-    assert Gaussian.predictive_set(CASES["gaussian"][1], {1.0}) == 0.0
-    assert Exponential.predictive_set(CASES["exponential"][1], {1.0}) == 0.0
+    found = log_masses(DISCRETE, levels, np.array([0.0, 2.0]))
+    np.testing.assert_allclose(np.exp(found), [[0.25, 0.25], [0.25, 0.5]])
+    assert np.isneginf(log_masses(EXPONENTIAL, params, x)).all()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -468,9 +471,7 @@ def test_geometric_moments_and_tails():
         for low, high in ((0, 3), (10, 60), (200, 900)):  # against the sum of the masses in logs
             expected = special.logsumexp(Geometric.predictive_log_density(params, np.arange(low, high + 1.0)))
             assert Geometric.predictive_log_interval(params, low, high) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert Geometric.predictive_set(BetaProbability(2.3, 1.6), {0.0, 2.0, 1.5}) == pytest.approx(
-        np.exp(Geometric.predictive_log_density(BetaProbability(2.3, 1.6), np.array([0.0, 2.0]))).sum()
-    )
+    assert Geometric.predictive_log_density(BetaProbability(2.3, 1.6), 1.5) == -np.inf
 
 
 @pytest.mark.parametrize(
@@ -499,7 +500,7 @@ def test_binomial_masses_moments_and_tails(params):
     assert Binomial.predictive_log_interval(params, 0, m) == 0.0
     assert Binomial.predictive_log_interval(params, m + 1, np.inf) == -np.inf
     assert Binomial.predictive_cdf(params, m + 5.0) == 1.0
-    assert Binomial.predictive_set(params, {0.0, 2.0, 1.5, m + 1.0}) == pytest.approx(np.exp(logs[[0, 2]]).sum())
+    assert np.isneginf(Binomial.predictive_log_density(params, np.array([1.5, m + 1.0]))).all()
 
 
 @given(st.floats(0.05, 6.0), st.floats(0.05, 6.0), st.integers(1, 40))

@@ -156,13 +156,6 @@ class Binomial:
         return np.exp(Binomial.predictive_log_interval(params, low, high))
 
     @staticmethod
-    def predictive_set(params: BetaTrials, values: Any) -> np.ndarray:
-        """P(X in values) for a collection of distinct counts."""
-        x = np.unique(np.asarray(list(values), dtype=np.float64))
-        one = BetaTrials(*(np.asarray(v)[..., None] for v in params))
-        return np.exp(Binomial.predictive_log_density(one, x)).sum(axis=-1)
-
-    @staticmethod
     def predictive_mean(params: BetaTrials) -> np.ndarray:
         """Mean trials alpha / (alpha + beta)."""
         alpha = np.asarray(params.alpha, dtype=np.float64)

@@ -150,13 +150,6 @@ class Poisson:
         return np.exp(Poisson.predictive_log_interval(params, low, high))
 
     @staticmethod
-    def predictive_set(params: GammaRate, values: Any) -> np.ndarray:
-        """P(X in values) for a collection of distinct counts."""
-        x = np.unique(np.asarray(list(values), dtype=np.float64))
-        one = GammaRate(np.asarray(params.alpha)[..., None], np.asarray(params.beta)[..., None])
-        return np.exp(Poisson.predictive_log_density(one, x)).sum(axis=-1)
-
-    @staticmethod
     def predictive_mean(params: GammaRate) -> np.ndarray:
         """Mean alpha / beta."""
         return params.alpha / np.asarray(params.beta, dtype=np.float64)
@@ -286,12 +279,6 @@ class _Levels:
         """log P(low <= X <= high) over the codes, both ends included."""
         with np.errstate(divide="ignore"):
             return np.log(cls.predictive_interval(params, low, high))
-
-    @classmethod
-    def predictive_set(cls, params: DirichletLevels, values: Any) -> np.ndarray:
-        """P(X in values) for a collection of codes."""
-        p = cls.predictive_probabilities(params)
-        return np.where(np.isin(np.arange(p.shape[-1]), list(values)), p, 0.0).sum(axis=-1)
 
     @classmethod
     def predictive_mode(cls, params: DirichletLevels) -> np.ndarray:

@@ -143,13 +143,6 @@ class Geometric:
         return np.exp(Geometric.predictive_log_interval(params, low, high))
 
     @staticmethod
-    def predictive_set(params: BetaProbability, values: Any) -> np.ndarray:
-        """P(X in values) for a collection of distinct counts."""
-        x = np.unique(np.asarray(list(values), dtype=np.float64))
-        one = BetaProbability(np.asarray(params.alpha)[..., None], np.asarray(params.beta)[..., None])
-        return np.exp(Geometric.predictive_log_density(one, x)).sum(axis=-1)
-
-    @staticmethod
     def predictive_mean(params: BetaProbability) -> np.ndarray:
         """Mean beta / (alpha - 1), infinite for alpha <= 1."""
         alpha = np.asarray(params.alpha, dtype=np.float64)

@@ -119,11 +119,6 @@ class LogNormal:
         return np.exp(LogNormal.predictive_log_interval(params, low, high))
 
     @staticmethod
-    def predictive_set(params: NormalGamma, values: Any) -> np.ndarray:
-        """P(X in values): 0, a set of points has no mass under a density."""
-        return Gaussian.predictive_set(params, values)
-
-    @staticmethod
     def predictive_mean(params: NormalGamma) -> np.ndarray:
         """Infinite: every Student t has tails heavier than the exponential function grows."""
         return np.full(np.broadcast_shapes(*(np.shape(p) for p in params)), np.inf)

@@ -164,11 +164,6 @@ class Gaussian:
         return np.exp(Gaussian.predictive_log_interval(params, low, high))
 
     @staticmethod
-    def predictive_set(params: NormalGamma, values: Any) -> np.ndarray:
-        """P(X in values): 0, a set of points has no mass under a density."""
-        return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
-
-    @staticmethod
     def predictive_mean(params: NormalGamma) -> np.ndarray:
         """Mean, NaN where it does not exist (a <= 1/2)."""
         return np.where(np.asarray(params.a) > 0.5, params.mu, np.nan)
@@ -316,11 +311,6 @@ class Exponential:
     def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
         """P(low <= X <= high)."""
         return np.exp(Exponential.predictive_log_interval(params, low, high))
-
-    @staticmethod
-    def predictive_set(params: GammaRate, values: Any) -> np.ndarray:
-        """P(X in values): 0, a set of points has no mass under a density."""
-        return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
 
     @staticmethod
     def predictive_mean(params: GammaRate) -> np.ndarray:
