@@ -69,6 +69,12 @@ def fast_exp(x):
     return p * bits_float((float_bits(shifted) - _ROUND_BITS + 1023) << 52)
 
 
+@njit(inline="always", fastmath=VECTOR_MATH)
+def exp_or_zero(x):
+    """`fast_exp`, but 0 below -708 and of NaN: a share that is none must not be one of 3e-308."""
+    return fast_exp(x) if x > -708.0 else 0.0
+
+
 _LOG2E_32, _ROUND_32 = np.float32(_LOG2E), np.float32(12582912.0)  # 1.5 * 2**23
 _LN2_HI_32, _LN2_LO_32 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LOWEST_32, _ONE_32 = np.float32(-87.0), np.float32(1.0)

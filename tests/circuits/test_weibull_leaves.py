@@ -183,3 +183,26 @@ def test_draws_are_in_the_support(family):
     rng = np.random.default_rng(1)
     compiled = np.array([draw_row(rng, packed, parameters["log_weights"], flat.theta) for _ in range(200)])
     assert compiled.min() == 5e-324 and np.isfinite(compiled).all()
+
+
+def test_rows_that_a_leaf_excludes_do_not_move_it():
+    """Equal values among others: a steep leaf at the former. No step loses, and the end has no slope in the scales.
+
+    The slope is that of the formula of the density; a flow of 1e-308 from the rows that the steep leaf excludes, where
+    its hazard is larger than 1e308, would have the leaf's shape fall back to 2.
+    """
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.full(500, 1.0), rng.gamma(3.0, 0.4, 500)])
+    circuit = ps.complete_tree(["x"], n_children=2).circuit({"x": "weibull"})
+    fit = ps.fit_em(circuit, x[:, None], restarts=1, random_seed=0, tolerance=1e-7, progressbar=False)
+    assert fit.converged and fit.objective[-1] > 1411.0
+    assert np.diff(fit.objective).min() >= -1e-9 * np.abs(fit.objective).max()
+    (k, scale), weight = fit.leaf_parameters["weibull"].T, np.exp(fit.log_weights)
+    assert k.max() > 100.0
+    log_hazard = k[:, None] * np.log(x / scale[:, None])
+    hazard = np.exp(np.minimum(log_hazard, 700.0))
+    densities = weight[:, None] * np.exp(np.log(k)[:, None] - np.log(x) + log_hazard - hazard)
+    assert fit.log_likelihood == pytest.approx(np.log(densities.sum(axis=0)).sum(), rel=1e-9)
+    share = densities / densities.sum(axis=0)
+    for s, t in zip(share, hazard, strict=True):
+        assert s @ (t - 1.0) == pytest.approx(0.0, abs=1e-3)  # the tolerance's rest; one row is worth up to 1

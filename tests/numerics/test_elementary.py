@@ -12,6 +12,7 @@ from scipy import special
 from pymc_spn.numerics.elementary import (
     VECTOR_MATH,
     digamma,
+    exp_or_zero,
     fast_exp,
     fast_log,
     fast_log1p,
@@ -96,6 +97,11 @@ def test_exponential_is_flat_far_below():
     below = exps([-708.0, -708.1, -745.0, -1e5, -1e300, -math.inf])
     np.testing.assert_array_equal(below, below[0])
     assert TINY < below[0] < 3.4e-308  # a normal number: flushing subnormals to zero changes nothing
+
+
+def test_an_exponential_that_would_be_subnormal_is_zero():
+    x = np.array([-707.9, -708.0, -745.0, -1e300, -math.inf, math.nan])
+    assert over_arrays(exp_or_zero)(x).tolist() == [exps(x[:1])[0], 0.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_logarithm():

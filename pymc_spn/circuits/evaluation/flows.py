@@ -14,7 +14,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, TINY, add_to_four, add_weighted, multiply
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.tape import COVERED, FIRST, PRODUCT, SUM
-from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.elementary import exp_or_zero
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
 
 
@@ -160,8 +160,11 @@ def raise_to(row, top):
 
 @bare_inner_kernel
 def divide_and_exponentiate(shift, row):
+    """Leaves that exclude a value are 0, so that no flow reaches them: one of 1e-308, small as it is, would be
+    multiplied by moments that may be larger than its inverse. So are all leaves of a column that logs of ``-inf`` have.
+    """
     for i in range(row.size):
-        row[i] = fast_exp(row[i] - shift[i])
+        row[i] = exp_or_zero(row[i] - shift[i])
 
 
 @bare_inner_kernel
@@ -214,12 +217,12 @@ def pass_share(weight, child, rate, below):
     return total
 
 
-@bare_inner_kernel  # no reduction, for the sake of `fast_exp`; see `kernel_options`
+@bare_inner_kernel  # no reduction, for the sake of `exp_or_zero`; see `kernel_options`
 def pass_share_of_logs(log_weight, child, parent, flow, below):
     """As `pass_share`, from values in logs."""
     total = 0.0
     for i in range(flow.size):
-        share = flow[i] * fast_exp(log_weight + child[i] - parent[i])
+        share = flow[i] * exp_or_zero(log_weight + child[i] - parent[i])
         below[i] += share
         total += share
     return total

@@ -23,7 +23,7 @@ from pymc_spn.circuits.evaluation.packed_layout import (
     unpack,
 )
 from pymc_spn.circuits.evaluation.tape import PRODUCT, SUM
-from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.elementary import exp_or_zero, fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -141,7 +141,7 @@ def value_of_row(layout, weight, value, shift):
         shift[d] = max(shift[d], value[layout.node_of_leaf[k]])
     for k in range(layout.node_of_leaf.size):
         v = layout.node_of_leaf[k]
-        value[v] = fast_exp(value[v] - shift[layout.leaf_column[k]])
+        value[v] = exp_or_zero(value[v] - shift[layout.leaf_column[k]])
     for v in range(layout.kind.size - 1, -1, -1):
         first, last = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:
