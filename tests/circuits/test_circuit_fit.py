@@ -369,6 +369,31 @@ def test_a_fit_that_still_climbs_says_so():
     assert not fit.converged and np.isfinite(fit.log_likelihood)
 
 
+def test_a_step_that_loses_is_the_last_and_is_taken_back(monkeypatch):
+    """The fourth step is spoilt: the parameters before it are returned, to the bit those of three steps."""
+    rows = mixed_rows(np.random.default_rng(8), ("gaussian", "gaussian"), 60)
+    circuit = crossed_circuit(2, 2, 3)
+    with pytest.warns(UserWarning, match="still gained"):
+        three = ps.fit_em(circuit, rows, restarts=1, max_steps=3, random_seed=7)
+    maximum, steps = Ascent.maximum, []
+
+    def spoilt(self, at, expected):
+        steps.append(at)
+        found = maximum(self, at, expected)
+        if len(steps) % 4 == 0:
+            found = Parameterised(circuit, found.log_weights, {"gaussian": found.parameters["gaussian"] + [3.0, 0.0]})
+        return found
+
+    monkeypatch.setattr(Ascent, "maximum", spoilt)
+    with pytest.warns(UserWarning, match="last step ended .* nats a row below the best one, which is returned"):
+        fit = ps.fit_em(circuit, rows, restarts=1, random_seed=7)
+    assert len(steps) == 4 and not fit.converged
+    assert np.array_equal(fit.objective[:-1], three.objective) and fit.objective[-1] < three.objective[-1] - 1.0
+    assert fit.log_likelihood == three.log_likelihood and fit.of_restarts.tolist() == [three.objective[-1]]
+    assert np.array_equal(fit.log_weights, three.log_weights)
+    assert np.array_equal(fit.leaf_parameters["gaussian"], three.leaf_parameters["gaussian"])
+
+
 ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
 
 

@@ -108,7 +108,7 @@ def fit_em(
     Warns
     -----
     UserWarning
-        If the restart that is kept still gained more than the tolerance in its last step.
+        If the restart that is kept still gained more than the tolerance in its last step, or lost more than that in it.
 
     References
     ----------
@@ -170,13 +170,17 @@ def fit_em(
         for _ in range(n_starts):
             begin = random_start(circuit, values, pooled, (log_weights, given), rng)
             fits.append(ascent.climb(begin, max_steps, tolerance * len(values), bar, batches))
-    best = max(fits, key=lambda fit: fit.objective[-1])
+    best = max(fits, key=lambda fit: fit.of_restarts[0])
     if not best.converged:
         gain = (best.objective[-1] - best.objective[-2]) / len(values)
+        lost = (best.of_restarts[0] - best.objective[-1]) / len(values)
         warn(
             f"fit_em: the last of {max_steps} steps still gained {gain:.2g} nats a row, more than the tolerance of "
-            f"{tolerance:g}; raise max_steps",
+            f"{tolerance:g}; raise max_steps"
+            if lost < tolerance
+            else f"fit_em: the last step ended {lost:.2g} nats a row below the best one, which is returned; batches may "
+            "lose, steps over all rows by rounding alone: look for values far from all others",
             UserWarning,
             stacklevel=2,
         )
-    return replace(best, of_restarts=np.array([fit.objective[-1] for fit in fits]))
+    return replace(best, of_restarts=np.concatenate([fit.of_restarts for fit in fits]))

@@ -26,6 +26,8 @@ from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.numerics.progress_bars import ProgressBar
 
+ROUNDING = 1e-11  # of an objective, a sum over the rows
+
 
 class Expected(NamedTuple):
     """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`.
@@ -93,20 +95,26 @@ class Ascent:
         bar: ProgressBar,
         batches: Batches | None = None,
     ) -> CircuitFit:
-        """Steps from one start, after epochs in batches, until one gains less than `least_gain` nats."""
+        """Steps from one start, after epochs in batches, until one gains less than `least_gain` nats; the best is kept.
+
+        In exact arithmetic no step loses. One that loses more than that is the last, and is taken back.
+        """
         at = Parameterised(self.circuit, *start)
+        best, of_best = at, -np.inf
         objective: list[float] = []
         epochs = 0
         while True:
             log_likelihood, expected = self.expectation(at)
             objective.append(log_likelihood + self.log_prior(at))
+            highest = max(objective)
+            if objective[-1] >= highest - max(least_gain, ROUNDING * max(abs(highest), 1.0)):
+                best, of_best = at, log_likelihood
             first = 2 if epochs else 1  # of the gains that are a step's alone
-            converged = len(objective) > first and objective[-1] - objective[-2] < least_gain
-            if converged or len(objective) + epochs > max_steps:
-                of_restart = np.array(objective[-1:])
+            is_last = len(objective) > first and objective[-1] - objective[-2] < least_gain
+            if is_last or len(objective) + epochs > max_steps:
                 return CircuitFit(
-                    self.circuit, at.log_weights, at.parameters, log_likelihood, np.array(objective), converged,
-                    of_restart, epochs,
+                    self.circuit, best.log_weights, best.parameters, of_best, np.array(objective),
+                    is_last and best is at, np.array([highest]), epochs,
                 )  # fmt: skip
             before, at = at, self.with_best_ends(self.maximum(at, expected))
             bar.advance()

@@ -23,14 +23,15 @@ class CircuitFit(ParameterisedCircuit):
         Of all rows, in nats.
     objective : (steps + 1,) float64
         Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats; it
-        never falls but, perhaps, through the epochs in batches, which lie between its first two entries. Of
+        never falls but, perhaps, through the epochs in batches, which lie between its first two entries, and where
+        rounding spoils a step: that is the last entry then, and the parameters are those of the largest. Of
         `chow_liu_tree` and `prometheus` the log likelihood alone; of one `cutset_network` its score, before and after
         each division.
     converged : bool
-        Whether the last step gained less than the tolerance; False where none was taken, but at the end of a closed
-        form.
+        Whether the last step gained less than the tolerance and lost no more; False where none was taken, but at the
+        end of a closed form.
     of_restarts : (restarts,) float64
-        Last objective of each restart; this is the largest.
+        Largest objective of each restart; of the fit itself the largest of these.
     epochs : int
         Passes over the rows in batches, after the first step; 0 without them.
     """
