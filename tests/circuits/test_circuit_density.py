@@ -16,6 +16,7 @@ from pymc_spn.circuits.circuit_ops import CircuitRows, CircuitRowsAndGradient, c
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.builders import complete_tree
 from tests.circuits.shared_circuits import DENSITIES, WITH_A_FORMULA, build, crossed_circuit, random_parameters
@@ -158,6 +159,83 @@ def test_rows_of_density_zero_add_no_gradient():
     assert np.isneginf(rows[2])
     for one, other in zip(gradients, without, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def gradients_by_rows(packed, values, log_weights, theta):
+    """Gradients of the sum of all rows: with the parameters of all, with each row's own, and beside a row of density 0,
+    which has its block run in logs.
+    """
+    ones = np.ones(len(values) + 1)
+    together = rows_and_gradient_of(packed, values, log_weights, theta, ones[1:])[1:]
+    own = (np.tile(a, (len(values), 1)) for a in (log_weights, theta))
+    apart = rows_and_gradient_given(packed, values, *own, ones[1:])[1:]
+    beside = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
+    in_logs = rows_and_gradient_of(packed, beside, log_weights, theta, ones)[1:]
+    return together, (apart[0].sum(axis=0), apart[1].sum(axis=0), apart[2]), (*in_logs[:2], in_logs[2][:-1])
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-310, 1e-290])
+@pytest.mark.parametrize("family", ["bernoulli", "categorical"])
+def test_probabilities_of_zero_have_their_derivatives(family, least):
+    """The density is linear in each, so that the derivative is a difference of two densities over one of them."""
+    circuit, log_weights, parameters, flat, packed, values = problem((family, "poisson"), n_columns=4)
+    own = parameters[family]
+    own[0::3, 0] = least
+    own[1::3, -1] = 1.0 if family == "bernoulli" else least
+    own /= 1.0 if family == "bernoulli" else own.sum(axis=1, keepdims=True)
+    values[0, 0], values[1, 1] = 5.0, np.nan  # no level
+    theta = flatten(circuit, parameters).theta
+    logs = reference_rows(circuit, values, log_weights, parameters)
+    expected = np.zeros(own.shape)
+    for i in np.ndindex(own.shape):
+        changed = own.copy()
+        changed[i] = 0.0 if own[i] == 1.0 else 1.0
+        with np.errstate(divide="ignore"):
+            moved = reference_rows(circuit, values, log_weights, parameters | {family: changed})
+        expected[i] = np.expm1(moved - logs).sum() / (changed[i] - own[i])
+    for _, found, _ in gradients_by_rows(packed, values, log_weights, theta):
+        begin = flat.begin[circuit.families.index(family)]
+        np.testing.assert_allclose(found[begin : begin + own.size], expected.ravel(), rtol=1e-9, atol=1e-11)
+    assert np.abs(expected[(own < 1e-280) | (own == 1.0)]).max() > 0.1
+
+
+def test_derivative_in_a_probability_of_zero_where_the_row_needs_logs():
+    """One leaf of each product is a thousand sd away, so that linear space loses the row; d log f / dp = 0.5 / 0.15."""
+    nodes = [("sum", (1, 2)), ("product", (3, 4, 5)), ("product", (6, 7, 8))]
+    nodes += [("leaf", d, f) for _ in range(2) for d, f in enumerate(["gaussian", "gaussian", "bernoulli"])]
+    circuit = build(nodes, ["a", "b", "c"], ("gaussian", "bernoulli"))
+    means = np.array([0.0, 1e3, 1e3, 0.0])
+    parameters = {"gaussian": np.column_stack([means, np.ones(4)]), "bernoulli": np.array([[0.0], [0.3]])}
+    flat = flatten(circuit, parameters)
+    packed = pack(compile_circuit(circuit).layout, 3, flat.begin, flat.width)
+    begin = flat.begin[circuit.families.index("bernoulli")]
+    for _, found, _ in gradients_by_rows(packed, np.array([[0.0, 0.0, 1.0]]), np.log([0.5, 0.5]), flat.theta):
+        np.testing.assert_allclose(found[begin : begin + 2], [0.5 / 0.15, 0.5 / 0.15], rtol=1e-9)
+
+
+def test_leaves_that_exclude_a_value_have_no_part_in_the_gradient():
+    """At 0 the density and its slope are those of the Gaussian leaf, whatever a log-normal one would divide by."""
+    circuit = ps.mixture_of([ps.leaf("a", "log_normal", (0.0, 1.0)), ps.leaf("a", "gaussian", (0.5, 1.0))])
+    flat = flatten(circuit.circuit, circuit.leaf_parameters)
+    packed = pack(compile_circuit(circuit.circuit).layout, 1, flat.begin, flat.width)
+    for _, of_theta, of_values in gradients_by_rows(packed, np.zeros((1, 1)), circuit.log_weights, flat.theta):
+        assert of_values.item() == pytest.approx(0.5, rel=1e-12)
+        assert of_theta.tolist() == pytest.approx([0.0, 0.0, -0.5, 0.25 - 1.0], rel=1e-12)
+
+
+@pytest.mark.parametrize("beyond", [np.inf, 1e308])
+def test_a_row_whose_leaves_are_all_minus_infinity_adds_nothing(beyond):
+    """Two exponential leaves at infinity, or where rate times value is: the gradient is that of the other row."""
+    circuit = build([("sum", (1, 2)), ("leaf", 0, "exponential"), ("leaf", 0, "exponential")], ["a"], ("exponential",))
+    flat = flatten(circuit, {"exponential": np.array([[20.0], [30.0]])})
+    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    log_weights, values = np.log([0.5, 0.5]), np.array([[beyond], [0.1]])
+    density = 0.5 * np.array([20.0, 30.0]) * np.exp([-2.0, -3.0])
+    share = density / density.sum()
+    for of_weights, of_theta, of_values in gradients_by_rows(packed, values, log_weights, flat.theta):
+        np.testing.assert_allclose(of_weights, share, rtol=1e-12)
+        np.testing.assert_allclose(of_theta, share * (1.0 / np.array([20.0, 30.0]) - 0.1), rtol=1e-12)
+        np.testing.assert_allclose(of_values.ravel(), [0.0, -share @ [20.0, 30.0]], rtol=1e-12)
 
 
 def test_value_and_gradient_are_one_operation():

@@ -6,12 +6,17 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, values_of_block, weighted_moments
 from pymc_spn.circuits.evaluation.leaf_forms import (
+    BERNOULLI,
+    CATEGORICAL,
     GAUSSIAN,
+    IMPOSSIBLE,
     LOG_NORMAL,
     add_parameter_gradient,
     value_derivative,
 )
+from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 
@@ -55,12 +60,15 @@ def log_densities_and_gradient(
     at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
-        n, _ = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
+        n, is_linear = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
+        has_lost = False
         for k in range(layout.node_of_leaf.size):
-            add_leaf_gradient(
+            has_lost |= add_leaf_gradient(
                 layout, k, theta, family_begin, family_width,
                 values, first, n, at.u, at.present, flow[layout.node_of_leaf[k]], grad_theta, grad_values,
             )  # fmt: skip
+        if has_lost:
+            add_lost_levels(layout, log_weights, at, is_linear, theta, family_begin, family_width, n, flow, grad_theta)
 
 
 @bare_inner_kernel
@@ -79,6 +87,8 @@ def add_leaf_gradient(
     grad_theta,
     grad_values,
 ):
+    """Add one leaf's part of the gradient; whether there are cells that need `add_lost_levels`."""
+    has_lost = False
     f, code, j = layout.leaf_family[k], layout.leaf_code[k], layout.leaf_input[k]
     width = family_width[f]
     begin = family_begin[f] + layout.leaf_row[k] * width
@@ -89,11 +99,101 @@ def add_leaf_gradient(
         grad_theta[begin] += drift / own[1]
         grad_theta[begin + 1] += (spread - mass) / own[1]
     else:
+        on_levels = code == BERNOULLI or code == CATEGORICAL
         for i in range(n):
-            if present[j, i] != 0.0 and flow[i] != 0.0:
+            if on_levels and present[j, i] != 0.0 and level_probability(code, own, u[j, i]) < SMALLEST:
+                has_lost = True
+            elif present[j, i] != 0.0 and flow[i] != 0.0:
                 part = grad_theta[begin : begin + width]
                 add_parameter_gradient(code, own, width, u[j, i], values[first + i, d], flow[i], part)
     for i in range(n):
         if present[j, i] != 0.0 and flow[i] != 0.0:
             slope = value_derivative(code, own, u[j, i], values[first + i, d])
             grad_values[first + i, d] += flow[i] * slope
+    return has_lost
+
+
+@inner_kernel
+def level_probability(code, theta, u):
+    """Probability of a level under a leaf on levels; 1, and nothing to be learned, where it has no parameter for it."""
+    if code == BERNOULLI:
+        return theta[0] if u == 1.0 else 1.0 - theta[0] if u == 0.0 else 1.0
+    return theta[int(u)] if u < theta.size else 1.0
+
+
+@inner_kernel
+def add_lost_levels(layout, log_weights, block, is_linear, theta, family_begin, family_width, n, flow, grad_theta):
+    """Add to the gradient in probabilities that are 0, or all but, of the levels which the n rows of a block have.
+
+    A log density may rise from there at a finite rate, and the flow to such a leaf, divided by the probability, does
+    not tell it: the row's density without the leaf's own factor does, from one more pass down for each such row.
+
+    Parameters
+    ----------
+    block : Block
+        After the pass up.
+    flow : (V, B) float64
+        Of which the root's are read.
+    """
+    part, down = np.empty(layout.children.size), np.empty(layout.kind.size)
+    for i in range(n):
+        is_passed = flow[0, i] == 0.0
+        for k in range(layout.node_of_leaf.size):
+            f, code, j = layout.leaf_family[k], layout.leaf_code[k], layout.leaf_input[k]
+            if not (code == BERNOULLI or code == CATEGORICAL) or flow[0, i] == 0.0:
+                continue
+            u, begin = block.u[j, i], family_begin[f] + layout.leaf_row[k] * family_width[f]
+            if block.present[j, i] == 0.0 or block.base[j, i] < NOWHERE:
+                continue
+            if not level_probability(code, theta[begin : begin + family_width[f]], u) < SMALLEST:
+                continue
+            if not is_passed:
+                pass_derivatives(layout, log_weights, block.weight, block.nodes, is_linear, i, part, down)
+                is_passed = True
+            slope = down[layout.node_of_leaf[k]]
+            slope = slope * math.exp(-block.shift[layout.leaf_column[k], i]) if is_linear else math.exp(slope)
+            if code == CATEGORICAL:
+                grad_theta[begin + int(u)] += flow[0, i] * slope
+            else:
+                grad_theta[begin] += flow[0, i] * (slope if u == 1.0 else -slope)
+
+
+@bare_inner_kernel
+def pass_derivatives(layout, log_weights, weight, values, is_linear, i, part, down):
+    """Derivatives (V,) of the log density of row i in the values of all nodes, or their logs where values are logs.
+
+    ``part`` (E,) is scratch. Nothing is divided by a value, which may be 0.
+    """
+    down[:] = 0.0 if is_linear else IMPOSSIBLE
+    down[0] = 1.0 / values[0, i] if is_linear else -values[0, i]
+    for v in range(layout.kind.size):
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == PRODUCT:  # the factors before each child, then those behind it
+            others = down[v]
+            for e in range(begin, end):
+                part[e] = others
+                others = times(others, values[layout.children[e], i], is_linear)
+            others = 1.0 if is_linear else 0.0
+            for e in range(end - 1, begin - 1, -1):
+                c = layout.children[e]
+                down[c] = plus(down[c], times(part[e], others, is_linear), is_linear)
+                others = times(others, values[c, i], is_linear)
+        elif layout.kind[v] != LEAF:
+            for e in range(begin, end):
+                c, w = layout.children[e], layout.edge_weight[e]
+                of_edge = weight[w] if is_linear else max(log_weights[w], IMPOSSIBLE)
+                down[c] = plus(down[c], times(of_edge, down[v], is_linear), is_linear)
+
+
+@inner_kernel
+def times(a, b, is_linear):
+    return a * b if is_linear else a + b
+
+
+@inner_kernel
+def plus(a, b, is_linear):
+    """Their sum, of logs the log of the sum."""
+    if is_linear:
+        return a + b
+    top = max(a, b)
+    return top + math.log1p(math.exp(min(a, b) - top)) if top > NOWHERE else top

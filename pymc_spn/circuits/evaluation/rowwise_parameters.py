@@ -11,7 +11,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from pymc_spn.circuits.evaluation.flows import make_block, send_flows, values_of_block
-from pymc_spn.circuits.evaluation.gradient import add_leaf_gradient
+from pymc_spn.circuits.evaluation.gradient import add_leaf_gradient, add_lost_levels
 from pymc_spn.circuits.evaluation.leaf_forms import read_values
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, fill_coefficients, leaf_logs
@@ -104,7 +104,7 @@ def pass_rows(packed, values, log_weights, theta, cotangent, grad_weights, grad_
         return
     at = make_block(layout, log_weights[0], theta[0], begin, width, 1)
     flow, one = np.empty((layout.kind.size, 1)), np.empty(4)
-    value, below, shift = at.nodes.reshape(layout.kind.size), flow.reshape(layout.kind.size), np.empty(values.shape[1])
+    value, below, shift = at.nodes.reshape(layout.kind.size), flow.reshape(layout.kind.size), at.shift.reshape(-1)
     for n in range(values.shape[0]):
         if not load_parameters(layout, begin, width, log_weights, theta, n, one, at):
             continue
@@ -125,11 +125,14 @@ def pass_rows(packed, values, log_weights, theta, cotangent, grad_weights, grad_
             send_flows_of_row(layout, at.weight, value, below, grad_weights[w])
         else:
             send_flows(layout, log_weights[w], at, False, flow, grad_weights[w])
+        has_lost = False
         for k in range(layout.node_of_leaf.size):
-            add_leaf_gradient(
+            has_lost |= add_leaf_gradient(
                 layout, k, theta[t], begin, width,
                 values, n, 1, at.u, at.present, flow[layout.node_of_leaf[k]], grad_theta[t], grad_values,
             )  # fmt: skip
+        if has_lost:
+            add_lost_levels(layout, log_weights[w], at, is_linear, theta[t], begin, width, 1, flow, grad_theta[t])
 
 
 @bare_inner_kernel
