@@ -14,7 +14,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     add_parameter_gradient,
     value_derivative,
 )
-from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
+from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, copy_values
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
@@ -126,74 +126,88 @@ def add_lost_levels(layout, log_weights, block, is_linear, theta, family_begin, 
     """Add to the gradient in probabilities that are 0, or all but, of the levels which the n rows of a block have.
 
     A log density may rise from there at a finite rate, and the flow to such a leaf, divided by the probability, does
-    not tell it: the row's density without the leaf's own factor does, from one more pass down for each such row.
+    not tell it: the row's density without the leaf's own factor does, from one more pass down.
 
     Parameters
     ----------
     block : Block
         After the pass up.
     flow : (V, B) float64
-        Of which the root's are read.
+        Of which the root's are read: 0 where a row adds nothing.
     """
-    part, down = np.empty(layout.children.size), np.empty(layout.kind.size)
-    for i in range(n):
-        is_passed = flow[0, i] == 0.0
-        for k in range(layout.node_of_leaf.size):
-            f, code, j = layout.leaf_family[k], layout.leaf_code[k], layout.leaf_input[k]
-            if not (code == BERNOULLI or code == CATEGORICAL) or flow[0, i] == 0.0:
+    down, n_parts = np.empty(flow.shape), 0
+    for v in range(layout.kind.size):
+        n_parts = max(n_parts, layout.child_ptr[v + 1] - layout.child_ptr[v])
+    pass_derivatives(layout, log_weights, block, is_linear, np.empty((n_parts, flow.shape[1])), down)
+    for k in range(layout.node_of_leaf.size):
+        f, code, j = layout.leaf_family[k], layout.leaf_code[k], layout.leaf_input[k]
+        if not (code == BERNOULLI or code == CATEGORICAL):
+            continue
+        begin, of_leaf = family_begin[f] + layout.leaf_row[k] * family_width[f], layout.node_of_leaf[k]
+        for i in range(n):
+            u = block.u[j, i]
+            if flow[0, i] == 0.0 or block.present[j, i] == 0.0 or block.base[j, i] < NOWHERE:
                 continue
-            u, begin = block.u[j, i], family_begin[f] + layout.leaf_row[k] * family_width[f]
-            if block.present[j, i] == 0.0 or block.base[j, i] < NOWHERE:
-                continue
-            if not level_probability(code, theta[begin : begin + family_width[f]], u) < SMALLEST:
-                continue
-            if not is_passed:
-                pass_derivatives(layout, log_weights, block.weight, block.nodes, is_linear, i, part, down)
-                is_passed = True
-            slope = down[layout.node_of_leaf[k]]
-            slope = slope * math.exp(-block.shift[layout.leaf_column[k], i]) if is_linear else math.exp(slope)
-            if code == CATEGORICAL:
-                grad_theta[begin + int(u)] += flow[0, i] * slope
-            else:
-                grad_theta[begin] += flow[0, i] * (slope if u == 1.0 else -slope)
+            if level_probability(code, theta[begin : begin + family_width[f]], u) < SMALLEST:
+                if is_linear:
+                    slope = down[of_leaf, i] * math.exp(-block.shift[layout.leaf_column[k], i])
+                else:
+                    slope = math.exp(down[of_leaf, i])
+                if code == CATEGORICAL:
+                    grad_theta[begin + int(u)] += flow[0, i] * slope
+                else:
+                    grad_theta[begin] += flow[0, i] * (slope if u == 1.0 else -slope)
 
 
 @bare_inner_kernel
-def pass_derivatives(layout, log_weights, weight, values, is_linear, i, part, down):
-    """Derivatives (V,) of the log density of row i in the values of all nodes, or their logs where values are logs.
+def pass_derivatives(layout, log_weights, block, is_linear, part, down):
+    """Derivatives (V, B) of the log densities in the values of all nodes, or their logs where values are logs.
 
-    ``part`` (E,) is scratch. Nothing is divided by a value, which may be 0.
+    ``part`` (n, B), for the children of any product, is scratch. Nothing is divided by a value, which may be 0.
     """
+    weight, values, others = block.weight, block.nodes, block.scratch[0]
     down[:] = 0.0 if is_linear else IMPOSSIBLE
-    down[0] = 1.0 / values[0, i] if is_linear else -values[0, i]
+    for i in range(others.size):
+        down[0, i] = 1.0 / values[0, i] if is_linear else -values[0, i]
     for v in range(layout.kind.size):
         begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:  # the factors before each child, then those behind it
-            others = down[v]
+            copy_values(down[v], others)
             for e in range(begin, end):
-                part[e] = others
-                others = times(others, values[layout.children[e], i], is_linear)
-            others = 1.0 if is_linear else 0.0
+                copy_values(others, part[e - begin])
+                multiply_by(values[layout.children[e]], is_linear, others)
+            others[:] = 1.0 if is_linear else 0.0
             for e in range(end - 1, begin - 1, -1):
                 c = layout.children[e]
-                down[c] = plus(down[c], times(part[e], others, is_linear), is_linear)
-                others = times(others, values[c, i], is_linear)
+                multiply_by(others, is_linear, part[e - begin])
+                add_scaled(1.0 if is_linear else 0.0, part[e - begin], is_linear, down[c])
+                multiply_by(values[c], is_linear, others)
         elif layout.kind[v] != LEAF:
             for e in range(begin, end):
-                c, w = layout.children[e], layout.edge_weight[e]
+                w = layout.edge_weight[e]
                 of_edge = weight[w] if is_linear else max(log_weights[w], IMPOSSIBLE)
-                down[c] = plus(down[c], times(of_edge, down[v], is_linear), is_linear)
+                add_scaled(of_edge, down[v], is_linear, down[layout.children[e]])
 
 
-@inner_kernel
-def times(a, b, is_linear):
-    return a * b if is_linear else a + b
-
-
-@inner_kernel
-def plus(a, b, is_linear):
-    """Their sum, of logs the log of the sum."""
+@bare_inner_kernel
+def multiply_by(a, is_linear, out):
+    """Numbers, or what their logs are of."""
     if is_linear:
-        return a + b
-    top = max(a, b)
-    return top + math.log1p(math.exp(min(a, b) - top)) if top > NOWHERE else top
+        for i in range(out.size):
+            out[i] *= a[i]
+    else:
+        for i in range(out.size):
+            out[i] += a[i]
+
+
+@bare_inner_kernel
+def add_scaled(scale, a, is_linear, out):
+    """As `multiply_by`."""
+    if is_linear:
+        for i in range(out.size):
+            out[i] += scale * a[i]
+    else:
+        for i in range(out.size):
+            one, other = scale + a[i], out[i]
+            top = max(one, other)
+            out[i] = top + math.log1p(math.exp(min(one, other) - top)) if top > NOWHERE else top
