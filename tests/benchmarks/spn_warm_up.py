@@ -1,8 +1,9 @@
-"""Three things that could help chains on hard tables and are not part of the sampler, so that this can be checked.
+"""What could help chains on hard tables and are not part of the sampler, so that this can be checked.
 
     python -m tests.benchmarks.spn_warm_up DATA annealing --runs cpu_small:2 cpu_act:4 --seconds 15
     python -m tests.benchmarks.spn_warm_up DATA splits --runs german:4 cpu_act:4 cpu_small:2 --seconds 8
-    python -m tests.benchmarks.spn_warm_up DATA starts --runs cpu_small:4 cpu_act:4 --seconds 12
+    python -m tests.benchmarks.spn_warm_up DATA offers --runs cpu_act:4 cpu_small:4 --seconds 20
+    python -m tests.benchmarks.spn_warm_up DATA starts --runs cpu_small:4 cpu_act:4 --seconds 12 --chains 6
 
 Sets, first split, leaf priors and starts are those of the tables of samplers; one start a chain, without the race.
 
@@ -11,9 +12,13 @@ Sets, first split, leaf priors and starts are those of the tables of samplers; o
 * ``splits``: the log ratio of the posterior when the rows on one edge below a product are given a product of their own,
   the partitions below as they are. Proposals are drawn at random from states of a chain. A merge undoes a split: where
   the posterior refuses the one, states in which the other could be proposed do not occur.
+* ``offers``: six such splits after every fifth sweep of the first half, taken where they raise the log joint; their
+  time counts. The test density less that of the same start without.
 * ``starts``: over several starts, the correlation of the log joint after some share of the time with the test density
   at its end: how soon a poor start can be told.
 """
+
+import time
 
 import arviz as az
 import numpy as np
@@ -28,6 +33,7 @@ N_STATES = 40  # averaged, of the second half of the time
 SHARES = (0.02, 0.05, 0.2, 0.5)
 SMALLEST = 20  # rows on both sides of a split that is listed apart
 N_PROPOSED, N_AT_ONCE, SWEEPS_BETWEEN = 300, 30, 10  # proposals in all, of one state, sweeps between states
+N_OFFERED, OFFERED_EVERY = 6, 5
 
 
 def main():
@@ -66,8 +72,8 @@ def annealing(run, prepared, options):
         yield f"{heat:g}", spread, f"{np.mean([t.mean() for t in traces]):.0f}", f"{rhat:.2f}"
 
 
-def chain(run, seed, seconds, heat=1.0):
-    """States and log joints of the second half of the time."""
+def chain(run, seed, seconds, heat=1.0, offer=None):
+    """States and log joints of the second half of the time; ``offer`` changes the state now and then in the first."""
     run.start(seed)
     first = [np.array(h) for h in run.first]
     due, states, trace, is_hot = np.linspace(0.5, 1.0, N_STATES, endpoint=False) * seconds, [], [], heat != 1.0
@@ -79,6 +85,10 @@ def chain(run, seed, seconds, heat=1.0):
         if run.seconds >= seconds / 2:
             run.chain.settle()
         run.sweep()
+        if offer is not None and run.seconds < seconds / 2 and run.n_sweeps % OFFERED_EVERY == 0:
+            begin = time.process_time()
+            offer()
+            run.seconds += time.process_time() - begin
         if due.size and run.seconds >= due[0]:
             states.append(run.state())
             trace.append(run.log_joint())
@@ -92,9 +102,7 @@ def splits(run, prepared, options):
     while run.seconds < options.seconds:
         run.sweep()
     run.chain.settle()
-    source = run.chain.sampler
-    scratch = Sampler(source.structure, source.compiled, run.schema.code(run.train.values), source.jacobian)
-    scratch.set_hyperparameters(*source.hyperparameters)
+    source, scratch = run.chain.sampler, scratch_of(run)
     rng = np.random.default_rng(0)
     ratios, sizes, full = [], [], 0
     while len(ratios) + full < N_PROPOSED:
@@ -112,6 +120,40 @@ def splits(run, prepared, options):
     ratios, large = np.array(ratios), np.array(sizes) > SMALLEST
     counts = [f"{full} of {len(ratios) + full}", f"{large.sum()}"]
     yield [*counts, *((f"{ratios[large].max():.1f}", f"{np.median(ratios[large]):.1f}") if large.any() else "––")]
+
+
+def offers(run, prepared, options):
+    """Differences in test density by start, and the splits that were taken."""
+    run.start(0)
+    scratch, source, rng = scratch_of(run), run.chain.sampler, np.random.default_rng(0)
+    gains = []
+
+    def offer():
+        digits, before = source.digits(), float(source.statistics()[0])
+        taken = False
+        for _ in range(N_OFFERED):
+            proposed, _ = split(rng, source.structure, digits)
+            if proposed is not None and (after := log_joint_at(scratch, proposed)) > before:
+                gains.append(after - before)
+                digits, before, taken = proposed, after, True
+        if taken:
+            run.chain.set_digits(digits)
+
+    pairs = []
+    for k in range(options.chains):
+        found = [chain(run, chain_seed(0, k), options.seconds, offer=o)[0] for o in (None, offer)]
+        pairs.append([averaged(run.densities(states, (prepared.test,))[0]) for states in found])
+    plain, with_splits = np.array(pairs).T
+    listed = ", ".join(f"{d:+.2f}" for d in with_splits - plain)
+    yield f"{plain.min():.2f} to {plain.max():.2f}", listed, f"{len(gains)}", f"{sum(gains):.0f}"
+
+
+def scratch_of(run):
+    """A sampler of the run's network at which states can be tried."""
+    source = run.chain.sampler
+    scratch = Sampler(source.structure, source.compiled, run.schema.code(run.train.values), source.jacobian)
+    scratch.set_hyperparameters(*source.hyperparameters)
+    return scratch
 
 
 def log_joint_at(sampler, digits):
@@ -171,6 +213,7 @@ def starts(run, prepared, options):
 TRIALS = {
     "annealing": (["heat", "test density (of chains)", "mean log joint", "R-hat"], annealing),
     "splits": (["impossible", f"more than {SMALLEST} rows on both sides", "best log ratio", "median"], splits),
+    "offers": (["test density without", "with splits less without", "taken", "nats gained"], offers),
     "starts": (["starts", "test density", *(f"after {s:.0%}" for s in SHARES)], starts),
 }
 
