@@ -1,5 +1,6 @@
 """Shared by the tests of statistics and leaf kernels: a table of all families, coded, and the same in plain terms."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +109,9 @@ def coded_table(n_rows, n_children="infinite", n_parts=2, seed=1, gaps=0.15):
     if gaps:
         values[rng.random(values.shape) < gaps] = np.nan
         values[[min(3, n_rows - 1), n_rows - 1]] = np.nan
-    palette, resolution = complete_palette(COLUMNS, values, LEAVES)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "values are recorded in coarse steps")  # as "grade" is meant to be
+        palette, resolution = complete_palette(COLUMNS, values, LEAVES)
     compiled = compile_palette(COLUMNS, palette, resolution, *choose_coding(palette, values))
     structure = complete_tree([c.name for c in COLUMNS], n_children=n_children, n_parts=n_parts)
     return CodedTable(structure, palette, resolution, compiled, values, code_values(compiled, values))

@@ -1,5 +1,7 @@
 """Shared by the tests of the explicit samplers: chains on tiny problems, a small table of all families."""
 
+import warnings
+
 import numpy as np
 
 from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
@@ -97,7 +99,9 @@ def family_table(n_rows, n_children=3, n_parts=2, seed=1):
         "colour": [Categorical(), Categorical(relative_scale=0.2)],
         "smokes": Bernoulli(),
     }
-    palette, grids = complete_palette(columns, values, leaves)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "values are recorded in coarse steps")  # as "grade" is meant to be
+        palette, grids = complete_palette(columns, values, leaves)
     compiled = compile_palette(columns, palette, grids, *choose_coding(palette, values))
     structure = complete_tree([c.name for c in columns], n_children=n_children, n_parts=n_parts)
     return structure, compiled, code_values(compiled, values)

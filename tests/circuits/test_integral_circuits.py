@@ -211,7 +211,7 @@ def test_parameters_that_are_random_are_differentiated_sampled_and_predicted_fro
     np.testing.assert_allclose(dlogp(at(point)), found, rtol=1e-6)
     with model:
         idata = pm.sample(
-            100, tune=200, chains=1, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
+            400, tune=200, chains=1, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
             nuts_sampler="pymc", compile_kwargs={"mode": PLAIN},
         )  # fmt: skip
         drawn = pm.sample_posterior_predictive(idata, random_seed=2, progressbar=False, compile_kwargs={"mode": PLAIN})
@@ -221,11 +221,11 @@ def test_parameters_that_are_random_are_differentiated_sampled_and_predicted_fro
     assert np.all(np.abs(posterior["rho"].mean(("chain", "draw")).values - planted) < 4.0 * error)
     assert np.all(error < 0.1) and abs(float(posterior["sd"].mean()) - 0.6) < 4.0 * float(posterior["sd"].std())
     predicted = drawn.posterior_predictive["x"]
-    assert predicted.shape == (1, 100, n_rows, 3)
+    assert predicted.shape == (1, 400, n_rows, 3)
     r, s = posterior["rho"].values[0], posterior["sd"].values[0]
-    pairs = np.array([np.mean(predicted[..., i] * predicted[..., i + 1]) for i in range(2)])  # 15,000 rows
-    np.testing.assert_allclose(pairs, r.mean(axis=0), atol=5 * 1.6 / math.sqrt(15_000))  # sd of a product at most 1.6
-    assert np.mean(predicted**2) == pytest.approx(1.0 + np.mean(s**2), abs=5 * 2.0 / math.sqrt(15_000))
+    pairs = np.array([np.mean(predicted[..., i] * predicted[..., i + 1]) for i in range(2)])  # 60,000 rows
+    np.testing.assert_allclose(pairs, r.mean(axis=0), atol=5 * 1.6 / math.sqrt(60_000))  # sd of a product at most 1.6
+    assert np.mean(predicted**2) == pytest.approx(1.0 + np.mean(s**2), abs=5 * 2.0 / math.sqrt(60_000))
 
 
 def test_tensors_and_arrays_give_the_same_parameters_and_impossible_tensors_no_density():

@@ -145,7 +145,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name] = tie_excess(observed, grids[d])
-            width[column.name] = grid_width(observed, grids[d])
+            if column.kind != "count":  # whose Gaussian leaves are asked for
+                width[column.name] = grid_width(observed, grids[d])
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
     if not rounded:
         _warn_of_ties(excess)
