@@ -38,7 +38,7 @@ N_OFFERED, OFFERED_EVERY = 6, 5
 
 def main():
     arguments = parser(__doc__.splitlines()[0])
-    arguments.add_argument("trial", choices=["annealing", "splits", "starts"])
+    arguments.add_argument("trial", choices=list(TRIALS))
     arguments.add_argument("--runs", nargs="+", required=True, help="set:children")
     arguments.add_argument("--seconds", type=float, default=15.0, help="CPU seconds of a chain")
     arguments.add_argument("--heats", type=float, nargs="+", default=[1.0, 3.0, 10.0])
