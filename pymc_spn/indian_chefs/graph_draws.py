@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.tables.tree_files import read_tree
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
 from pymc_spn.indian_chefs.network_record import find_network, network_records
@@ -15,6 +14,7 @@ from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.tree_files import read_tree
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,10 @@ from typing import Any
 
 from pymc_spn.circuits.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
-from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
+from pymc_spn.tables.tree_files import read_tree
 from pymc_spn.trees.draws import GROUP as TREES
 
 

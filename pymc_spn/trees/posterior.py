@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.tree_files import read_tree
 from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules

@@ -144,13 +144,12 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             _refuse_extreme(column.name, observed)
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
-            excess[column.name] = tie_excess(observed, grids[d])
-            if column.kind != "count":  # whose Gaussian leaves are asked for
-                width[column.name] = grid_width(observed, grids[d])
+            excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
     if not rounded:
         _warn_of_ties(excess)
-        _warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
+        asked_for = {c.name for c in columns if c.kind == "count"}  # whose Gaussian leaves are no default
+        _warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in asked_for})
     return palette, grids
 
 
@@ -301,29 +300,20 @@ def _refuse_extreme(name, observed):
         )
 
 
-def tie_excess(observed, grid):
-    """How many times more frequent equal values are than the recording grid explains; 0 where ties are few.
+def ties_and_grid(observed, grid):
+    """How many times more frequent equal values are than the grid explains, and the grid in standard deviations.
 
-    On a grid d, a smooth density with standard deviation s makes about d / (2 sqrt(pi) s) of all pairs of rows equal.
+    Both are 0 where ties are few. On a grid d, a smooth density with standard deviation s makes about
+    d / (2 sqrt(pi) s) of all pairs of rows equal.
     """
-    tied = _tied_pairs(observed)
-    if tied <= MIN_TIES:
-        return 0.0
-    explained = grid_width(observed, grid) / (2.0 * math.sqrt(math.pi)) * observed.size * (observed.size - 1.0) / 2.0
-    return tied / explained if explained > 0.0 else math.inf
-
-
-def grid_width(observed, grid):
-    """Recording grid in standard deviations of the column; 0 where ties are few."""
-    return grid / observed.std() if _tied_pairs(observed) > MIN_TIES else 0.0
-
-
-def _tied_pairs(observed):
-    """Pairs of equal values; 0 in a column without spread."""
-    if observed.size == 0 or observed.std() == 0.0:
-        return 0.0
     counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
-    return (counts * (counts - 1.0)).sum() / 2.0
+    tied = (counts * (counts - 1.0)).sum() / 2.0
+    spread = observed.std() if observed.size else 0.0
+    if tied <= MIN_TIES or spread == 0.0:
+        return 0.0, 0.0
+    width = grid / spread
+    explained = width / (2.0 * math.sqrt(math.pi)) * observed.size * (observed.size - 1.0) / 2.0
+    return (tied / explained if explained > 0.0 else math.inf), width
 
 
 def _warn_of_coarse_grids(width):

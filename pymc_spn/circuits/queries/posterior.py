@@ -27,8 +27,8 @@ from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choo
 from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.circuits.records.tree_files import read_tree
 from pymc_spn.tables import Table, decode, row_labels
+from pymc_spn.tables.tree_files import read_tree
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
-from pymc_spn.circuits.records.tree_files import read_tree
+from pymc_spn.tables.tree_files import read_tree
 
 if TYPE_CHECKING:
     import xarray as xr
