@@ -109,8 +109,12 @@ class NetworkSchema:
     @cached_property
     def compiled(self):
         """The palette as arrays in the sampler's units."""
-        grids = np.zeros(len(self.columns)) if self.rounded else np.array(self.resolution)
-        return compile_palette(self.columns, self.palette, grids, np.array(self.centre), np.array(self.scale))
+        grids, centre, scale = (np.array(values) for values in (self.resolution, self.centre, self.scale))
+        compiled = compile_palette(self.columns, self.palette, grids, centre, scale)
+        if not self.rounded:
+            return compiled
+        # exact values need no floor under the variances of leaves
+        return compile_palette(self.columns, self.palette, np.where(compiled.is_density, 0.0, grids), centre, scale)
 
     @cached_property
     def rounded_columns(self) -> np.ndarray:
@@ -123,6 +127,11 @@ class NetworkSchema:
         c = self.compiled
         located = (c.family == GAUSSIAN) | (c.family == LOG_NORMAL)
         return np.flatnonzero(np.logical_or.reduceat(located, c.entry_ptr[:-1]))
+
+    @cached_property
+    def mixed_columns(self) -> np.ndarray:
+        """Indices of the columns of counts with Gaussian leaves beside leaves with masses, for which they are rounded."""
+        return self.gaussian_columns[~self.compiled.is_density[self.gaussian_columns]]
 
     def cell_rule(self, d: int) -> str:
         """What an observed cell of a column must be, in words."""

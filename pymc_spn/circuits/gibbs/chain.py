@@ -193,6 +193,8 @@ class Chain:
                 n = int((inverse == k).sum())
                 table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
         table = table * c.scale + c.centre
+        mixed = self.schema.mixed_columns
+        table[:, mixed] = np.round(table[:, mixed]) + 0.0
         for d in self.schema.rounded_columns:
             table[:, d] = np.round(table[:, d] / self.schema.resolution[d]) * self.schema.resolution[d]
         return table

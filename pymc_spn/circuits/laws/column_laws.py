@@ -24,11 +24,14 @@ from pymc_spn.circuits.leaves.interval_moments import (
     lomax_about,
     student_about,
 )
+from pymc_spn.circuits.leaves.rounded_gaussian import cells_within
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import weighted
 from pymc_spn.circuits.records.leaf_predictives import (
     COUNTS,
     FAMILY,
+    ROUNDED_GAUSSIAN,
+    WHOLE,
     Interval,
     Leaves,
     by_family,
@@ -145,8 +148,8 @@ class ColumnLaw(NamedTuple):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether every leaf has masses only: a column may mix them with densities on a unit grid."""
-        return bool(np.isin(self.leaves.family, (*COUNTS, DISCRETE)).all())
+        """Whether every leaf has masses."""
+        return bool(np.isin(self.leaves.family, (*WHOLE, DISCRETE)).all())
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
@@ -238,16 +241,18 @@ def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
     """
     if law.is_discrete:
         centre, width = law.bracket()
-        low, high = np.full(q.size, -1.0), np.full(q.size, max(1.0, centre + width))
+        first, last = law.support()
+        low, high = np.full(q.size, max(first, 0.0) - 1.0), np.full(q.size, np.ceil(max(1.0, centre + width)))
+        while np.any(long := (law.cdf(low)[0] >= q) & (low >= first) & (low > -1e15)):
+            low, high = np.where(long, 2.0 * low, low), np.where(long, low, high)
         while np.any(short := (law.cdf(high)[0] < q) & (high < 1e15)):
             low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
-        high = np.ceil(high)
         while np.any(high - low > 1.0):
             middle = np.floor(0.5 * (low + high))
             below = law.cdf(middle)[0] < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        first, last = law.support()
-        return np.clip(np.where(q >= 1.0, np.inf, high), np.ceil(first), np.floor(last))
+        high = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, high))
+        return np.clip(high, np.ceil(first), np.floor(last))
     first, last = law.support()
     low, high = (np.full(q.size, end) for end in (np.nextafter(first, -np.inf), last))
     x = smallest_reaching(lambda x: law.cdf(x)[0] < q, low, high)
@@ -262,7 +267,7 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
     """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
     centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
-        if code == GAUSSIAN:
+        if code in (GAUSSIAN, ROUNDED_GAUSSIAN):
             centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
         elif code == LOG_NORMAL:
             centre[which] = np.exp(params.mu)
@@ -419,6 +424,7 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
 
 _ABOUT: dict[int, Any] = {
     GAUSSIAN: student_about,
+    ROUNDED_GAUSSIAN: lambda p, low, high, *how: student_about(p, *cells_within(low, high), *how),
     EXPONENTIAL: lomax_about,
     LOG_NORMAL: log_student_about,
     GEOMETRIC: beta_geometric_about,
@@ -426,6 +432,7 @@ _ABOUT: dict[int, Any] = {
 }
 _MOMENTS: dict[int, Any] = {
     GAUSSIAN: _student_moments,
+    ROUNDED_GAUSSIAN: _student_moments,
     LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
     GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),

@@ -158,8 +158,8 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     if n_levels:
         return Grid(np.arange(float(n_levels)), np.ones(n_levels))
     tails = np.array(TAIL)
-    if not is_density:  # leaves that are densities stand on the unit grid then
-        first, last = np.maximum(np.round(law.quantile(np.array([tails[0], 1.0 - tails[0]]))), 0.0)
+    if not is_density:
+        first, last = law.quantile(np.array([tails[0], 1.0 - tails[0]]))
         if last - first >= MOST_COUNTS:
             raise ValueError(
                 f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "

@@ -39,7 +39,7 @@ from pymc_spn.circuits.maxima.box_leaves import (
     WEIBULL,
     Tape,
 )
-from pymc_spn.circuits.records.leaf_predictives import by_family, leaves_at
+from pymc_spn.circuits.records.leaf_predictives import as_masses, by_family, leaves_at
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
@@ -266,7 +266,7 @@ def _leaves_of_draw(
                 shaped = type(params)(*(np.asarray(v) for v in params))
                 logs[which] = FAMILY[code].predictive_log_density(shaped, np.full(which.sum(), points[d]))
         elif unasked[d] is not None:
-            logs = log_event(leaves, unasked[d])
+            logs = log_event(as_masses(leaves, bool(states.compiled.is_density[d])), unasked[d])
         for i in np.flatnonzero(reached[: logs.size]):
             out[i] = builder.constant(max(float(logs[i]), -1e300))
         return out

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.records import predictive_kernels
 from pymc_spn.circuits.records.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.circuits.records.recorded_states import RecordedStates
@@ -68,7 +68,8 @@ def complete_rows(
     drawn = rng.poisson(out[counts])
     out = out * compiled.scale + compiled.centre
     out[counts] = drawn
-    out = np.where(np.isin(family, (GEOMETRIC, BINOMIAL)), np.round(out), out)
+    whole = np.isin(family, (GEOMETRIC, BINOMIAL)) | ((family == GAUSSIAN) & ~compiled.is_density)
+    out = np.where(whole, np.round(out) + 0.0, out)
     # what rounding takes from a positive value near 0
     positive = (family == EXPONENTIAL) | (family == LOG_NORMAL)
     out = np.where(positive, np.clip(out, np.finfo(float).tiny, np.finfo(float).max), out)

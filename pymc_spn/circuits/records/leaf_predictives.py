@@ -43,7 +43,9 @@ from pymc_spn.circuits.leaves.interval_moments import (
     student_moments,
     weighted_moments,
 )
+from pymc_spn.circuits.leaves.rounded_gaussian import RoundedGaussian, cells_within
 
+ROUNDED_GAUSSIAN = BINOMIAL + 1  # what a Gaussian leaf is among leaves that have masses
 FAMILY: dict[int, Any] = {
     GAUSSIAN: Gaussian,
     EXPONENTIAL: Exponential,
@@ -52,8 +54,10 @@ FAMILY: dict[int, Any] = {
     GEOMETRIC: Geometric,
     BINOMIAL: Binomial,
     DISCRETE: Categorical,
+    ROUNDED_GAUSSIAN: RoundedGaussian,
 }
 COUNTS = (POISSON, GEOMETRIC, BINOMIAL)
+WHOLE = (*COUNTS, ROUNDED_GAUSSIAN)  # families with masses on whole numbers
 TOLERANCE = 1e-8  # relative, of moments under an interval
 HELD = 4_000_000  # masses held at a time (32 MB)
 
@@ -110,11 +114,17 @@ class Leaves(NamedTuple):
 
 
 def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
-    """All leaf slots of a column, place by place."""
+    """All leaf slots of a column, place by place, as events see them."""
     places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
-    if len(places) == 1:
-        return places[0]
-    return Leaves(np.concatenate([p.family for p in places]), np.concatenate([p.parameters for p in places]))
+    family = np.concatenate([p.family for p in places])
+    return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), bool(compiled.is_density[c]))
+
+
+def as_masses(leaves: Leaves, is_density: bool) -> Leaves:
+    """Leaves in which Gaussian ones are rounded where the column has masses."""
+    if is_density:
+        return leaves
+    return leaves._replace(family=np.where(leaves.family == GAUSSIAN, ROUNDED_GAUSSIAN, leaves.family))
 
 
 def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
@@ -150,7 +160,7 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
 
 def posterior_of(code: int, parameters: np.ndarray) -> Any:
     """Parameters (n, p) of one family as its named tuple."""
-    if code == GAUSSIAN or code == LOG_NORMAL:
+    if code in (GAUSSIAN, LOG_NORMAL, ROUNDED_GAUSSIAN):
         return NormalGamma(*parameters.T)
     if code == GEOMETRIC:
         return BetaProbability(parameters[:, 0], parameters[:, 1])
@@ -172,7 +182,7 @@ def log_masses(code: int, params: Any, x: np.ndarray) -> np.ndarray:
     """Log masses (n, X) of values under leaves of one family, -inf where these are densities."""
     if code == DISCRETE:
         return Categorical.predictive_log_density(DirichletLevels(params.alpha[:, None]), x)
-    if code in COUNTS:
+    if code in WHOLE:
         return FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
     return np.full((params[0].size, x.size), -np.inf)
 
@@ -211,7 +221,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
             mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
-            mean[which] = params.mu if code == GAUSSIAN else FAMILY[code].predictive_mean(params)
+            mean[which] = params.mu if code in (GAUSSIAN, ROUNDED_GAUSSIAN) else FAMILY[code].predictive_mean(params)
             spread = FAMILY[code].predictive_variance(params)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
@@ -224,6 +234,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
 
 _WITHIN: dict[int, Any] = {
     GAUSSIAN: student_moments,
+    ROUNDED_GAUSSIAN: lambda params, low, high: student_moments(params, *cells_within(low, high)),
     LOG_NORMAL: log_student_moments,
     EXPONENTIAL: lomax_moments,
     POISSON: count_moments,
@@ -241,7 +252,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             x = np.array(sorted(event), dtype=np.float64)
             if code == DISCRETE:
                 weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
-            elif code in COUNTS:
+            elif code in WHOLE:
                 weight = relative_masses(log_masses(code, params, x))
             else:
                 weight = np.ones((u.size, x.size))  # never chosen: a set has no mass under a density
@@ -249,6 +260,11 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
         elif code == GAUSSIAN:
             out[which] = _invert_student(params, event, u)
+        elif code == ROUNDED_GAUSSIAN:
+            cells = Interval(*(float(end) for end in cells_within(*event)))
+            # a whole number at most half away, as a cell is closed: the outermost cells have neighbours outside
+            x = np.round(_invert_student(params, cells, u))
+            out[which] = np.clip(x, cells.low + 0.5, cells.high - 0.5)
         elif code == LOG_NORMAL:
             with np.errstate(divide="ignore"):
                 logs = Interval(float(np.log(max(event.low, 0.0))), float(np.log(max(event.high, 0.0))))

@@ -1,0 +1,34 @@
+"""Gaussian leaves of a column of counts that also has leaves with masses: a whole number stands for its unit cell."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.leaves.leaf_statistics import NormalGamma
+from pymc_spn.circuits.leaves.real_families import Gaussian
+
+
+class RoundedGaussian(Gaussian):
+    """The predictive of a Gaussian leaf, a Student t, rounded to whole numbers; its moments are those before."""
+
+    @staticmethod
+    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
+        """Log mass of the cell of a whole number x, ``log P(x - 1/2 <= X <= x + 1/2)``."""
+        x = np.asarray(x, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.floor(x) == x, Gaussian.predictive_log_interval(params, x - 0.5, x + 0.5), -np.inf)
+
+    @staticmethod
+    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
+        """P(X <= x)."""
+        return Gaussian.predictive_cdf(params, np.floor(np.asarray(x, dtype=np.float64)) + 0.5)
+
+    @staticmethod
+    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high), of the cells whose whole numbers are in the interval."""
+        return Gaussian.predictive_log_interval(params, *cells_within(low, high))
+
+
+def cells_within(low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the cells of the whole numbers between low and high; the second is not above the first for none."""
+    return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5
