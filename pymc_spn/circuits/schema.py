@@ -130,7 +130,7 @@ class NetworkSchema:
 
     @cached_property
     def mixed_columns(self) -> np.ndarray:
-        """Indices of the columns of counts with Gaussian leaves beside leaves with masses, for which they are rounded."""
+        """Indices of the columns of counts with Gaussian leaves, which are rounded, beside leaves with masses."""
         return self.gaussian_columns[~self.compiled.is_density[self.gaussian_columns]]
 
     def cell_rule(self, d: int) -> str:

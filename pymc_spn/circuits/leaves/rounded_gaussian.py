@@ -29,6 +29,6 @@ class RoundedGaussian(Gaussian):
         return Gaussian.predictive_log_interval(params, *cells_within(low, high))
 
 
-def cells_within(low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+def cells_within(low: Any, high: Any) -> tuple[Any, Any]:
     """Ends of the cells of the whole numbers between low and high; the second is not above the first for none."""
     return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5
