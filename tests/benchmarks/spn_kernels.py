@@ -74,7 +74,7 @@ def settled_chains(table, n_settle):
         for kernel in kernels_for(table, n_children):
             run = TimedChain(table, n_children, kernel)
             run.start(0)
-            run.set_digits(digits)
+            run.chain.set_digits(digits)
             run.compile()
             runs.append(run)
     return runs

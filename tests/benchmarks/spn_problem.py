@@ -81,32 +81,24 @@ class TimedChain:
             )
         )
         self.seconds, self.n_sweeps, self.moved = 0.0, 0, 0.0
-        self.is_behind = False  # the collapsed state lags behind the explicit sampler's
 
     def start(self, seed, kind="kmeans"):
         """K-means or a draw from the prior; the same seed gives the same assignments whatever the kernel."""
         schema, rng = self.chain.schema, np.random.default_rng(seed)
         if kind == "prior":
             self.chain.sampler.draw_prior(rng)
-            self.set_digits(self.chain.sampler.digits())
+            self.chain.set_digits(self.chain.sampler.digits())
         else:
-            self.set_digits(kmeans_digits(schema.structure, schema.compiled, self.chain.sampler.coded, rng))
+            self.chain.set_digits(kmeans_digits(schema.structure, schema.compiled, self.chain.sampler.coded, rng))
         self.rng = np.random.default_rng([seed, 1])
 
-    def set_digits(self, digits):
-        """Start from given assignments."""
-        self.chain.set_digits(digits)
-        self.is_behind = False
-
     def sweep(self):
-        """One timed sweep. An explicit sampler's state is not copied to the collapsed one: that is not its work."""
-        explicit = self.chain.explicit
+        """One timed sweep. An explicit sampler's state becomes a collapsed one when it is asked for, untimed."""
         begin = time.process_time()
-        moved = self.chain.sweep(self.rng) if explicit is None else explicit.sweep(self.rng)
+        moved = self.chain.sweep(self.rng)
         self.seconds += time.process_time() - begin
         self.n_sweeps += 1
         self.moved += moved
-        self.is_behind = explicit is not None
 
     def compile(self):
         """Sweep untimed, which compiles all that the kernel may use, and start the clock and the counts again."""
@@ -116,9 +108,6 @@ class TimedChain:
 
     def statistics(self):
         """Collapsed log joint, occupied nodes, edges and leaves of the assignments; never timed."""
-        if self.is_behind:
-            self.chain.sampler.set_digits(self.chain.explicit.digits())
-            self.is_behind = False
         return self.chain.sampler.statistics()[:4]
 
     def log_joint(self):

@@ -130,7 +130,7 @@ class TimedRun:
         """K-means assignments by the seed, whatever the kernel; more of them in the first of ``tune`` sweeps."""
         self.chain.start(np.random.default_rng(seed), self.first, tune)
         self.rng = np.random.default_rng([seed, 1])
-        self.seconds, self.n_sweeps, self.behind = 0.0, 0, False
+        self.seconds, self.n_sweeps = 0.0, 0
 
     def compile(self, seed):
         """One sweep by everything that the kernel may use, not timed."""
@@ -141,23 +141,15 @@ class TimedRun:
 
     def sweep(self):
         """One sweep, and the hyperparameters where they are learned."""
-        chain = self.chain
         begin = time.process_time()
-        if self.learned or chain.explicit is None:
-            chain.sweep(self.rng)
-            if self.learned:
-                chain.update_hyperparameters(self.rng, self.owned, self.priors)
-        else:
-            chain.explicit.sweep(self.rng)  # its state is not copied to the collapsed one: that is not its work
+        self.chain.sweep(self.rng)
+        if self.learned:
+            self.chain.update_hyperparameters(self.rng, self.owned, self.priors)
         self.seconds += time.process_time() - begin
         self.n_sweeps += 1
-        self.behind = not self.learned and chain.explicit is not None
 
     def statistics(self):
         """Log joint in nats, occupied nodes, edges and leaves."""
-        if self.behind:
-            self.chain.sampler.set_digits(self.chain.explicit.digits())
-            self.behind = False
         return self.chain.sampler.statistics()[:4]
 
     def log_joint(self):
@@ -165,8 +157,7 @@ class TimedRun:
 
     def state(self):
         """Time, digits and hyperparameters."""
-        source = self.chain.sampler if self.chain.explicit is None else self.chain.explicit
-        digits = source.digits().astype(self.kind)
+        digits = self.chain.sampler.digits().astype(self.kind)
         return self.seconds, digits, [np.array(h) for h in self.chain.sampler.hyperparameters]
 
     def run(self, seed, budget, several=True, n_states=STATES):

@@ -70,14 +70,15 @@ class Turns:
         self.is_behind = True  # the collapsed state has been changed since the last sweep
 
     def sweep(self, rng, collapsed):
-        """One sweep; the state of ``collapsed``, a `Sampler`, is replaced. Returns the fraction of rows that moved."""
+        """One sweep from the state of ``collapsed``, a `Sampler`, or from that of the last sweep.
+
+        Returns the fraction of rows that moved. The new state is in ``self.sampler``.
+        """
         priors = collapsed.hyperparameters
         if self.priors is None or not all(map(np.array_equal, priors, self.priors)):
             self.sampler.set_hyperparameters(*priors)
             self.priors = [np.array(p) for p in priors]
         if self.is_behind:
             self.sampler.set_digits(collapsed.digits())
-        moved = self.sampler.sweep(rng)
-        collapsed.set_digits(self.sampler.digits())
-        self.is_behind = False
-        return moved
+            self.is_behind = False
+        return self.sampler.sweep(rng)

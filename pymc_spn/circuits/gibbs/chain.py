@@ -45,19 +45,29 @@ class Chain:
     def __init__(self, schema, values, kernel="auto", frontier=None):
         self.schema, self.values, self.kernel = schema, np.array(values, np.float64), kernel
         coded = schema.code(self.values)
-        self.sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
+        self._sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
+        self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
         self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
         self.explicit = None
         self.turns = None  # bottom-up sweeps, made when they are first wanted
         self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
         self.n_bottom_up = np.inf  # such sweeps since the last collapsed one; a chain begins with a collapsed one
-        self.settled = None  # the plan that is kept
+        self.planned = None  # collapsed kernel and bottom-up sweeps to each of its sweeps
+        self.is_settled = False  # whether that plan is kept
         self.race = None  # of several starts, while it lasts
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel in ("published", "bottom_up"):
             make = PublishedSampler if kernel == "published" else BottomUpSampler
             self.explicit = make(schema.structure, schema.compiled, coded)
+
+    @property
+    def sampler(self):
+        """The collapsed state, made from that of an explicit sampler when it is asked for and not before."""
+        if self.ahead is not None:
+            self._sampler.set_digits(self.ahead.digits())
+            self.ahead = None
+        return self._sampler
 
     def start(self, rng, hyperparameters, tune=0):
         """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains.
@@ -73,8 +83,9 @@ class Chain:
 
     def begin(self, rng, hyperparameters):
         """One start, without a race."""
+        self.ahead = None
         self.sampler.reset()
-        self.n_bottom_up, self.settled = np.inf, None
+        self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
         self.set_hyperparameters(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
@@ -85,6 +96,7 @@ class Chain:
 
     def set_digits(self, digits):
         """Install assignments."""
+        self.ahead = None
         self.sampler.set_digits(digits)
         if self.explicit is not None:
             self.explicit.set_digits(digits)
@@ -99,7 +111,7 @@ class Chain:
 
     def set_hyperparameters(self, hyperparameters):
         """Install concentrations (2,), leaf scale, shape and precision ratio (D,) each."""
-        self.sampler.set_hyperparameters(*hyperparameters)
+        self._sampler.set_hyperparameters(*hyperparameters)
         if self.explicit is not None:
             self.explicit.set_hyperparameters(*hyperparameters)
 
@@ -109,35 +121,42 @@ class Chain:
             self.race = None
         if self.explicit is not None:
             moved = self.explicit.sweep(rng)
-            self.sampler.set_digits(self.explicit.digits())
+            self.ahead = self.explicit
             return moved
         kernel = self.chosen_kernel()
         if kernel == "bottom_up":
             if self.turns is None:
                 self.turns = Turns(self.schema.structure, self.schema.compiled, self.schema.code(self.values))
             self.n_bottom_up += 1
-            return self.turns.sweep(rng, self.sampler)
+            moved = self.turns.sweep(rng, self._sampler)
+            self.ahead = self.turns.sampler
+            return moved
         self.n_bottom_up = 0
         if self.turns is not None:
             self.turns.is_behind = True
-        return self.sampler.sweep(rng, kernel, self.frontier)
+        moved = self.sampler.sweep(rng, kernel, self.frontier)
+        if not self.is_settled:
+            self.planned = None
+        return moved
 
     def chosen_kernel(self):
         """The kernel of the next sweep."""
-        collapsed, turns = self.plan() if self.settled is None else self.settled
+        if self.planned is None:
+            self.planned = self.plan()
+        collapsed, turns = self.planned
         return "bottom_up" if self.n_bottom_up < turns else collapsed
 
     def settle(self):
-        """Keep the present plan until the next start; a race of starts is over, too.
+        """Keep the plan for the present state until the next start; a race of starts is over, too.
 
         A choice that follows the state is no longer a draw from kernels that keep the posterior, so it ends with the
-        tuning. Before that, a chain that has grown or shrunk is given what suits it.
+        tuning. Before that, a chain that has grown or shrunk is given what suits it, after each collapsed sweep.
         """
         if self.race is not None:
             self.race.finish(self)
             self.race = None
-        if self.settled is None:
-            self.settled = self.plan()
+        if not self.is_settled:
+            self.planned, self.is_settled = self.plan(), True
 
     def plan(self):
         """Collapsed kernel, and bottom-up sweeps to each of its sweeps, that suit the present state.
@@ -162,7 +181,7 @@ class Chain:
 
     def update_hyperparameters(self, rng, owned, priors):
         """Slice updates of the owned hyperparameters; returns the four vectors."""
-        h = [np.array(x) for x in self.sampler.hyperparameters]
+        h = [np.array(x) for x in self._sampler.hyperparameters]
         if owned.any():
             update_hyperparameters(rng, self.sampler.statistics(), self.schema.compiled, owned, priors, *h)
             self.set_hyperparameters(h)
