@@ -543,3 +543,23 @@ def test_coarse_steps_are_warned_of():
     counted = ps.Table.from_frame(df, kinds={"rating": "count"})
     with pm.Model():
         ps.SPN("x", ps.complete_tree(counted.columns), observed=counted)
+
+
+# ---- counts of wide range
+def test_wide_counts_are_warned_of_unless_asked_for():
+    """Incomes in whole dollars are counts to pandas; Poisson leaves cover a two-hundredth of their range each."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"income": np.exp(rng.normal(10.5, 0.5, 200)).astype(int), "visits": rng.poisson(3.0, 200)})
+    df["days"] = rng.negative_binomial(2, 0.1, 200)  # a variance of ten times the mean
+    tree = ps.complete_tree(ps.Table.from_frame(df).columns)
+    with pm.Model(), pytest.warns(UserWarning) as found:
+        ps.SPN("x", tree, observed=df)
+    (warning,) = found
+    said = str(warning.message)
+    assert "'income' (" in said and "'visits'" not in said and "'days'" not in said
+    assert "leaves={'income': ps.Gaussian()}" in said and warning.filename == __file__
+    for leaf in (ps.Gaussian(), ps.Poisson()):
+        with pm.Model():
+            ps.SPN("x", tree, observed=df, leaves={"income": leaf})
+    with pytest.warns(UserWarning, match="counts spread"):
+        ps.fit_variational(ps.complete_tree(list(df), n_children=2), df, restarts=1, max_steps=2, random_seed=0)

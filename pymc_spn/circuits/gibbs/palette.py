@@ -5,7 +5,6 @@ are reported in the units of the data (the log Jacobian is added to the log join
 """
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +22,13 @@ from pymc_spn.circuits.gibbs.network import (
     LOGS,
     POISSON,
     VECTOR,
+)
+from pymc_spn.circuits.gibbs.palette_warnings import (
+    MAX_TIE_EXCESS,
+    ties_and_grid,
+    warn_of_coarse_grids,
+    warn_of_ties,
+    warn_of_wide_counts,
 )
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
@@ -56,10 +62,6 @@ DEFAULT_ENTRY = {
     "categorical": Categorical(),
 }
 SMALLEST, LARGEST = 1e-140, 1e150  # of values and of their spread: squares and their sums stay within float64
-MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
-# Recording grid in standard deviations of the column. Rounded normal values, 300 and 3,000 of them, keep the density of
-# the unrounded ones up to 0.4; from 0.55 on leaves shrink onto single values, and a row earns one to three nats.
-MAX_GRID_WIDTH = 0.4
 ALLOWED_KINDS = {
     Gaussian: ("real", "positive", "count"),
     LogNormal: ("positive",),
@@ -146,10 +148,13 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
+    counts = {c.name for c in columns if c.kind == "count"}
     if not rounded:
-        _warn_of_ties(excess)
-        asked_for = {c.name for c in columns if c.kind == "count"}  # whose Gaussian leaves are no default
-        _warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in asked_for})
+        warn_of_ties(excess)
+        # Gaussian leaves of counts are no default: they were asked for
+        warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in counts})
+    observed = {c.name: values[:, d] for d, c in enumerate(columns) if c.name in counts - set(leaves)}
+    warn_of_wide_counts(observed)
     return palette, grids
 
 
@@ -297,49 +302,6 @@ def _refuse_extreme(name, observed):
         raise ValueError(
             f"column {name!r} must have values and a spread within {SMALLEST:g} and {LARGEST:g}, whose squares "
             f"float64 can hold; it has {what}: rescale it, e.g. divide it by its largest value"
-        )
-
-
-def ties_and_grid(observed, grid):
-    """How many times more frequent equal values are than the grid explains, and the grid in standard deviations.
-
-    Both are 0 where ties are few. On a grid d, a smooth density with standard deviation s makes about
-    d / (2 sqrt(pi) s) of all pairs of rows equal.
-    """
-    counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
-    tied = (counts * (counts - 1.0)).sum() / 2.0
-    spread = observed.std() if observed.size else 0.0
-    if tied <= MIN_TIES or spread == 0.0:
-        return 0.0, 0.0
-    width = grid / spread
-    explained = width / (2.0 * math.sqrt(math.pi)) * observed.size * (observed.size - 1.0) / 2.0
-    return (tied / explained if explained > 0.0 else math.inf), width
-
-
-def _warn_of_coarse_grids(width):
-    coarse = {name: w for name, w in width.items() if w > MAX_GRID_WIDTH}
-    if coarse:
-        listed = ", ".join(f"{name!r} (steps of {w:.2g} standard deviations)" for name, w in coarse.items())
-        example = f'kinds={{{next(iter(coarse))!r}: "count"}}'
-        warnings.warn(
-            f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
-            f"density of the column then means nothing. Declare it a count or categorical, as by {example} of "
-            "ps.Table.from_frame (whole numbers with gaps are floats to pandas), or say rounded=True",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _warn_of_ties(excess):
-    spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
-    if spiky:
-        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
-        warnings.warn(
-            f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
-            "put spikes of density on them. Declare such a column a count or categorical, raise its resolution, or say "
-            "rounded=True",
-            UserWarning,
-            stacklevel=4,
         )
 
 

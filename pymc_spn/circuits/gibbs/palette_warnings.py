@@ -1,0 +1,82 @@
+"""Columns that their leaves do not suit: what the data show before anything is sampled, as warnings."""
+
+import math
+import warnings
+
+import numpy as np
+
+MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
+# Recording grid in standard deviations of the column. Rounded normal values, 300 and 3,000 of them, keep the density of
+# the unrounded ones up to 0.4; from 0.55 on leaves shrink onto single values, and a row earns one to three nats.
+MAX_GRID_WIDTH = 0.4
+# Spread of a column of counts in standard deviations of a Poisson leaf. Negative binomial and log-normal counts, 300 of
+# them, cost 0.6 nats a row at 5 with two children a sum node, 5 at 10 and hundreds beyond; with any number of children
+# up to 0.1, and ten times as many leaves as Gaussian ones.
+MAX_COUNT_SPREAD = 5.0
+
+
+def ties_and_grid(observed, grid):
+    """How many times more frequent equal values are than the grid explains, and the grid in standard deviations.
+
+    Both are 0 where ties are few. On a grid d, a smooth density with standard deviation s makes about
+    d / (2 sqrt(pi) s) of all pairs of rows equal.
+    """
+    counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
+    tied = (counts * (counts - 1.0)).sum() / 2.0
+    spread = observed.std() if observed.size else 0.0
+    if tied <= MIN_TIES or spread == 0.0:
+        return 0.0, 0.0
+    width = grid / spread
+    explained = width / (2.0 * math.sqrt(math.pi)) * observed.size * (observed.size - 1.0) / 2.0
+    return (tied / explained if explained > 0.0 else math.inf), width
+
+
+def warn_of_coarse_grids(width):
+    """Warn of columns recorded in steps of so many standard deviations (dict by name) where these are large."""
+    coarse = {name: w for name, w in width.items() if w > MAX_GRID_WIDTH}
+    if coarse:
+        listed = ", ".join(f"{name!r} (steps of {w:.2g} standard deviations)" for name, w in coarse.items())
+        example = f'kinds={{{next(iter(coarse))!r}: "count"}}'
+        warnings.warn(
+            f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
+            f"density of the column then means nothing. Declare it a count or categorical, as by {example} of "
+            "ps.Table.from_frame (whole numbers with gaps are floats to pandas), or say rounded=True",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_ties(excess):
+    """Warn of columns in which equal values are so many times (dict by name) too frequent where these are many."""
+    spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
+    if spiky:
+        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
+        warnings.warn(
+            f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
+            "put spikes of density on them. Declare such a column a count or categorical, raise its resolution, or say "
+            "rounded=True",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_wide_counts(observed):
+    """Warn of columns (dict of values by name, NaN where missing) that Poisson leaves follow only in great number."""
+    spread = {}
+    for name, values in observed.items():
+        known = values[~np.isnan(values)]
+        mean = known.mean() if known.size else 0.0
+        if mean > 0.0:
+            spread[name] = known.std() / math.sqrt(mean)
+    wide = {name: ratio for name, ratio in spread.items() if ratio > MAX_COUNT_SPREAD}
+    if wide:
+        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in wide.items())
+        first = next(iter(wide))
+        warnings.warn(
+            f"counts spread over many times the standard deviation of a Poisson leaf in {listed}: a network needs many "
+            "leaves to follow them, and one with few children a sum node cannot. Gaussian leaves do with few, as by "
+            f"leaves={{{first!r}: ps.Gaussian()}}, with rounded=True for masses of whole numbers. To keep Poisson "
+            f"leaves, ask for them: leaves={{{first!r}: ps.Poisson()}}",
+            UserWarning,
+            stacklevel=4,
+        )
