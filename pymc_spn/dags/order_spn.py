@@ -98,7 +98,8 @@ class OrderSPN(SampledQueries):
         Raises
         ------
         ValueError
-            If it would need more memory; the message says how much.
+            If it would need more memory; the message says how much. Or if no order gives every variable a possible
+            parent set.
         """
         from pymc_spn.dags.exact_support import exact_lattice
         from pymc_spn.dags.passes import SUMS_TO_AND_FROM
@@ -107,7 +108,8 @@ class OrderSPN(SampledQueries):
         with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:
             post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
             post._tables.bar = bar
-            post._log_total  # noqa: B018  the work of building
+            if post._log_total == -np.inf:  # the work of building
+                raise ValueError("scores: no order was found in which every variable has a possible parent set")
         return post
 
     @classmethod

@@ -236,6 +236,10 @@ def test_refusals():
         with pytest.raises(ValueError, match=sentence):
             call()
     assert float(post.probability(present=[("a", "b"), ("b", "a")])) == 0.0
+    circular = ps.LocalScores.from_table({"a": {("b",): 0.0}, "b": {("a",): 0.0}})
+    for make in (ps.OrderSPN.exact, ps.OrderSPN.fit):
+        with pytest.raises(ValueError, match="scores: no order was found"):
+            make(circular)
     discrete = pd.DataFrame({c: pd.Categorical(np.arange(40) % (2 + k)) for k, c in enumerate("ab")})
     with pytest.raises(ValueError, match="causal effects need BGe scores, these are 'BDeu'"):
         ps.OrderSPN.exact(ps.LocalScores.from_data(discrete)).causal_effects()
