@@ -54,7 +54,7 @@ def _greedy(scorer, child, required, possible, n_wanted, by_size, by_edge):
     others = [j for j in possible if j not in required]
     best = dict.fromkeys(others, -np.inf)
     base = list(required)
-    while True:
+    while len(held) + len(required) < n_wanted:
         if carries:
             found = scorer.scan(child, base, held[:-1], others, by_size, by_edge)
         else:
@@ -66,9 +66,8 @@ def _greedy(scorer, child, required, possible, n_wanted, by_size, by_edge):
         take = missing if not carries and missing <= _TOGETHER else 1
         held += ranked[:take]
         others = [u for u in others if u not in held]
-        if len(held) + len(required) >= n_wanted:
-            return [*required, *held]
         base = [*required, held[-1]]
+    return [*required, *held]
 
 
 def _best_with(scorer, child, base, free, by_size, by_edge):

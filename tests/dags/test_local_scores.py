@@ -154,6 +154,15 @@ def test_greedy_candidates_follow_the_rule():
         assert list(scores.candidates[i]) == expected
 
 
+@pytest.mark.parametrize("df", [gaussian_table(4), level_table(4)], ids=["numbers", "levels"])
+def test_required_parents_may_take_all_the_room_of_candidates(df):
+    scores = ps.LocalScores.from_data(df, max_candidates=1, required=[("v0", "v1")])
+    assert list(scores.n_candidates) == [1, 1, 1, 1] and scores.candidates[1, 0] == 0
+    assert scores.restricted == ("v0", "v1", "v2", "v3")
+    none = ps.LocalScores.from_data(df, max_candidates=0)
+    assert not none.n_candidates.any() and none.log_scores.size == 4
+
+
 def test_greedy_candidates_of_discrete_columns_follow_the_rule_at_one_step():
     df = level_table(6, seed=2)
     scores = ps.LocalScores.from_data(df, ps.BDeu(1.0), max_candidates=1)
