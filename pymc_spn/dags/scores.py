@@ -170,10 +170,10 @@ def _warn_of_columns(table: Table) -> None:
     if len(x) < 2:
         return
     sd = x.std(axis=0)
-    constant = [n for n, s in zip(names, sd, strict=True) if s == 0]
+    varying = np.ptp(x, axis=0) > 0  # equal numbers may have a deviation of 1e-17: their mean is rounded
+    constant = [n for n, v in zip(names, varying, strict=True) if not v]
     if constant:
         _warn(f"columns {constant} are constant: BGe stays finite by its prior, and their edges reflect the prior")
-    varying = sd > 0
     if varying.any() and sd[varying].max() > 10 * sd[varying].min():
         low, high = (
             int(np.flatnonzero(varying)[np.argmin(sd[varying])]),

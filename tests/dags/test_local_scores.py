@@ -254,6 +254,7 @@ def test_degenerate_columns_are_named_and_scores_stay_finite():
     df = gaussian_table(4)
     for change, sentence in [
         ({"v1": 3.0}, r"columns \['v1'\] are constant"),
+        ({"v1": 0.1}, r"columns \['v1'\] are constant"),
         ({"v1": df.v0 * 2 + df.v2}, r"columns \['v0', 'v1', 'v2'\] are collinear"),
         ({"v1": df.v1 * 100}, r"sd of 'v1' .* more than 10 times that of"),
     ]:
