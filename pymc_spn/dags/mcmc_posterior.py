@@ -153,7 +153,7 @@ class DagDraws:
         errors = found["mcse"].values
         out = found["probability"].rename("edge_probabilities")
         worst = float(np.nanmax(errors)) if np.isfinite(errors).any() else 0.0
-        return out.assign_attrs(exactness="monte-carlo", mcse=worst, target=self.schema.target)
+        return out.assign_attrs(found.attrs, mcse=worst)
 
     def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":
         """Probability, Monte Carlo standard error, bulk effective draws and R-hat of every edge.
@@ -237,8 +237,7 @@ class DagDraws:
 
     @property
     def _candidates(self) -> str:
-        restricted = self.schema.restricted
-        return f"restricted for {len(restricted)} of {len(self.names)} variables" if restricted else "all"
+        return f"restricted for {', '.join(self.schema.restricted)}" if self.schema.restricted else "all"
 
     def _labelled(self, values: np.ndarray, name: str, **attrs: Any) -> "xr.DataArray":
         import xarray as xr

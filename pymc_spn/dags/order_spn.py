@@ -415,14 +415,21 @@ class OrderSPN(SampledQueries):
     def _holds(self, orders: np.ndarray) -> np.ndarray:
         return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
 
-    def _answer(self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], **attrs: Any) -> "xr.DataArray":
-        attrs["target"] = "order-modular"
-        attrs["support"] = "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}"
+    @property
+    def _limits(self) -> dict[str, str]:
+        """What every answer says of the posterior that it belongs to."""
+        limits = {
+            "target": "order-modular",
+            "support": "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}",
+        }
         if self.scores.restricted:
-            attrs["candidates"] = f"restricted for {', '.join(self.scores.restricted)}"
+            limits["candidates"] = f"restricted for {', '.join(self.scores.restricted)}"
         if given := in_words(self.names, self.evidence):
-            attrs["given"] = given
-        return labelled(name, values, coords, "exact", **attrs)
+            limits["given"] = given
+        return limits
+
+    def _answer(self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], **attrs: Any) -> "xr.DataArray":
+        return labelled(name, values, coords, "exact", **attrs, **self._limits)
 
     def _pairs(self, name: str, values: np.ndarray) -> "xr.DataArray":
         return self._answer(name, values, {"parent": self.names, "child": self.names})

@@ -43,7 +43,7 @@ class SampledQueries:
         from pymc_spn.dags.certificates import coverage
 
         share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps), progressbar)
-        return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps)
+        return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps, **self._limits)
 
     def estimate_log_evidence(
         self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
@@ -65,7 +65,8 @@ class SampledQueries:
             raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
         value = self._log_total - np.log(float(share))
         mcse = share.attrs["mcse"] / float(share)
-        return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share))
+        limits = self._limits | {"support": "all orders"}
+        return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share), **limits)
 
     def order_edge_probabilities(
         self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
@@ -83,9 +84,8 @@ class SampledQueries:
         drawn = gibbs_orders(self.scores, count("orders", orders, 2), rng, count("sweeps", sweeps), progressbar)
         edges, mcse = order_edge_probabilities(self.scores, drawn)
         coords = {"parent": self.names, "child": self.names}
-        return labelled(
-            "edge_probability", edges, coords, "monte-carlo", mcse=mcse, target="order-modular", support="Gibbs orders"
-        )
+        limits = self._limits | {"support": "Gibbs orders"}
+        return labelled("edge_probability", edges, coords, "monte-carlo", mcse=mcse, **limits)
 
     # ---- draws
 
@@ -131,31 +131,34 @@ class SampledQueries:
 
         from pymc_spn.dags.dag import to_cpdags
 
-        graphs = self.sample(draws, given, random_seed)
+        asked = self._given(given)
+        graphs = asked.sample(draws, None, random_seed)
         found, times = np.unique(to_cpdags(graphs.values), axis=0, return_counts=True)
         order = np.argsort(-times, kind="stable")
         p = times[order] / draws
         names = list(self.names)
+        mcse = np.sqrt(p * (1 - p) / draws)
         data = {
             "probability": labelled(
-                "probability", p, {"class": range(len(p))}, "monte-carlo", mcse=np.sqrt(p * (1 - p) / draws)
+                "probability", p, {"class": range(len(p))}, "monte-carlo", mcse=mcse, **asked._limits
             ),
             "cpdag": (("class", "parent", "child"), found[order]),
         }
-        return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, "target": "order-modular"})
+        return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
 
     def ancestor_probabilities(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
     ) -> "xr.DataArray":
         """Probability that a directed path leads from one variable to another, (ancestor, descendant)."""
-        graphs = self.sample(draws, given, random_seed).values
+        asked = self._given(given)
+        graphs = asked.sample(draws, None, random_seed).values
         reached = graphs.copy()
         for k in range(self.scores.d):
             reached |= reached[:, :, k, None] & reached[:, None, k, :]
         p = reached.mean(axis=0)
         coords = {"ancestor": self.names, "descendant": self.names}
         mcse = np.sqrt(p * (1 - p) / draws)
-        return labelled("ancestor_probability", p, coords, "monte-carlo", mcse=mcse, target="order-modular")
+        return labelled("ancestor_probability", p, coords, "monte-carlo", mcse=mcse, **asked._limits)
 
     # ---- the other target
 
@@ -184,7 +187,8 @@ class SampledQueries:
         from pymc_spn.dags.dag import MOST_IDEALS
         from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
 
-        graphs = self.sample(draws, given, random_seed)
+        asked = self._given(given)
+        graphs = asked.sample(draws, None, random_seed)
         logs = np.empty(draws)
         parents = np.empty(self.scores.d, np.int64)
         for s, graph in enumerate(graphs.values):
@@ -201,7 +205,7 @@ class SampledQueries:
         error = np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
         ess = 1 / np.sum(weight**2)
         coords = {"parent": self.names, "child": self.names}
-        attrs = {"target": "structure-modular", "ess_draws": float(ess)}
+        attrs: dict[str, Any] = asked._limits | {"target": "structure-modular", "ess_draws": float(ess)}
         data = {
             "graph": graphs.drop_attrs(),
             "weight": labelled("weight", weight, {"draw": range(draws)}, "exact"),

@@ -254,7 +254,13 @@ def test_edges_that_never_change_have_no_error(runs):
         found["r_hat"].sel(parent="v1", child="v2")
     )
     mean = ps.DagDraws.from_idata(runs["order"][1]).edge_probabilities()
-    assert mean.attrs["exactness"] == "monte-carlo" and mean.attrs["mcse"] > 0
+    assert mean.attrs["exactness"] == "monte-carlo" and mean.attrs["mcse"] > 0 and mean.attrs["candidates"] == "all"
+    few = ps.LocalScores.from_data(
+        gaussian_table(4), max_candidates=2, required=[("v0", "v3")], forbidden=[("v1", "v3")]
+    )
+    draws = ps.DagDraws.from_idata(draw(model_of("order", few)))
+    for answer in (draws.edge_probabilities(), draws.edge_diagnostics(), draws.graphs()):
+        assert answer.attrs["candidates"] == "restricted for v1, v2"
 
 
 def test_equivalence_classes_of_draws(runs):

@@ -69,6 +69,27 @@ def test_classes_and_ancestors(post, truth):
     assert np.all(np.abs(found.values - exact) < 5 * found.attrs["mcse"] + 1e-9)
 
 
+def test_averages_over_draws_name_support_candidates_and_condition():
+    scores = ps.LocalScores.from_data(table(4), max_candidates=2)
+    post = ps.OrderSPN.fit(scores, max_prefixes=8, random_seed=0)
+    given = {"absent": [("a", "b")]}
+    exact = post.edge_probabilities(given)
+    limits = {name: exact.attrs[name] for name in ("target", "support", "candidates", "given")}
+    classes = post.equivalence_classes(20, given, random_seed=0)
+    once = post.structure_modular(20, given, random_seed=0)
+    for answer in (classes, classes.probability, post.ancestor_probabilities(20, given, random_seed=0)):
+        assert limits.items() <= answer.attrs.items()
+    for answer in (once, once.edge_probability):
+        assert (limits | {"target": "structure-modular"}).items() <= answer.attrs.items()
+    whole = {name: post.edge_probabilities().attrs[name] for name in ("target", "support", "candidates")}
+    assert whole.items() <= post.coverage(20, random_seed=0).attrs.items()
+    for answer, support in (
+        (post.estimate_log_evidence(20, random_seed=0), "all orders"),
+        (post.order_edge_probabilities(20, random_seed=0), "Gibbs orders"),
+    ):
+        assert (whole | {"support": support}).items() <= answer.attrs.items()
+
+
 def test_draws_as_a_datatree(post, tmp_path):
     tree = post.to_datatree(chains=2, draws=50, random_seed=0)
     assert tree["posterior"].log_score.dims == ("chain", "draw")
