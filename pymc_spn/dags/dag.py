@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import networkx as nx
     import xarray as xr
 
+MOST_VARIABLES = 64  # a set of variables is one 64-bit word
 MOST_IDEALS = 10_000_000
 
 
@@ -27,7 +28,7 @@ class DAG:
     Raises
     ------
     ValueError
-        If the shape does not fit or there is a cycle.
+        If the shape does not fit, names repeat, there are more than 64 variables, or there is a cycle.
     """
 
     names: tuple[str, ...]
@@ -40,6 +41,10 @@ class DAG:
             raise ValueError(
                 f"adjacency must be bool of shape {(len(names),) * 2}, got {matrix.dtype} of shape {matrix.shape}"
             )
+        if len(names) > MOST_VARIABLES:
+            raise ValueError(f"names: at most {MOST_VARIABLES} variables are possible, got {len(names)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"names must be distinct, got {list(names)}")
         matrix.flags.writeable = False
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "adjacency", matrix)

@@ -46,6 +46,10 @@ def test_graph_refusals_and_views(monkeypatch):
         ps.DAG.from_edges("ab", [("a", "b"), ("b", "a")])
     with pytest.raises(ValueError, match="adjacency must be bool of shape"):
         ps.DAG(("a", "b"), np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"names must be distinct, got \['a', 'a'\]"):
+        ps.DAG(("a", "a"), np.zeros((2, 2), bool))
+    with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
+        ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool))
     monkeypatch.setattr("pymc_spn.dags.dag.MOST_IDEALS", 10_000)
     with pytest.raises(ValueError, match="more than 10,000 order ideals"):
         ps.DAG(tuple(map(str, range(40))), np.zeros((40, 40), bool)).log_linear_extensions()
