@@ -11,12 +11,12 @@ import pandas as pd
 
 from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
+from pymc_spn.dags.dag import DAG, MOST_VARIABLES
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.tables import Table
 
-MOST_VARIABLES = 64  # a set of variables is one 64-bit word
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
 
@@ -161,8 +161,14 @@ class LocalScores:
         return -1 if parents else index
 
     def log_score(self, graph: Any) -> float:
-        """Log score of a graph: (d, d) bool, parents by children. -inf if a parent is no candidate."""
-        graph = np.asarray(graph, bool)
+        """Log score of a graph: (d, d) bool, parents by children. -inf if a parent is no candidate.
+
+        Raises
+        ------
+        ValueError
+            If the shape does not fit or there is a cycle.
+        """
+        graph = DAG(self.names, graph).adjacency
         total = 0.0
         for i in range(self.d):
             m = self.index_of_parents(i, sum(1 << int(j) for j in np.flatnonzero(graph[:, i])))
@@ -268,20 +274,26 @@ class LocalScores:
         """
         names = tuple(scores)
         _check_names(names)
+        unnamed = [name for name in names if not isinstance(name, str)]
+        if unnamed:
+            raise TypeError(f"scores: variables must be named by strings, got {unnamed[0]!r}")
         constraints = read_constraints(names, required, forbidden, tiers)
         position = {name: i for i, name in enumerate(names)}
         chosen, tables = [], []
         for i, name in enumerate(names):
             listed: dict[int, float] = {}
             for parents, value in scores[name].items():
-                if isinstance(parents, str):
+                if isinstance(parents, str) or not isinstance(parents, Iterable):
                     raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {parents!r}")
                 unknown = [p for p in parents if p not in position or p == name]
                 if unknown:
                     raise ValueError(f"scores of {name!r}: {unknown[0]!r} cannot be a parent; variables: {list(names)}")
-                if np.isnan(value) or value == np.inf:
-                    raise ValueError(f"scores of {name!r} given {tuple(parents)} must be finite or -inf, got {value}")
-                listed[sum(1 << position[p] for p in set(parents))] = float(value)
+                if not isinstance(value, int | float | np.number) or np.isnan(value) or value == np.inf:
+                    raise ValueError(f"scores of {name!r} given {tuple(parents)} must be finite or -inf, got {value!r}")
+                mask = sum(1 << position[p] for p in set(parents))
+                if mask in listed or len(set(parents)) < len(tuple(parents)):
+                    raise ValueError(f"scores of {name!r} name a parent or a set of parents twice: {tuple(parents)}")
+                listed[mask] = float(value)
             used = 0
             for mask in listed:
                 used |= mask

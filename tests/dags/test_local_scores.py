@@ -130,6 +130,35 @@ def test_a_callable_and_a_table_give_the_same_scores():
     np.testing.assert_array_equal(ps.LocalScores.from_table(table).log_scores, direct.log_scores)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({0: {(): 0.0}}, TypeError, "scores: variables must be named by strings, got 0"),
+        ({"c": {"a": 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got 'a'"),
+        ({"c": {None: 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got None"),
+        ({"c": {(): "x"}}, ValueError, r"scores of 'c' given \(\) must be finite or -inf, got 'x'"),
+        (
+            {"c": {("a", "b"): 0.0, ("b", "a"): 1.0}},
+            ValueError,
+            r"scores of 'c' name .* set of parents twice: \('b', 'a'\)",
+        ),
+        ({"c": {("a", "a"): 0.0}}, ValueError, r"scores of 'c' name a parent .* twice: \('a', 'a'\)"),
+    ],
+)
+def test_tables_of_scores_are_read_or_refused(change, error, sentence):
+    with pytest.raises(error, match=sentence):
+        ps.LocalScores.from_table({"a": {(): 0.0}, "b": {(): 0.0}} | change)
+
+
+def test_scores_are_of_graphs_without_cycles():
+    scores = ps.LocalScores.from_table({"a": {(): 1.0, ("b",): 2.0}, "b": {(): 4.0, ("a",): 8.0}})
+    assert scores.log_score(np.array([[False, True], [False, False]])) == 9.0
+    with pytest.raises(ValueError, match="adjacency has a cycle"):
+        scores.log_score(np.array([[False, True], [True, False]]))
+    with pytest.raises(ValueError, match=r"adjacency must be bool of shape \(2, 2\)"):
+        scores.log_score(np.zeros((3, 3), bool))
+
+
 def greedy_by_hand(score, child, others, wanted):
     """The rule in words: add the u that reaches the best score of S + u over subsets S of what is chosen."""
     chosen = []
