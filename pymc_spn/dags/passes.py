@@ -115,14 +115,15 @@ class LatticePasses:
     def log_completion(self) -> np.ndarray:
         """(n,) log weight of all ways to complete each prefix; -inf where its probability underflows."""
         sums, linear = self._sums
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             before = np.log(sums) if linear else sums
             total = before[-1]
             # a scaled weight of variable i lacks log_scale[i]
             held = self.lattice.masks[:, None] >> np.arange(self.lattice.d) & 1 if linear else None
             units = self.tables.log_scale - np.log(self.tables.base.factors)
             scale = 0.0 if held is None else (1 - held) @ units
-            return np.log(self.prefix) + total - before + scale
+            completion = np.log(self.prefix) + total - before + scale
+        return np.where(self.prefix > 0.0, completion, -np.inf)
 
     @cached_property
     def _spread(self) -> np.ndarray:

@@ -164,6 +164,16 @@ def test_one_and_two_variables():
         assert np.diag(post.causal_effects()).tolist() == [1.0] * d
 
 
+def test_prefixes_whose_weight_underflows_complete_to_nothing():
+    scores = ps.LocalScores.from_table(
+        {"a": {(): 0.0, ("b",): 352.0}, "b": {(): 0.0}, "c": {(): 0.0, ("a", "b"): 633.0}}
+    )
+    post = ps.OrderSPN.fit(scores, random_seed=0)  # looks at completions, and warns of nothing
+    passes = post._lattice_passes
+    completion = dict(zip(post.lattice.masks, passes.log_completion, strict=True))
+    assert passes.linear and completion[0b101] == -np.inf and completion[0b011] == pytest.approx(633.0)
+
+
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore:BGe's prior scale:UserWarning")
 def test_mass_and_coverage_of_sixteen_variables_over_five_seeds():
