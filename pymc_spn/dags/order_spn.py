@@ -304,13 +304,14 @@ class OrderSPN(SampledQueries):
         passes, lattice = asked._lattice_passes, asked.lattice
         out = np.empty((self.scores.d, self.scores.d))
         lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, passes.edge, out)
+        np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
         return asked._answer("before_probability", out, {"before": self.names, "after": self.names})
 
     def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
         """Probability of one complete order, zero outside the support."""
         from pymc_spn.dags import lattice_kernels
 
-        if sorted(order) != sorted(self.names):
+        if len(order) != self.scores.d or set(order) != set(self.names):
             raise ValueError(f"order must hold every variable once, got {list(order)}")
         asked = self._given(given)
         numbers = np.array([[self.scores.position(name) for name in order]])

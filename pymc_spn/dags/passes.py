@@ -242,7 +242,7 @@ def edge_matrix(scores: Any, parent_sets: Any) -> np.ndarray:
         k = scores.n_candidates[i]
         column = np.empty(k)
         subset_kernels.inclusion(table, column)
-        out[scores.candidates[i, :k], i] = column
+        out[scores.candidates[i, :k], i] = np.minimum(column, 1.0)  # a sum that should be one may round above it
 
     on_two_threads(work, scores.d, scores.log_scores.size)
     return out

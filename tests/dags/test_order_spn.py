@@ -104,6 +104,13 @@ def test_effects_through_other_variables_are_not_small():
     assert np.abs(post.causal_effects() - direct).max() > 0.01
 
 
+def test_no_probability_rounds_above_one():
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(table(4)))
+    for pair in [("a", "b"), ("b", "c"), ("b", "d"), ("d", "b")]:
+        given = {"present": [pair]}
+        assert post.edge_probabilities(given).max() <= 1.0 and post.before_probabilities(given).max() <= 1.0
+
+
 @pytest.mark.parametrize("tiers", [None, [["c", "a"], ["b", "d"]]])
 def test_knowledge_restricts_the_enumeration(tiers):
     df = table(4)
@@ -227,6 +234,7 @@ def test_refusals():
         (lambda: post.condition([("a", "b"), ("b", "a")]), "the evidence has probability zero: b -> a, a -> b"),
         (lambda: post.sample(0), "draws must be an integer of at least 1, got 0"),
         (lambda: post.order_probability(["a", "b"]), "order must hold every variable once"),
+        (lambda: post.order_probability(["a", "b", 2, 3]), "order must hold every variable once"),
         (lambda: post.parent_set_probabilities("z"), "there is no variable 'z'"),
         (lambda: ps.OrderSPN.exact(scores, max_gigabytes=1e-7), "2.4 = 16 prefixes and needs .* gigabytes"),
         (lambda: ps.OrderSPN.fit(scores, max_prefixes=3), "max_prefixes must be an integer of at least 7, got 3"),
