@@ -13,7 +13,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema
 
@@ -333,8 +333,7 @@ def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
 
 
 def _chain(make: Any, scores: Any) -> Any:
-    if not isinstance(scores, LocalScores):
-        raise TypeError(f"scores must be a LocalScores; got {type(scores).__name__}")
+    check_scores(scores)
     if scores.d < 2:
         raise ValueError(f"scores must have at least two variables; got {list(scores.names)}")
     return make(scores)

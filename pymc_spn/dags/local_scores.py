@@ -346,6 +346,12 @@ def _require(table: np.ndarray, candidates: Sequence[int], required: int) -> Non
             table.reshape(-1, 2, 1 << k)[:, 0] = -np.inf
 
 
+def check_scores(scores: Any) -> None:
+    """Refuse what is no `LocalScores`, a DataFrame for one."""
+    if not isinstance(scores, LocalScores):
+        raise TypeError(f"scores must be a LocalScores; got {type(scores).__name__}")
+
+
 def _check_names(names: Sequence[str]) -> None:
     if not names:
         raise ValueError("there must be at least one variable")

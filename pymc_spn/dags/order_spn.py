@@ -22,7 +22,7 @@ from pymc_spn.dags.answers import (
     read_given,
 )
 from pymc_spn.dags.dag import DAG
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class OrderSPN(SampledQueries):
         from pymc_spn.dags.passes import SUMS_TO_AND_FROM
         from pymc_spn.numerics.progress_bars import ProgressBar
 
+        check_scores(scores)
         with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:
             post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
             post._tables.bar = bar
@@ -143,6 +144,7 @@ class OrderSPN(SampledQueries):
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
         from pymc_spn.numerics.progress_bars import ProgressBar
 
+        check_scores(scores)
         size = count("max_prefixes", max_prefixes, scores.d + 3)
         if not (np.isfinite(beam_factor) and beam_factor >= 1):
             raise ValueError(f"beam_factor must be at least 1, got {beam_factor!r}")
@@ -192,6 +194,7 @@ class OrderSPN(SampledQueries):
         """
         from pymc_spn.dags.regular_growth import grow
 
+        check_scores(scores)
         rng = np.random.default_rng(random_seed)
         tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs), progressbar)
         return cls(scores, tree.paths, "regular")

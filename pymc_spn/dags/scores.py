@@ -14,6 +14,11 @@ NUMBERS = ("real", "positive", "count")
 LEVELS = ("binary", "categorical")
 
 
+def is_number(value: Any) -> bool:
+    """Whether a hyperparameter is a number rather than a tensor, a truth value or a word."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianMoments:
     """What causal effects need of a BGe score.
@@ -64,6 +69,9 @@ class BGe:
 
     def resolve(self, d: int) -> tuple[float, float, Any]:
         """alpha_mu, alpha_w and t with their defaults filled in, checked."""
+        for argument, value in (("alpha_mu", self.alpha_mu), ("alpha_w", self.alpha_w)):
+            if not (is_number(value) or (argument == "alpha_w" and value is None)):
+                raise TypeError(f"BGe: {argument} must be a number, got {value!r}")
         alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
         t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.t is None else self.t
         for argument, value in (("alpha_mu", self.alpha_mu), ("t", t)):
@@ -85,7 +93,7 @@ class BGe:
         if wrong:
             raise ValueError(_misfit("BGe needs numeric columns", table, wrong))
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
-        if not isinstance(t, int | float | np.number):
+        if not is_number(t):
             raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
         _warn_of_columns(table)
         x = table.values
@@ -121,7 +129,7 @@ class BDeu:
         wrong = [c.name for c in table.columns if c.kind not in LEVELS]
         if wrong:
             raise ValueError(_misfit("BDeu needs binary or categorical columns", table, wrong))
-        if not isinstance(self.ess, int | float | np.number):
+        if not is_number(self.ess):
             raise TypeError(f"BDeu: ess must be a number here, got {self.ess!r}; a tensor is for ps.dag_log_evidence")
         if not (math.isfinite(self.ess) and self.ess > 0):
             raise ValueError(f"BDeu: ess must be positive and finite, got {self.ess!r}")
@@ -139,9 +147,9 @@ def choose_score(score: Any, table: Table, intervened: np.ndarray) -> tuple[Any,
     if score is None:
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
-    if hasattr(score, "scorer"):
+    if hasattr(score, "scorer") and not isinstance(score, type):
         return score.scorer(table, intervened), score.name
-    if callable(score):
+    if callable(score) and not isinstance(score, type):
         if intervened.any():
             raise ValueError("interventions cannot be handed to a callable score: leave the rows out inside it")
         return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__)
@@ -340,7 +348,13 @@ class CallableScorer:
 
     def _ask(self, child, parents):
         words = tuple(self.names[j] for j in sorted(parents))
-        value = float(self.function(self.names[child], words))
+        answer = self.function(self.names[child], words)
+        try:
+            value = float(answer)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"score of {self.names[child]!r} given {list(words)} must be a number, got {answer!r}"
+            ) from None
         if math.isnan(value) or value == math.inf:
             raise ValueError(f"score of {self.names[child]!r} given {list(words)} must be finite or -inf, got {value}")
         return value

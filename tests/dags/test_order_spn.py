@@ -244,6 +244,9 @@ def test_refusals():
         with pytest.raises(ValueError, match=sentence):
             call()
     assert float(post.probability(present=[("a", "b"), ("b", "a")])) == 0.0
+    for make in (ps.OrderSPN.exact, ps.OrderSPN.fit, lambda data: ps.OrderSPN.regular(data, [2, 2])):
+        with pytest.raises(TypeError, match="scores must be a LocalScores; got DataFrame"):
+            make(df)
     circular = ps.LocalScores.from_table({"a": {("b",): 0.0}, "b": {("a",): 0.0}})
     for make in (ps.OrderSPN.exact, ps.OrderSPN.fit):
         with pytest.raises(ValueError, match="scores: no order was found"):
