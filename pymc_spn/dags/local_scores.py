@@ -221,7 +221,7 @@ class LocalScores:
             inside one.
         interventions : (rows, variables) bool DataFrame or array, optional
             True where the variable was set by the experimenter in that row: the row then says nothing about what
-            causes that variable.
+            causes that variable. A DataFrame has the index of the data.
         kinds : mapping, optional
             Overrides of column kinds, as in `Table.from_frame`.
         max_gigabytes : float
@@ -389,7 +389,12 @@ def intervened_cells(mask: Any, table: Table) -> np.ndarray:
         unknown = sorted(set(map(str, mask.columns)) ^ set(table.names))
         if unknown:
             raise ValueError(f"interventions: its columns must be those of the data; {unknown[0]!r} is in one only")
-        mask = mask.set_axis(mask.columns.map(str), axis=1)[list(table.names)].to_numpy()
+        if not mask.index.equals(table.index):
+            raise ValueError("interventions: its rows must be those of the data, with the same index in the same order")
+        mask = mask.set_axis(mask.columns.map(str), axis=1)[list(table.names)]
+        if not mask.isna().any(axis=None):  # nullable truth values as their base
+            mask = mask.astype({c: bool for c, dtype in mask.dtypes.items() if dtype == "boolean"})
+        mask = mask.to_numpy()
     array = np.asarray(mask)
     if array.dtype != bool or array.shape != shape:
         raise ValueError(

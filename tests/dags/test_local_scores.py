@@ -97,6 +97,20 @@ def test_rows_in_which_a_variable_was_set_do_not_count_for_it():
         assert value == pytest.approx(expected, abs=1e-9)
 
 
+def test_frames_of_interventions_are_read_by_their_labels():
+    df = gaussian_table(3).sample(frac=1.0, random_state=0)
+    mask = pd.DataFrame({"v2": True, "v0": df.v0 > 0, "v1": False}, index=df.index)
+    plain = ps.LocalScores.from_data(df, interventions=mask[list(df)].to_numpy()).log_scores
+    for frame in (mask, mask.astype("boolean")):
+        np.testing.assert_array_equal(ps.LocalScores.from_data(df, interventions=frame).log_scores, plain)
+    with pytest.raises(ValueError, match="interventions: its rows must be those of the data, with the same index"):
+        ps.LocalScores.from_data(df, interventions=mask.sort_index())
+    gap = mask.astype("boolean")
+    gap.iloc[3, 1] = pd.NA
+    with pytest.raises(ValueError, match="interventions must be bool"):
+        ps.LocalScores.from_data(df, interventions=gap)
+
+
 def test_priors_add_to_the_scores():
     df = gaussian_table(4)
     plain = ps.LocalScores.from_data(df, prior="uniform")
