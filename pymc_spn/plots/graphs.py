@@ -22,31 +22,42 @@ def plot_edge_probabilities(
     Parameters
     ----------
     edges : DataArray
-        (parent, child), as from `OrderSPN.edge_probabilities`.
+        (parent, child), as from `OrderSPN.edge_probabilities`, or some of its rows and columns.
     ax : matplotlib axes, optional
     truth : DAG, optional
-        Its edges are framed.
+        Its edges are framed, where both ends are shown.
     title : str, optional
 
     Returns
     -------
     matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If `edges` has other dimensions.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
+    if set(edges.dims) != {"parent", "child"}:
+        raise ValueError(f"edges must have the dimensions parent and child, got {edges.dims}")
+    edges = edges.transpose("parent", "child")
+    parents, children = list(edges.parent.values), list(edges.child.values)
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.5 + 0.55 * edges.sizes["child"], 0.6 + 0.5 * edges.sizes["parent"]))
-    values = np.where(np.eye(edges.sizes["parent"], dtype=bool), np.nan, edges.values)
+        _, ax = plt.subplots(figsize=(1.5 + 0.55 * len(children), 0.6 + 0.5 * len(parents)))
+    values = np.where(np.equal.outer(edges.parent.values, edges.child.values), np.nan, edges.values)
     picture = ax.imshow(values, cmap="Blues", vmin=0.0, vmax=1.0)
-    ax.set_xticks(range(edges.sizes["child"]), list(edges.child.values), rotation=45, ha="right")
-    ax.set_yticks(range(edges.sizes["parent"]), list(edges.parent.values))
+    ax.set_xticks(range(len(children)), children, rotation=45, ha="right")
+    ax.set_yticks(range(len(parents)), parents)
     ax.set_xlabel("child")
     ax.set_ylabel("parent")
     ax.figure.colorbar(picture, ax=ax, label="probability of the edge", shrink=0.85)
     if truth is not None:
-        for j, i in np.argwhere(truth.adjacency):
-            ax.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="#d64545", linewidth=1.8))
+        for parent, child in truth.edges:
+            if parent in parents and child in children:
+                corner = children.index(child) - 0.5, parents.index(parent) - 0.5
+                ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="#d64545", linewidth=1.8))
     if title:
         ax.set_title(title)
     return ax
@@ -66,10 +77,18 @@ def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None =
     Returns
     -------
     matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If a position names no variable of the graph.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyArrowPatch
 
+    unknown = [name for name in positions if name not in graph.names]
+    if unknown:
+        raise ValueError(f"positions name {unknown[0]!r}, which is not a variable; they are {list(graph.names)}")
     if ax is None:
         _, ax = plt.subplots(figsize=(5, 5))
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)

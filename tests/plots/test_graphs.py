@@ -37,6 +37,22 @@ def test_edge_probabilities_are_shown_as_they_are():
     assert frames == {(0, 2), (1, 2), (2, 3)}
 
 
+def test_cells_and_frames_are_found_by_name():
+    values = np.arange(16.0).reshape(4, 4) / 15
+    edges = xr.DataArray(values, {"parent": list("abcd"), "child": list("abcd")})
+    some = edges.sel(parent=["b", "c"], child=["c", "d", "b"])
+    ax = plot_edge_probabilities(some.T, truth=ps.DAG.from_edges("dcba", GRAPH.edges))
+    shown = ax.images[0].get_array()
+    np.testing.assert_array_equal(
+        shown.filled(-1.0), [[values[1, 2], values[1, 3], -1], [-1, values[2, 3], values[2, 1]]]
+    )
+    assert {(p.get_y() + 0.5, p.get_x() + 0.5) for p in ax.patches} == {(0, 0), (1, 1)}
+    with pytest.raises(ValueError, match="edges must have the dimensions parent and child, got"):
+        plot_edge_probabilities(edges.expand_dims("draw"))
+    with pytest.raises(ValueError, match="positions name 'z', which is not a variable"):
+        plot_graph(GRAPH, z=(0.0, 0.0))
+
+
 def test_arrows_and_lines():
     def kinds(ax):
         return sorted(type(p.get_arrowstyle()).__name__ for p in ax.patches if isinstance(p, FancyArrowPatch))
