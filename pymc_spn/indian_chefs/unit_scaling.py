@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,19 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
                 raise ValueError(f"{argument} must have the columns {list(columns)}; {lacking[0]!r} is missing")
             data = data.set_axis(found, axis=1)[list(columns)]
         names = tuple(str(c) for c in data.columns)
-        try:
-            values = data.to_numpy(np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise TypeError(f"{argument} must hold numbers; its dtypes are {dict(data.dtypes.astype(str))}") from None
+        if len(set(names)) < len(names):
+            raise ValueError(f"{argument} must have distinct columns, got {list(names)}")
     else:
-        values = np.asarray(data, np.float64)
-        if values.ndim != 2:
-            raise ValueError(f"{argument} must be a table of rows and columns; got shape {values.shape}")
-        names = tuple(columns) if columns is not None else tuple(f"x{i + 1}" for i in range(values.shape[1]))
-    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != len(names):
+        cells = np.asarray(data)
+        if cells.ndim != 2:
+            raise ValueError(f"{argument} must be a table of rows and columns; got shape {cells.shape}")
+        data = pd.DataFrame(cells)
+        names = tuple(columns) if columns is not None else tuple(f"x{i + 1}" for i in range(cells.shape[1]))
+    data = data.infer_objects()
+    if not all(is_numeric_dtype(dtype) and not is_complex_dtype(dtype) for dtype in data.dtypes):
+        raise TypeError(f"{argument} must hold numbers; its dtypes are {dict(data.dtypes.astype(str))}")
+    values = data.to_numpy(np.float64, na_value=np.nan)
+    if values.shape[0] == 0 or values.shape[1] != len(names):
         raise ValueError(f"{argument} must have {len(names)} columns and at least one row; got shape {values.shape}")
     if not np.isfinite(values).all():
         r, c = np.argwhere(~np.isfinite(values))[0]

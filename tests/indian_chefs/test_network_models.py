@@ -298,6 +298,33 @@ def test_scaling_maps_the_training_range_and_comes_back():
     assert "x: [" in repr(scaling) and "-> [0.1, 0.9]" in repr(scaling)
 
 
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (["1", "2", "3"], "str"),
+        (pd.Categorical([1, 2, 3]), "category"),
+        (pd.date_range("2020", periods=3), "datetime64"),
+        ([1j, 2.0, 3.0], "complex128"),
+    ],
+)
+def test_what_is_no_number_is_not_made_one(column, dtype):
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": column})
+    with pytest.raises(TypeError, match=f"data must hold numbers; its dtypes are .*{dtype}"):
+        ps.UnitScaling.from_data(frame)
+    if dtype != "category":  # whose cells are numbers
+        with pytest.raises(TypeError, match="data must hold numbers; its dtypes are"):
+            ps.UnitScaling.from_data(frame.to_numpy())
+
+
+def test_numbers_of_any_dtype_are_read():
+    frame = pd.DataFrame({"x": pd.array([1, 2, 3], "Int64"), "y": [True, False, True]})
+    expected = ps.UnitScaling(("x", "y"), (1.0, 0.0), (3.0, 1.0))
+    assert ps.UnitScaling.from_data(frame) == ps.UnitScaling.from_data(frame.astype(object)) == expected
+    assert ps.UnitScaling.from_data(frame.to_numpy()).maximum == (3.0, 1.0)
+    with pytest.raises(ValueError, match=r"data must have distinct columns, got \['x', 'x'\]"):
+        ps.UnitScaling.from_data(frame.set_axis(["x", "x"], axis=1))
+
+
 def refused(make, error, match):
     with pm.Model(), pytest.raises(error, match=match):
         make()
