@@ -1,5 +1,6 @@
 """`NLGBN`, `LinearGaussianNetwork`, `SigmoidBeliefNetwork`: likelihoods on a graph of unknown size."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,8 @@ def NLGBN(
             raise ValueError(
                 f"scaling must have the columns of observed, {list(names)}; it has {list(scaling.columns)}"
             )
+        if not hasattr(observed, "columns") and set(scaling.columns) != set(names):
+            scaling = replace(scaling, columns=names)  # an array has columns by place alone
         observed = scaling.transform(observed)
     names, values = table_of(observed, "observed", names)
     inside = (values > 0.0) & (values < 1.0)

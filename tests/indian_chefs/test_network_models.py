@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
-from pymc_spn.indian_chefs.network_schema import pack_parameters, unpack_parameters
+from pymc_spn.indian_chefs.network_schema import NetworkSchema, pack_parameters, unpack_parameters
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -323,6 +323,16 @@ def test_numbers_of_any_dtype_are_read():
     assert ps.UnitScaling.from_data(frame.to_numpy()).maximum == (3.0, 1.0)
     with pytest.raises(ValueError, match=r"data must have distinct columns, got \['x', 'x'\]"):
         ps.UnitScaling.from_data(frame.set_axis(["x", "x"], axis=1))
+
+
+def test_an_array_is_scaled_by_the_scaling_of_an_array():
+    X = ring()
+    named = ps.UnitScaling.from_data(X)
+    with pm.Model() as model:
+        ps.NLGBN("d", graph(), observed=X.to_numpy(), scaling=ps.UnitScaling.from_data(X.to_numpy()))
+    np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
+    schema = NetworkSchema.from_vector(model["d_network_schema"].get_value())
+    assert schema.columns == ("x", "y") and schema.scaling == named
 
 
 def refused(make, error, match):
