@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from pymc_spn.indian_chefs.process import check_nodes, check_positive, node_labels
+from pymc_spn.indian_chefs.process import check_count, check_nodes, check_positive, node_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -147,8 +147,7 @@ class CascadingIBP:
         """
         import xarray as xr
 
-        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-            raise ValueError(f"draws must be an integer of at least 1; got {draws!r}")
+        check_count("draws", draws)
         rng = np.random.default_rng(random_seed)
         graphs = [self._draw(rng) for _ in range(draws)]
         room = max(len(layers) for _, layers in graphs)

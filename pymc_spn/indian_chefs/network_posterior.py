@@ -11,7 +11,7 @@ from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, exp
 from pymc_spn.indian_chefs.network_record import find_network, network_records
 from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, NetworkSchema, unpack_parameters
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
-from pymc_spn.indian_chefs.process import GraphSchema
+from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.tree_files import read_tree
@@ -116,6 +116,7 @@ class BeliefNetworkPosterior:
         """
         import pandas as pd
 
+        check_count("n", n)
         rng = np.random.default_rng(random_seed)
         chains, draws = self._places(rng, n)
         out = np.empty((n, len(self.schema.columns)))
@@ -169,6 +170,8 @@ class BeliefNetworkPosterior:
         import pandas as pd
         import xarray as xr
 
+        check_count("n_pool", n_pool)
+        check_count("max_draws", max_draws)
         rng = np.random.default_rng(random_seed)
         values, jacobian = self._coded(X)
         n_chains, n_draws, _ = self.parameters.shape

@@ -83,13 +83,22 @@ def check_positive(name: str, value: Any) -> float:
     ------
     TypeError, ValueError
     """
+    no_number = TypeError(f"{name} must be a positive number; got {value!r}")
+    if isinstance(value, bool | np.bool_ | str):  # which float would read
+        raise no_number
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a positive number; got {value!r}") from None
+        raise no_number from None
     if not np.isfinite(number) or number <= 0.0:
         raise ValueError(f"{name} must be positive and finite; got {value!r}")
     return number
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is no integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
 
 
 def check_nodes(observed_nodes: Any, max_nodes: int | None = None) -> tuple[str, ...]:
@@ -113,14 +122,13 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None) -> tuple[str,
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
         raise ValueError(f"observed_nodes must be distinct; {repeated[0]!r} is there more than once")
+    if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer)):
+        raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
     hidden = sorted(set(names) & set(node_labels((), len(names) + (max_nodes or 0))))
     if hidden:
         raise ValueError(f"observed_nodes must not have the names of hidden nodes; got {hidden[0]!r}")
-    if max_nodes is not None:
-        if isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer):
-            raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
-        if max_nodes < len(names):
-            raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
+    if max_nodes is not None and max_nodes < len(names):
+        raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
     return names
 
 

@@ -7,7 +7,14 @@ import numpy as np
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
 from pymc_spn.indian_chefs.prior_density import make_prior
-from pymc_spn.indian_chefs.process import check_base, check_nodes, check_positive, check_reputations, node_labels
+from pymc_spn.indian_chefs.process import (
+    check_base,
+    check_count,
+    check_nodes,
+    check_positive,
+    check_reputations,
+    node_labels,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,8 +65,7 @@ def sample_indian_chefs(
     theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
     prior = make_prior(alpha, gamma, phi, measure)
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-        raise ValueError(f"draws must be an integer of at least 1; got {draws!r}")
+    check_count("draws", draws)
     graphs = draw_graphs(np.random.default_rng(random_seed), prior, theta, draws)
     room = max(len(t) for _, t in graphs)
     parents = np.zeros((draws, room, room), bool)

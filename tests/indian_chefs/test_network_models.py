@@ -271,6 +271,16 @@ def test_fantasy_data_have_the_law_of_the_network():
     )
 
 
+def test_counts_of_draws_are_checked():
+    post = handmade(np.zeros((2, 2)), [0.0, 0.0], [1.0, 1.0], "nonlinear gaussian")
+    for n in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match=f"n must be an integer of at least 1; got {n}"):
+            post.sample(n)
+        for argument in ("n_pool", "max_draws"):
+            with pytest.raises(ValueError, match=f"{argument} must be an integer of at least 1; got {n}"):
+                post.log_density(np.array([[0.5, 0.5]]), **{argument: n})
+
+
 def test_parameters_survive_packing():
     rng = np.random.default_rng(0)
     weights, biases, precisions = rng.normal(size=(3, 3)), rng.normal(size=3), rng.gamma(1.0, size=3)

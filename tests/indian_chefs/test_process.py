@@ -219,6 +219,11 @@ def test_what_cannot_be_drawn_is_refused(arguments, message):
 def test_types_are_named():
     with pytest.raises(TypeError, match="alpha must be a positive number"):
         ps.sample_indian_chefs("a", 1.0, 1.0, 2)
+    for value in (True, "1"):
+        with pytest.raises(TypeError, match=f"gamma must be a positive number; got {value!r}"):
+            ps.sample_indian_chefs(1.0, value, 1.0, 2)
+    with pytest.raises(TypeError, match=r"max_nodes must be an integer; got 8\.0"):
+        ps.node_count_pmf(1.0, 1.0, 3, 8.0)
     with pytest.raises(TypeError, match="observed_nodes must be names"):
         ps.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
     with pytest.raises(ValueError, match="max_nodes must be at least"):
