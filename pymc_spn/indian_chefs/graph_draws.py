@@ -213,7 +213,7 @@ class GraphDraws:
         """
         if self.schema.prior != "indian chefs":
             raise ValueError(f"popularities belong to the Indian chefs process, not to a {self.schema.prior}")
-        lacking = [a for a in HYPERPARAMETERS if a not in self.hyperparameters]
+        lacking = [a for a in ("alpha", "phi") if a not in self.hyperparameters]
         if lacking:
             raise ValueError(f"the posterior group lacks the draws of {lacking[0]}; sample with it among var_names")
         rng = np.random.default_rng(random_seed)

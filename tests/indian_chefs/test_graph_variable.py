@@ -1,6 +1,7 @@
 """The graph in a PyMC model: its log density, its step beside NUTS, black-box terms, the record, refusals."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -110,6 +111,8 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
     shared = draws.common_ancestor_probabilities()
     assert 0.0 < float(shared.sel(node="a", other="b")) < float(shared.sel(node="a", other="a"))
     popular = draws.popularities(random_seed=1)
+    without_gamma = replace(draws, hyperparameters={a: draws.hyperparameters[a] for a in ("alpha", "phi")})
+    xr.testing.assert_identical(popular, without_gamma.popularities(random_seed=1))
     assert (popular.notnull() == theta.notnull()).all() and float(popular.max()) <= 1.0
 
 
