@@ -147,12 +147,15 @@ class DagDraws:
         Returns
         -------
         (parent, child) DataArray
-            ``attrs["mcse"]`` is the largest Monte Carlo standard error of an edge; `edge_diagnostics` has all.
+            ``attrs["mcse"]`` is the largest Monte Carlo standard error of an edge, NaN below four draws;
+            `edge_diagnostics` has all.
         """
         found = self.edge_diagnostics(scores)
         errors = found["mcse"].values
         out = found["probability"].rename("edge_probabilities")
         worst = float(np.nanmax(errors)) if np.isfinite(errors).any() else 0.0
+        if self.draws.size < 4:
+            worst = float("nan")
         return out.assign_attrs(found.attrs, mcse=worst)
 
     def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":

@@ -280,12 +280,14 @@ class GraphDraws:
 
 
 def largest_mcse(events: np.ndarray) -> float:
-    """Largest Monte Carlo standard error of means over (chain, draw), 0 where nothing varies."""
+    """Largest Monte Carlo standard error of means over (chain, draw): 0 where nothing varies, NaN below four draws."""
     import arviz as az
 
     flat = events.reshape(*events.shape[:2], -1).astype(np.float64)
     varies = np.flatnonzero(np.ptp(flat, axis=(0, 1)) > 0)
-    if not varies.size or flat.shape[1] < 4:
+    if flat.shape[1] < 4:
+        return float("nan")
+    if not varies.size:
         return 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an event that is constant in one chain

@@ -255,6 +255,8 @@ def test_edges_that_never_change_have_no_error(runs):
     )
     mean = ps.DagDraws.from_idata(runs["order"][1]).edge_probabilities()
     assert mean.attrs["exactness"] == "monte-carlo" and mean.attrs["mcse"] > 0 and mean.attrs["candidates"] == "all"
+    short = runs["order"][1].isel(draw=slice(3))
+    assert np.isnan(ps.DagDraws.from_idata(short).edge_probabilities().attrs["mcse"])
     few = ps.LocalScores.from_data(
         gaussian_table(4), max_candidates=2, required=[("v0", "v3")], forbidden=[("v1", "v3")]
     )

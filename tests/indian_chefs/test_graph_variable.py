@@ -139,6 +139,13 @@ def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tm
         xr.testing.assert_equal(first.scalars, again.scalars)
 
 
+def test_too_few_draws_have_no_standard_error(hyperparameter_run):
+    _, idata = hyperparameter_run
+    few = ps.GraphDraws.from_idata(idata.isel(draw=slice(3)))
+    assert np.isnan(few.node_count_probabilities().attrs["mcse"])
+    assert ps.GraphDraws.from_idata(idata).node_count_probabilities().attrs["mcse"] > 0.0
+
+
 def test_stored_draws_are_not_evaluated(hyperparameter_run):
     model, idata = hyperparameter_run
     with model, pytest.raises(Exception, match=r"GraphDraws\.from_idata"):
