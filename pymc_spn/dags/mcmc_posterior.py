@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import check_dimensions, read_tree
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,6 +53,7 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
             raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
     stats = idata["sample_stats"].to_dataset()
     parents, state = stats[schema.name + PARENTS], idata["posterior"].dataset[schema.name]
+    check_dimensions(parents)
     labels = [
         np.asarray(state[c].values) if c in state.coords else np.arange(state.sizes[c]) for c in ("chain", "draw")
     ]
@@ -103,6 +104,7 @@ class DagDraws:
             return cls.from_idata(read_tree(idata), name)
         schema = find_schema(idata, name)
         group = unpack_graphs(idata, schema.name)[schema.name].dataset
+        check_dimensions(group["graphs"])
         bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
         graphs = group["graphs"].transpose(*DIMS).values.astype(bool)
         parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)

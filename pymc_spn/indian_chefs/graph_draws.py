@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import check_dimensions, read_tree
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -89,6 +89,7 @@ class GraphDraws:
         name = _find(idata, name)
         schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
         group = unpack_reputed_graphs(idata, name)[name].dataset
+        check_dimensions(group["graphs"])
         arrays = [
             group[part].transpose("chain", "draw", *dims).values
             for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
@@ -337,6 +338,7 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
     stats = idata["sample_stats"].to_dataset()
     record = stats[name + GRAPH]
+    check_dimensions(record)
     labels = [
         np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
     ]

@@ -27,3 +27,19 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
             for variable in node.variables.values():
                 variable.load()
     return tree
+
+
+def check_dimensions(array: "xr.DataArray") -> None:
+    """Refuse draws that were selected by one number: records are read by chain and draw.
+
+    Raises
+    ------
+    ValueError
+        If a dimension is missing.
+    """
+    for dimension in ("chain", "draw"):
+        if dimension not in array.dims:
+            raise ValueError(
+                f"{array.name!r} must have the dimensions chain and draw, got {list(array.dims)}; select by a list, "
+                f"as in idata.sel({dimension}=[0])"
+            )

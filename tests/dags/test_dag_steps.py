@@ -245,6 +245,15 @@ def test_saved_and_read_again(family, runs, tmp_path):
     assert ps.DagDraws.from_idata(tmp_path / "again.nc").graphs().equals(one.graphs())
 
 
+@pytest.mark.parametrize("dimension", ["chain", "draw"])
+def test_draws_selected_by_one_number_are_refused(runs, dimension):
+    idata = runs["order"][1]
+    for tree in (idata, ps.unpack(idata)):
+        with pytest.raises(ValueError, match=rf"chain and draw, got .*idata\.sel\({dimension}=\[0\]\)"):
+            ps.DagDraws.from_idata(tree.isel({dimension: 0}))
+        assert ps.DagDraws.from_idata(tree.isel({dimension: [1]})).parents.size > 0
+
+
 def test_edges_that_never_change_have_no_error(runs):
     scores = ps.LocalScores.from_data(gaussian_table(4), required=[("v0", "v3")], forbidden=[("v1", "v2")])
     found = ps.DagDraws.from_idata(draw(model_of("order", scores))).edge_diagnostics()

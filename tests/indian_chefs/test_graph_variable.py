@@ -139,6 +139,15 @@ def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tm
         xr.testing.assert_equal(first.scalars, again.scalars)
 
 
+@pytest.mark.parametrize("dimension", ["chain", "draw"])
+def test_draws_selected_by_one_number_are_refused(hyperparameter_run, dimension):
+    _, idata = hyperparameter_run
+    for tree in (idata, ps.unpack(idata)):
+        with pytest.raises(ValueError, match=rf"chain and draw, got .*idata\.sel\({dimension}=\[0\]\)"):
+            ps.GraphDraws.from_idata(tree.isel({dimension: 0}))
+        assert ps.GraphDraws.from_idata(tree.isel({dimension: [1]})).counts.size > 0
+
+
 def test_too_few_draws_have_no_standard_error(hyperparameter_run):
     _, idata = hyperparameter_run
     few = ps.GraphDraws.from_idata(idata.isel(draw=slice(3)))
