@@ -129,9 +129,9 @@ class GraphVariable:
 
     Notes
     -----
-    The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises during sampling, since
-    PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs, and `load_graphs` lends them
-    to the model for ``pm.sample_posterior_predictive``.
+    The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises where chains run in
+    processes of their own, since PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs,
+    and `load_graphs` lends them to the model for ``pm.sample_posterior_predictive``.
     """
 
     name: str

@@ -15,8 +15,8 @@ from pymc_spn.numerics.read_only_views import read_only_view
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
-    "by pm.Deterministic); ps.load_graphs(idata) lends the model the graphs of stored draws, and "
-    "ps.GraphDraws.from_idata(idata) holds them"
+    "by pm.Deterministic when chains run in processes of their own); ps.load_graphs(idata) lends the model the graphs "
+    "of stored draws, and ps.GraphDraws.from_idata(idata) holds them"
 )
 NO_GRADIENT = (
     "ps.IndianChefsProcess: only pm.sample moves the graph; a method that differentiates the log density in all "

@@ -161,6 +161,16 @@ def test_stored_draws_are_not_evaluated(hyperparameter_run):
         pm.sample_posterior_predictive(idata, progressbar=False)
 
 
+def test_functions_of_the_graph_are_recorded_in_the_process_of_the_chain_alone():
+    with pm.Model():
+        g = ps.IndianChefsProcess("g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=1, max_nodes=30)
+        pm.Deterministic("n", g.n_nodes)
+        idata = pm.sample(20, tune=5, chains=2, cores=1, random_seed=1, **QUIET)
+        np.testing.assert_array_equal(idata.posterior["n"], idata.sample_stats["g_n_nodes"])
+        with pytest.raises(RuntimeError, match="when chains run in processes of their own"):
+            pm.sample(20, tune=5, chains=2, cores=2, random_seed=1, **QUIET)
+
+
 def exact_count_law(y):
     """p(n | y) where y_j = mu + n + noise, mu and noise standard normal, gamma ~ Gamma(3, 3), two free nodes."""
 
