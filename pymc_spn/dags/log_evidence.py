@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.scores import LEVELS, BDeu, BGe
-from pymc_spn.dags.structure_prior import EdgePenalty
+from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
+from pymc_spn.dags.structure_prior import EdgePenalty, prior_terms
 from pymc_spn.tables import Table
 
 if TYPE_CHECKING:
@@ -61,6 +61,12 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
         raise TypeError(f"score must be a BGe or a BDeu, got {score!r}")
     learned = isinstance(prior, EdgePenalty)
     penalty = prior.penalty if learned else 0.0
+    own_parameter = ("BGe: t", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
+    for argument, value in (own_parameter, ("EdgePenalty: penalty", penalty)):
+        if not is_number(value) and getattr(value, "ndim", None) != 0:
+            raise TypeError(f"{argument} must be a number or a scalar tensor, got {value!r}")
+    if learned and is_number(penalty):
+        prior_terms(prior, table.names)  # refuses what is not finite
     numbers = _plain(score, d), "uniform" if learned else prior
     at_default = LocalScores.from_data(table, *numbers, **{"progressbar": False, **options})
     log_prior = _prior_of(at_default, numbers[1])
@@ -81,15 +87,14 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
         fixed = log_prior - float(penalty) * sizes
         normaliser = log_partition(arrays[2], arrays[3], arrays[4], fixed, np.empty(fixed.size))
     own = _gaussian_constants(at_default, score, d) if isinstance(score, BGe) else _level_constants(table, options)
-    value = score.resolve(d)[2] if isinstance(score, BGe) else score.ess
-    parameters = pt.stack([pt.as_tensor(value, dtype="float64"), pt.as_tensor(penalty, dtype="float64")])
+    parameters = pt.stack([pt.as_tensor(own_parameter[1], dtype="float64"), pt.as_tensor(penalty, dtype="float64")])
     constants = [np.asarray(x) for x in (*own, *arrays, log_prior, sizes, normaliser)]
     log_evidence, _ = DagLogEvidence(score.name)(parameters, *constants)  # type: ignore[misc]
     return log_evidence  # type: ignore[return-value]
 
 
 def _is_tensor(value: Any) -> bool:
-    return not isinstance(value, int | float | np.number)
+    return not is_number(value)
 
 
 def _plain(score: Any, d: int) -> Any:
@@ -103,7 +108,6 @@ def _plain(score: Any, d: int) -> Any:
 def _prior_of(scores: LocalScores, prior: Any) -> np.ndarray:
     """Flat log prior over parent sets: what a score of zero gives, with the same candidates."""
     from pymc_spn.dags.candidates import subset_prior
-    from pymc_spn.dags.structure_prior import prior_terms
 
     by_size, by_edge, _ = prior_terms(prior, scores.names)
     parts = [

@@ -103,6 +103,13 @@ def test_refusals():
         ps.dag_log_evidence(wide)
     with pytest.raises(TypeError, match="score must be a BGe or a BDeu, got 'bge'"):
         ps.dag_log_evidence(table(4), "bge")
+    for value in (True, "x", pt.dvector()):
+        with pytest.raises(TypeError, match="BGe: t must be a number or a scalar tensor, got"):
+            ps.dag_log_evidence(table(4), ps.BGe(t=value))
+        with pytest.raises(TypeError, match="EdgePenalty: penalty must be a number or a scalar tensor, got"):
+            ps.dag_log_evidence(table(4), prior=ps.EdgePenalty(value))
+    with pytest.raises(ValueError, match="EdgePenalty needs a finite number of nats, got nan"):
+        ps.dag_log_evidence(table(4), prior=ps.EdgePenalty(np.nan))
     with pytest.raises(TypeError, match="BGe: t must be a number here"):
         ps.LocalScores.from_data(table(4), ps.BGe(t=pt.dscalar()))
 
