@@ -14,8 +14,23 @@ MOST_VARIABLES = 64  # a set of variables is one 64-bit word
 MOST_IDEALS = 10_000_000
 
 
+class NamedGraph:
+    """Equality of graphs: of one kind, with the same names in the same order and the same edges."""
+
+    names: tuple[str, ...]
+    adjacency: np.ndarray
+
+    def __eq__(self, other: Any) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.names == other.names and bool(np.array_equal(self.adjacency, other.adjacency))
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.adjacency.tobytes()))
+
+
 @dataclass(frozen=True, eq=False)
-class DAG:
+class DAG(NamedGraph):
     """A directed acyclic graph.
 
     Parameters
@@ -121,7 +136,7 @@ class DAG:
 
 
 @dataclass(frozen=True, eq=False)
-class CPDAG:
+class CPDAG(NamedGraph):
     """A Markov equivalence class of DAGs.
 
     Parameters
@@ -146,14 +161,6 @@ class CPDAG:
 
     def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
         return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, CPDAG):
-            return NotImplemented
-        return self.names == other.names and bool(np.array_equal(self.adjacency, other.adjacency))
-
-    def __hash__(self) -> int:
-        return hash((self.names, self.adjacency.tobytes()))
 
 
 def to_cpdags(graphs: Any) -> np.ndarray:

@@ -60,3 +60,11 @@ def test_graph_refusals_and_views(monkeypatch):
     collider = ps.DAG.from_edges("abc", [("a", "b"), ("c", "b")])
     assert collider.cpdag().directed == [("a", "b"), ("c", "b")]
     assert collider.cpdag() != chain.cpdag()
+
+
+def test_graphs_are_equal_by_names_and_edges():
+    chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
+    assert chain == ps.DAG.from_edges("abc", [("b", "c"), ("a", "b")]) and len({chain, chain}) == 1
+    assert chain != ps.DAG.from_edges("abc", [("a", "b")]) and chain != ps.DAG.from_edges("acb", chain.edges)
+    turned = ps.DAG.from_edges("abc", [("c", "b"), ("b", "a")])
+    assert turned != chain and turned.cpdag() == chain.cpdag() and chain.cpdag() != chain
