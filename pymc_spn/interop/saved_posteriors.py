@@ -9,7 +9,7 @@ from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import open_tree, read_tree
 from pymc_spn.trees.draws import GROUP as TREES
 
 
@@ -30,15 +30,15 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
 
     Raises
     ------
+    TypeError
+        If `path` is no path.
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file holds none of these, or several and no name is given, or was written in a format that this version
-        does not read.
+        If it is no netCDF-4 file (but a Zarr store, say), holds none of these, or several and no name is given, or was
+        written in a format that this version does not read.
     """
-    import xarray as xr
-
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
+    with open_tree(path) as tree:
         attributes, groups = set(tree.attrs), set(tree.children)
     if ORDER_SPN in attributes:
         from pymc_spn.dags.order_spn import OrderSPN
