@@ -227,13 +227,15 @@ class CircuitQueries(NoInterventions):
             value, a closed interval ``(low, high)`` with None for unbounded, a set of values or levels, a list of
             intervals of which one must hold, or, in a single mapping, a dict from levels or counts to likelihoods
             (soft evidence: the answer is the expected likelihood). Columns that are not named may be anything. An array
-            of values, or an interval with arrays (n_rows,) as ends, asks for n_rows rows at once. Columns that are
-            names only hold numbers, levels as their codes. Text such as ``"x**2 < 4 or job == 'nurse'"`` is read as by
+            of values, or an interval with arrays (n_rows,) as ends, asks for n_rows rows at once; missing values among
+            them say nothing, as in a table, while a single NaN is refused. Columns that are names only hold numbers,
+            levels as their codes. Text such as ``"x**2 < 4 or job == 'nurse'"`` is read as by
             `SPNPosterior.probability`.
         log_weights, leaf_parameters
             As for `log_density`.
         given : mapping, sequence of mappings or str, optional
-            What is known, in the same form; of a sequence one is, without it being known which.
+            What is known, in the same form; of a sequence one is, without it being known which. A single NaN says
+            nothing here, so that a row with gaps may be given.
 
         Returns
         -------

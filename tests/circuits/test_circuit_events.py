@@ -211,6 +211,8 @@ def test_rows_at_once_are_rows_one_by_one(n):
     rows = np.column_stack([low, counts, np.full(n, np.nan)])
     np.testing.assert_allclose(points, np.exp(circuit.log_density(rows, *parameters)), rtol=1e-12)
     assert circuit.probability({"real": (None, low)}, *parameters, {"level": 1}).shape == (n,)
+    with pytest.raises(ValueError, match="event: column 'count' has the missing value nan; leave the column out"):
+        circuit.probability({"real": low, "count": np.nan}, *parameters)
 
 
 @pytest.mark.parametrize("name", ["palette", "missing", "skewed"])

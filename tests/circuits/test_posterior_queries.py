@@ -549,6 +549,23 @@ def test_ends_of_intervals_are_numbers(end):
     assert float(found) == float(post.probability({"x0": (0.5, None)}))
 
 
+@pytest.mark.parametrize("missing", [np.nan, pd.NA, np.float32("nan")])
+def test_what_is_asked_is_not_missing_and_what_is_given_may_be(missing):
+    """A missing value asks nothing and would have probability 1; a row with gaps is a condition on the rest of it."""
+    post = posterior_of("palette")
+    message = r"column '.*' has the missing value .*; leave the column out"
+    for name in ("x0", "x1", "x2"):
+        with pytest.raises(ValueError, match=f"^event: {message}"):
+            post.probability({name: missing})
+        with pytest.raises(ValueError, match=rf"^event\[1\]: {message}"):
+            post.probability([{"x0": 1}, {name: missing}])
+        with pytest.raises(ValueError, match=rf"^given\[0\]: {message}"):
+            post.condition([{name: missing}, {"x1": "b"}])
+        assert float(post.probability({"x0": 1}, given={name: missing})) == float(post.probability({"x0": 1}))
+    with pytest.raises(ValueError, match=f"^first: {message}"):
+        post.event_information({"x0": missing}, {"x1": "b"})
+
+
 def test_no_column_is_left_where_all_are_given():
     post = posterior_of("missing").condition({"x0": 0.5, "x1": 1, "x2": 2})
     df = pd.DataFrame({"x0": [0.5], "x1": [1], "x2": [2]})

@@ -37,7 +37,8 @@ def read_events(
     argument : str
         Name of the argument, for messages.
     given : mapping of column name to scalar, (low, high) or set, or None
-        None and NaN as a scalar say nothing, and None as an end is unbounded.
+        None says nothing, as an end of an interval it is unbounded. Other missing values (NaN, pd.NA) say nothing in
+        what is given, which may be a row with gaps; what is asked, and an event of a union, cannot have them.
     columns : sequence of Column
     kept : sequence of int
         Columns that may be named.
@@ -45,6 +46,11 @@ def read_events(
         Columns in which single values have probability zero.
     soft : bool
         Whether mappings from values to likelihoods are read as well.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is unknown, or what is said of it cannot be read.
     """
     if given is None:
         return {}
@@ -90,7 +96,9 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
     if not np.isscalar(what) and what is not None and what is not pd.NA:
         raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
     if pd.isna(what):
-        return None
+        if argument == "given" or what is None:
+            return None
+        raise ValueError(f"{argument}: column {column.name!r} has the missing value {what!r}; leave the column out")
     return code_of(argument, column, what)
 
 

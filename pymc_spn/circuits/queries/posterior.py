@@ -53,7 +53,8 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded) or a set of values, or are text such as ``"20 <= age < 30 and job == 'nurse'"``; `probability`
-    and `condition` also take lists of intervals and unions of events.
+    and `condition` also take lists of intervals and unions of events. A condition may be a row with gaps: its missing
+    values (NaN, pd.NA) say nothing.
     """
 
     @classmethod
@@ -169,9 +170,10 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         Raises
         ------
         TypeError, ValueError
-            If a column is unknown or cannot be what is asked, `given` has probability zero, a union names a point of
-            a continuous column (a density) or holds likelihoods, these are for a continuous column, negative, infinite
-            or all 0, events overlap in more than 10,000 ways, or text cannot be read or solved.
+            If a column is unknown or cannot be what is asked, as it cannot be missing, `given` has probability zero,
+            a union names a point of a continuous column (a density) or holds likelihoods, these are for a continuous
+            column, negative, infinite or all 0, events overlap in more than 10,000 ways, or text cannot be read or
+            solved.
 
         Notes
         -----
