@@ -210,6 +210,7 @@ def SPN(
         start=start,
         missing=missing,
         rounded=bool(rounded),
+        n_rows=len(table.values),
     )
     if rounded and not draft.rounded_columns.size:
         raise ValueError(

@@ -43,6 +43,8 @@ class NetworkSchema:
         "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
     rounded : bool
         Whether values of columns with a recording grid stand for their cells. Their leaves have no floor then.
+    n_rows : int, optional
+        Rows of the table, by which a record is read; None where it was not written down.
     """
 
     name: str
@@ -56,6 +58,7 @@ class NetworkSchema:
     start: str = "kmeans"
     missing: str = "marginal"
     rounded: bool = False
+    n_rows: int | None = None
 
     def to_json(self) -> str:
         """JSON text; floats keep every bit."""
@@ -73,6 +76,7 @@ class NetworkSchema:
                 "start": self.start,
                 "missing": self.missing,
                 "rounded": self.rounded,
+                "n_rows": self.n_rows,
             }
         )
 
@@ -104,6 +108,7 @@ class NetworkSchema:
             start=fields["start"],
             missing=fields.get("missing", "marginal"),
             rounded=fields.get("rounded", False),
+            n_rows=fields.get("n_rows"),
         )
 
     @cached_property

@@ -4,6 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -166,9 +168,38 @@ def test_digits_and_exact_values_are_integers():
 def test_draws_that_are_gone_from_the_middle_of_a_state():
     tree = recorded(record_every=3)
     late = tree.map_over_datasets(lambda data: data.isel(draw=slice(1, None), missing_dims="ignore"))
-    refuses(late, "hold whole states, each cut into the chunks of 3 draws that follow each other", "draws [1, 2, 3]")
+    ways = r"from a multiple of 3 on, all of them, as in .*slice\(3, None\)\), or records, as in ps.unpack"
+    with pytest.raises(ValueError, match=rf"chunks of 3 draws .*record_every.*in the draws \[1, 2, 3\]; .*{ways}"):
+        read_record(late)
+    thin = tree.map_over_datasets(lambda data: data.isel(draw=slice(None, None, 2), missing_dims="ignore"))
+    with pytest.raises(ValueError, match=rf"in the draws \[0, 2, 4\]; .*{ways}"):
+        read_record(thin)
     later = tree.map_over_datasets(lambda data: data.isel(draw=slice(3, None), missing_dims="ignore"))
     np.testing.assert_array_equal(read_record(later).digits, read_record(tree).digits[:, 1:])
+
+
+def test_what_the_words_for_selected_draws_say_works():
+    tree = recorded(record_every=3)
+    whole = read_record(tree).digits
+    np.testing.assert_array_equal(read_record(tree.sel(draw=slice(3, None))).digits, whole[:, 1:])
+    np.testing.assert_array_equal(read_record(ps.unpack(tree).isel(record=slice(1, None, 2))).digits, whole[:, 1::2])
+    refuses(tree.isel(chain=0), "have the dimensions 'chain', 'draw' and one of its own, which slices keep")
+    refuses(ps.unpack(tree).sel(draw=slice(3, None)), "which are selected by dimension 'record', got no draw 0")
+
+
+@pytest.mark.parametrize("is_unpacked", [False, True])
+def test_a_part_of_the_rows_is_no_table_of_the_network(is_unpacked):
+    """A third of the rows has chunks of the same length, and was read as states that nobody drew."""
+    with pm.Model():
+        table = pd.DataFrame({"a": np.arange(60) % 7, "b": np.arange(60) % 2})
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table)
+        tree = pm.sample(
+            6, tune=6, chains=1, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False,
+            spn={"record_every": 3},
+        )  # fmt: skip
+    assert read_record(tree).digits.shape[1] == 2
+    part = (ps.unpack(tree) if is_unpacked else tree).isel(x_row=slice(0, 20))
+    refuses(part, "variable 'x' of observed_data must have the 60 rows of the network", "got 20")
 
 
 @pytest.mark.parametrize("value", [-0.5, 0.0, np.nan, np.inf])

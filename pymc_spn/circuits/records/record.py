@@ -142,7 +142,7 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     if digits.shape[1] == 0:
         raise ValueError(
             f"{name!r} has no complete record: a state takes {step} draws and there are {chunks.shape[1]}; "
-            "draw more, or record more often"
+            "draw or select more, or record more often"
         )
     draws = stats["draw"].values if "draw" in stats.coords else np.arange(chunks.shape[1])
     coords = {
@@ -337,7 +337,8 @@ def read_draws(
     if "draw" in values.coords and not np.array_equal(values["draw"], draws):
         lost = draws[~np.isin(draws, values["draw"].values)]
         if lost.size:
-            checks.refuse(place, f"have a draw for all {draws.size} records of the digits", f"no draw {lost[0]}")
+            rule = f"have a draw for all {draws.size} records of the digits, which are selected by dimension 'record'"
+            checks.refuse(place, rule, f"no draw {lost[0]}")
         values = values.sel(draw=draws)
     values = values.transpose("chain", "draw", ...)
     if values.shape[:2] != (chains.size, draws.size):

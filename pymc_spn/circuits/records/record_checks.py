@@ -39,7 +39,7 @@ def check_tree(idata: Any) -> None:
 
 
 def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.DataArray":
-    """The observed table (N, D) of a network; its values are not looked at."""
+    """The observed table (N, D) of a network, with all its rows; its values are not looked at."""
     data = idata.children.get("observed_data")
     if data is None or name not in data.data_vars:
         refuse("the tree", f"hold the network's table, variable {name!r} of observed_data", "none")
@@ -52,6 +52,9 @@ def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.Da
     found = table[dims[1]].values.tolist() if dims[1] in table.coords else names
     if found != names:
         refuse(place, f"have the columns {names} in this order", found)
+    if schema.n_rows not in (None, len(table)):
+        # chunks of a record are cut by the number of rows, and those of a part could be read as others
+        refuse(place, f"have the {schema.n_rows} rows of the network, which no part of them can stand for", len(table))
     return table
 
 
@@ -69,7 +72,8 @@ def read_chunks(stats: "xr.Dataset", variable: str, n_cells: int, n_chunks: int 
         refuse(place, "be there", "none")
     found = stats[variable]
     if found.ndim != 3 or not {"chain", "draw"} <= set(found.dims):
-        refuse(place, "have the dimensions 'chain', 'draw' and one of its own", list(found.dims))
+        rule = "have the dimensions 'chain', 'draw' and one of its own, which slices keep where numbers do not"
+        refuse(place, rule, list(found.dims))
     found = found.transpose("chain", "draw", ...)
     length = found.shape[2]
     k = -(-n_cells // max(length, 1)) if n_chunks is None else n_chunks
@@ -87,8 +91,14 @@ def _check_chunks_are_of_one_state(place: str, found: "xr.DataArray", k: int) ->
     draws = found["draw"].values[: found.shape[1] // k * k].reshape(-1, k)
     apart = (draws[:, 0] % k != 0) | (draws != draws[:, :1] + np.arange(k)).any(axis=1)
     if apart.any():
-        rule = f"hold whole states, each cut into the chunks of {k} draws that follow each other"
-        refuse(place, rule, f"a state in the draws {draws[np.argmax(apart)].tolist()}")
+        ways = (
+            f"select the draws from a multiple of {k} on, all of them, as in idata.sel(draw=slice({k}, None)), or "
+            f"records, as in ps.unpack(idata).isel(record=slice(1, None)), or sample with record_every=1"
+        )
+        raise ValueError(
+            f"{place} must hold whole states, each cut into the chunks of {k} draws that follow each other "
+            f"(record_every), got a state in the draws {draws[np.argmax(apart)].tolist()}; {ways}"
+        )
 
 
 def check_table(schema: NetworkSchema, place: str, table: np.ndarray, rows: np.ndarray) -> None:
