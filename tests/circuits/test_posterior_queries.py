@@ -292,8 +292,11 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     ):
         found = ask(whole)
         np.testing.assert_allclose(found, ask(few), rtol=1e-12, atol=1e-14)
-        assert not {"infinite_variance", "no_moment"} & found.attrs.keys()
+        assert not {"infinite_variance", "no_moment", "principal_value"} & found.attrs.keys()
         assert np.isfinite(found.attrs["mcse_chain"]).all()
+    row = pd.DataFrame({"x0": [np.nan], "x1": [1.0]})
+    assert "principal_value" not in whole.predict(row, "x0").attrs
+    assert "principal_value" in whole.mean(per_draw=True).attrs  # which has the draws without weight
     states = ps.SPNPosterior.from_idata(sampled_tree("skewed"))._states
     skewed = ps.SPNPosterior(states, log_weights=np.where(np.arange(states.n_draws) % 2, -1e4, 0.0))
     row = skewed.predict(pd.DataFrame({"x0": [np.nan], "x1": [3]}), "x0")

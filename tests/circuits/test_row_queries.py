@@ -141,7 +141,11 @@ def test_rows_without_an_observed_cell_are_at_no_distance():
     for n in (3, 5):
         table = np.vstack([problem.X, np.full((2, 3), np.nan)])[:n]
         tree = tree_of(schema_of(problem), table, digits[:, :, :n], np.ones((1, 6, 2)), np.ones((1, 6)))
-        found.append(ps.SPNPosterior.from_idata(tree).top_clusters())
+        post = ps.SPNPosterior.from_idata(tree)
+        found.append(post.top_clusters())
+        together = post.co_clustering()
+        np.testing.assert_array_equal(np.isnan(together.attrs["mcse_chain"]), np.isnan(together))  # no error of NaN
+        assert np.isnan(together).sum() == n * n - 9
     few, whole = found
     assert whole.values.tolist() == [*few.values.tolist(), -1, -1]
     assert whole.attrs["distance"] == pytest.approx(few.attrs["distance"], rel=1e-12) and few.attrs["distance"] > 0

@@ -29,7 +29,7 @@ from pymc_spn.circuits.events.unions import (
     signed_intersections,
 )
 from pymc_spn.circuits.leaves.families import LogNormal
-from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws
+from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, relative_weights
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
@@ -257,9 +257,15 @@ class ConditionedDraws:
         """Standard error over the draws of a mean of per-draw values (S, ...), as attributes."""
         return chain_error(influence, self._n_chains)
 
-    def _heavy_tails(self, numbers: Sequence[int], known: Events) -> list[str]:
-        """Names of the columns for whose mean a principal value stands; see `SPNPosterior.mean`."""
-        shape = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")].min(axis=0)
+    def _heavy_tails(self, numbers: Sequence[int], known: Events, per_draw: bool = False) -> list[str]:
+        """Names of the columns for whose mean a principal value stands in a draw that counts; see `SPNPosterior.mean`.
+
+        With ``per_draw`` all draws count, otherwise those with some weight.
+        """
+        shapes = self._states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")]
+        shape = shapes.min(axis=0)
+        if not per_draw and np.any(shape <= 0.5):
+            shape = shapes[relative_weights(self._log_of(known) + self._log_weights) > 0.0].min(axis=0)
         skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self._schema.palette]
         gaussian = [d for d in self._schema.gaussian_columns if d in numbers and d not in known and not skewed[d]]
         return [self._schema.columns[d].name for d in gaussian if shape[d] <= 0.5]

@@ -21,11 +21,11 @@ class MomentAnswers(ConditionedDraws):
         """Mean of the numeric columns, binary ones as 0 and 1.
 
         Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
-        column is 1/2 or less in some draw, its tails are too heavy for a mean: unoccupied leaves then count
-        with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal leaves
-        have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
+        column is 1/2 or less in some draw that has a weight, its tails are too heavy for a mean: unoccupied leaves
+        then count with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal
+        leaves have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
         """
-        known, numbers, attrs = self._moment_query(given)
+        known, numbers, attrs = self._moment_query(given, per_draw)
         means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
         means = means[:, numbers]
         columns = {"column": [self._schema.columns[d].name for d in numbers]}
@@ -48,7 +48,7 @@ class MomentAnswers(ConditionedDraws):
         ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
         covariances do not exist and are NaN.
         """
-        known, numbers, attrs = self._moment_query(given)
+        known, numbers, attrs = self._moment_query(given, per_draw)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
         means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
         names = [self._schema.columns[d].name for d in numbers]
@@ -67,14 +67,16 @@ class MomentAnswers(ConditionedDraws):
             error = chain_error(weighted(weight, second - answer), self._n_chains)
         return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
-    def _moment_query(self, given: Mapping[str, Any] | str | None) -> tuple[Events, list[int], dict[str, Any]]:
+    def _moment_query(
+        self, given: Mapping[str, Any] | str | None, per_draw: bool
+    ) -> tuple[Events, list[int], dict[str, Any]]:
         known = self._given(given)
         numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
         left_out = [c.name for c in self._left if c.kind == "categorical"]
         if not numbers:
             raise ValueError(f"moments need a numeric column; all columns are categorical: {left_out}")
         attrs: dict[str, Any] = {"left_out": left_out} if left_out else {}
-        tails = self._heavy_tails(numbers, known)
+        tails = self._heavy_tails(numbers, known, per_draw)
         if tails:
             attrs["principal_value"] = tails
         if any(isinstance(known.get(d), Interval) for d in numbers):

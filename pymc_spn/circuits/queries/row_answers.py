@@ -179,7 +179,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
         Returns
         -------
         DataArray
-            (row, other), 1 on the diagonal; NaN for training rows without an observed cell.
+            (row, other), 1 on the diagonal; NaN, as is ``mcse_chain``, for training rows without an observed cell.
 
         Raises
         ------
@@ -226,6 +226,8 @@ class RowAnswers(InformationAnswers, NoInterventions):
             with np.errstate(invalid="ignore"):
                 influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
             attrs |= chain_error(influence, self._n_chains)
+            if "mcse_chain" in attrs:
+                attrs["mcse_chain"] = np.where(np.isnan(together), np.nan, attrs["mcse_chain"])
         else:
             attrs["mcse_chain_note"] = f"no mcse_chain: given for at most {ERROR_ROWS} rows"
         return self._labelled("co_clustering", together, {"row": index, "other": index}, False, **attrs)
