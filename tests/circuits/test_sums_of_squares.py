@@ -1,7 +1,9 @@
 """Squares of sums of circuits: against sums over levels and Gauss points, products multiplied out, grids."""
 
+import re
 import warnings
 from itertools import product
+from pathlib import Path
 
 import arviz as az
 import numpy as np
@@ -430,3 +432,17 @@ def test_bad_input_in_a_model(squares):
     for components, coefficients, observed, error, message in cases:
         with pm.Model(), pytest.raises(error, match=message):
             ps.SumOfSquaresDensity("x", components, coefficients, observed)
+
+
+def test_the_example_in_the_documents_warns_of_nothing_and_has_the_numbers_that_stand_there():
+    text = (Path(__file__).parents[2] / "docs" / "circuits_engine.md").read_text(encoding="utf-8")
+    (block,) = (
+        b
+        for b in re.findall("```python\n(.*?)```", text, re.DOTALL)
+        if "ps.SumOfSquaresDensity(" in b and "find_MAP" in b
+    )
+    found = {"np": np, "pd": pd, "pm": pm, "pt": pt, "ps": ps}
+    exec(block, found)
+    squares, df = found["squares"], found["df"]
+    assert squares.log_density(df).mean() == pytest.approx(-3.65, abs=0.005)
+    assert squares.probability({"a": (-1, 1), "b": (-1, 1)}) == pytest.approx(0.04, abs=0.005)
