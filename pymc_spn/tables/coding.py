@@ -11,6 +11,7 @@ from pandas.api import types as pdt
 from pymc_spn.tables.column import LEVEL_KINDS, Column, check_kind
 
 EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
+FEW_LEVELS = 20  # text of up to so many levels is taken for categories however few rows there are
 
 # what a series holds, whatever stores it -> kinds it may take, the default first (int: see infer_column)
 FAMILY_KINDS = {
@@ -66,6 +67,13 @@ def infer_column(series, name, kind=None):
     if kind == "binary" and len(levels) != 2:
         raise ValueError(f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}")
     return Column(name, kind, levels, dtype_name(series))
+
+
+def is_nearly_unique(series, column):
+    """Whether text looks like names or identifiers: more levels than half of the cells."""
+    if column.levels is None or not isinstance(column.levels[0], str) or isinstance(series.dtype, pd.CategoricalDtype):
+        return False
+    return len(column.levels) > max(FEW_LEVELS, series.notna().sum() / 2)
 
 
 def encode(series, column):

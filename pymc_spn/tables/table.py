@@ -1,5 +1,6 @@
 """Tables: a frame, a dict of columns or an array as coded floats, and the way back."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,6 +55,8 @@ class Table:
         of str are ``categorical``, with two levels too. Nullable dtypes count as their base.
         Category levels keep their order, other levels are sorted. NaN, None and ``pd.NA`` are
         missing. Datetimes, complex numbers and object columns of anything but str are refused.
+        Of text with more than 20 levels, and more levels than half the cells, a warning says that
+        it looks like names or identifiers, unless `kinds` has the column.
 
         With a schema, columns are matched by name in any order (those of a bare array by
         position), and values must keep the rules of their column; a column may then be wholly
@@ -82,6 +85,11 @@ class Table:
         ValueError
             If a value breaks its column's rule (the message names column, row, rule and value),
             a column is missing, unknown, duplicated or wholly missing, or there are no rows.
+
+        Warns
+        -----
+        UserWarning
+            If text whose kind is not given has nearly as many levels as cells.
         """
         if schema is not None:
             if kinds is not None:
@@ -242,7 +250,20 @@ def _infer_schema(frame, kinds):
         coding.check_kind(kind, name)
     if len(frame) == 0:
         raise ValueError(f"data has no rows (columns {coding.some(list(frame.columns))})")
-    return tuple(coding.infer_column(cells, name, kinds.get(name)) for name, cells in frame.items())
+    schema = tuple(coding.infer_column(cells, name, kinds.get(name)) for name, cells in frame.items())
+    guessed = ((frame[column.name], column) for column in schema if column.name not in kinds)
+    unique = {column.name: cells for cells, column in guessed if coding.is_nearly_unique(cells, column)}
+    if unique:
+        found = ((name, cells.nunique(), cells.notna().sum()) for name, cells in unique.items())
+        listed = ", ".join(f"{name!r} ({levels} levels in {present} cells)" for name, levels, present in found)
+        warnings.warn(
+            f"text that looks like names or identifiers: {listed}. Such levels say nothing of other rows: drop them, "
+            "convert numbers and dates that are text, or say that a column holds categories by "
+            f"kinds={{{next(iter(unique))!r}: 'categorical'}} of ps.Table.from_frame",
+            UserWarning,
+            stacklevel=3,
+        )
+    return schema
 
 
 def _match(frame, schema):

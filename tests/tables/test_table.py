@@ -123,6 +123,33 @@ def test_defaults_that_are_not_guessed():
     assert [column.kind for column in table.columns] == ["real", "categorical", "categorical"]
 
 
+def ids(n_levels, n_rows, dtype=None):
+    cells = [f"id {i % n_levels}" for i in range(n_rows)]
+    return pd.DataFrame({"id": pd.Series(cells, dtype=dtype), "city": pd.Series(list("uvw") * n_rows)[:n_rows]})
+
+
+@pytest.mark.parametrize("dtype", [None, "string", object])
+def test_text_that_looks_like_identifiers_is_warned_of(dtype):
+    frame = ids(200, 220, dtype)
+    words = r"looks like names or identifiers: 'id' \(200 levels in 220 cells\).*kinds=\{'id': 'categorical'\}"
+    with pytest.warns(UserWarning, match=words) as caught:
+        table = Table.from_frame(frame)
+    assert len(caught) == 1 and caught[0].filename == __file__ and len(table.columns[0].levels) == 200
+    gaps = frame.assign(id=frame["id"].where(np.arange(220) % 4 == 0))  # of the cells that are there
+    with pytest.warns(UserWarning, match=r"'id' \(50 levels in 55 cells\)"):
+        Table.from_frame(gaps)
+
+
+def test_other_text_is_not_warned_of():
+    """Few levels, levels that repeat, levels that somebody has declared, and rows by a known schema."""
+    for n_levels, n_rows in ((20, 20), (100, 200), (300, 1_000)):
+        Table.from_frame(ids(n_levels, n_rows))
+    Table.from_frame(ids(200, 220, "category"))
+    table = Table.from_frame(ids(200, 220), kinds={"id": "categorical"})
+    assert table.columns[0].kind == "categorical"
+    Table.from_frame(ids(200, 200), schema=table.columns)
+
+
 def test_arrays_and_names():
     data = np.array([[1, -1], [2, 0]])
     table = Table.from_frame(data)
