@@ -27,6 +27,7 @@ from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.parameters_of_rows import check_n_rows, of_rows_or_all, without_batch
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import as_name
 
 
 class SameRows(Assert):
@@ -221,7 +222,7 @@ def _parts(given: Any) -> dict[tuple[str, ...], Any]:
         )
     out: dict[tuple[str, ...], Any] = {}
     for key, cells in given.items():
-        part = tuple(key) if isinstance(key, tuple) else (key,)
+        part = tuple(map(as_name, key)) if isinstance(key, tuple) else (as_name(key),)
         if not part or not all(isinstance(name, str) for name in part):
             raise TypeError(f"given must map names of columns, or tuples of them, to cells; got the key {key!r}")
         if part in out:

@@ -31,6 +31,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 from pymc_spn.tables import Column, Table, row_labels
+from pymc_spn.tables.column import by_name
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
 # leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
@@ -400,6 +401,7 @@ def _numbers(group, value, schema, size):
     """Fixed hyperparameters as a full vector of positive numbers."""
     names = [c.name for c in schema.columns]
     if isinstance(value, dict):
+        value = by_name(group, value)
         if group == "concentration":
             keys, fixed = ["inner", "univariate"], np.ones(2)
         else:

@@ -7,6 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from pymc_spn.tables.column import as_name
+
 
 def plot_pairs(
     data: pd.DataFrame, drawn: pd.DataFrame, columns: Sequence[str] | None = None, axes: Any = None, max_rows: int = 500
@@ -32,7 +34,8 @@ def plot_pairs(
     ValueError
         If `columns` names one that `data` or `drawn` lacks, or `axes` has another shape.
     """
-    names = list(data.columns[:6]) if columns is None else list(columns)
+    data, drawn = data.rename(columns=as_name), drawn.rename(columns=as_name)
+    names = list(data.columns[:6]) if columns is None else [as_name(label) for label in columns]
     for name in names:
         if name not in data or name not in drawn:
             raise ValueError(f"columns names {name!r}, which data and drawn must both have")

@@ -1,7 +1,10 @@
 """What a table remembers of a column: name, kind, levels, original dtype."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 KINDS = ("real", "positive", "count", "binary", "categorical")
 LEVEL_KINDS = ("binary", "categorical")
@@ -71,6 +74,30 @@ class Column:
             raise ValueError(f"a column needs name, kind, levels and dtype, got {sorted(fields)}")
         levels = None if fields["levels"] is None else tuple(fields["levels"])
         return cls(fields["name"], fields["kind"], levels, fields["dtype"])
+
+
+def as_name(label):
+    """The name that stands for a label of a column: an integer is its digits, as in `Table.from_frame`."""
+    if isinstance(label, int | np.integer) and not isinstance(label, bool):
+        return str(label)
+    return label
+
+
+def by_name(argument, mapping):
+    """What a mapping says of columns, by their names; other things are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        If it has an integer and its digits.
+    """
+    if not isinstance(mapping, Mapping):
+        return mapping
+    named = {as_name(label): what for label, what in mapping.items()}
+    if len(named) < len(mapping):
+        twice = next(name for name in named if [as_name(label) for label in mapping].count(name) > 1)
+        raise ValueError(f"{argument} names column {twice!r} twice, by a number and by text")
+    return named
 
 
 def check_kind(kind, name):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.tables import coding
-from pymc_spn.tables.column import LEVEL_KINDS, Column
+from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,17 +231,16 @@ def _frame_of_mapping(data):
 
 
 def _name(label):
-    if isinstance(label, str):
-        return str(label)
-    if isinstance(label, int | np.integer) and not isinstance(label, bool):
-        return str(label)
+    name = as_name(label)
+    if isinstance(name, str):
+        return str(name)
     raise TypeError(f"column names must be str or int, got {label!r}; rename the columns")
 
 
 def _infer_schema(frame, kinds):
     if not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must map column names to kinds, got {kinds!r}")
-    kinds = {_name(label): kind for label, kind in kinds.items()}
+    kinds = {_name(label): kind for label, kind in by_name("kinds", kinds).items()}
     for name, kind in kinds.items():
         if name not in frame.columns:
             raise ValueError(

@@ -417,7 +417,7 @@ FRAME = pd.DataFrame({"x": X}, index=["u", "v", "w"])
         ({"given": FRAME[[]]}, ValueError, "given must hold at least one of the circuit's columns"),
         ({"given": X[:, None]}, TypeError, "given must be a DataFrame, a Table or a mapping .* got ndarray"),
         ({"given": pt.dmatrix()}, TypeError, "given must be .* or a mapping .* got a tensor of 2 dimensions"),
-        ({"given": {0: X}}, TypeError, "given must map names of columns, or tuples of them, to cells; got the key 0"),
+        ({"given": {0.5: X}}, TypeError, "given must map names of columns, or tuples of them, to cells; got the key"),
         ({"given": {"x": FRAME}}, TypeError, r"given\['x'\] must be an array or a tensor; give a table as given=table"),
         ({"given": {"x": X[:, None, None]}}, ValueError, r"given\['x'\] must have shape .* got \(3, 1, 1\)"),
         ({"given": {"x": pt.dmatrix(shape=(None, 2))}}, ValueError, r"given\['x'\] must have shape .* got \(None, 2\)"),

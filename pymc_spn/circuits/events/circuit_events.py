@@ -23,6 +23,7 @@ from pymc_spn.circuits.records.leaf_predictives import Likelihood
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
+from pymc_spn.tables.column import by_name
 
 ROWS = 256  # at a time; the values of all nodes are held
 ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
@@ -264,7 +265,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
     plain: dict[str, Any] = {}
     out: ColumnEvents = {}
     rows: set[int] = set()
-    for name, value in (what or {}).items():
+    for name, value in by_name(argument, what or {}).items():
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
         d = number[name]

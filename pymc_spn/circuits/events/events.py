@@ -11,6 +11,7 @@ from pymc_spn.circuits.records.leaf_predictives import Interval, Likelihood
 from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
+from pymc_spn.tables.column import by_name
 
 LEVEL_KINDS = ("binary", "categorical")
 RULES = {
@@ -58,7 +59,7 @@ def read_events(
         raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {given!r}")
     number = {columns[d].name: d for d in kept}
     events: Events = {}
-    for name, what in given.items():
+    for name, what in by_name(argument, given).items():
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
         d = number[name]

@@ -40,6 +40,7 @@ from pymc_spn.circuits.leaves.families import (
     LogNormal,
     Poisson,
 )
+from pymc_spn.tables.column import by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 FAMILY_CODE = {
@@ -116,7 +117,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         A column that does not exist, an empty palette, a family that cannot hold a column of this kind, a count above
         the number of trials of a binomial entry, or values too large or too small for their variance.
     """
-    leaves = dict(leaves or {})
+    leaves, resolution = dict(by_name("leaves", leaves or {})), by_name("resolution", resolution)
     names = [c.name for c in columns]
     _refuse_unknown("leaves", leaves, names)
     if isinstance(resolution, dict):

@@ -35,6 +35,7 @@ from pymc_spn.circuits.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.column import by_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,6 +127,7 @@ class ConditionedDraws:
 
     def _disjoint_parts(self, place: str, event: Any, soft: bool) -> list[Events]:
         """Events that together say the same, with one interval where a column had a list of them."""
+        event = by_name(place, event)
         lists = {n: what for n, what in event.items() if isinstance(what, list)} if isinstance(event, Mapping) else {}
         rest = self._read(place, {n: what for n, what in event.items() if n not in lists} if lists else event, soft)
         for d, x in points_of(rest).items() if not soft else ():

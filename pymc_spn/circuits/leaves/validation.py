@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.tables.column import as_name
+
 
 def column_name(column: Any) -> str:
     """Name of a column given as a string or as an object with a ``name`` (a `Column`)."""
@@ -12,13 +14,13 @@ def column_name(column: Any) -> str:
 
 
 def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
-    """Columns as a tuple, refused unless they are non-empty and have distinct string names."""
+    """Columns as a tuple, integers as their digits, refused unless they are non-empty and have distinct names."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of columns or names, got the single string {columns!r}")
     if not isinstance(columns, Iterable):
         hint = "; pass its .columns, which know their kinds" if hasattr(columns, "columns") else ""
         raise TypeError(f"columns must be a sequence of columns or names, got {columns!r}{hint}")
-    result = tuple(str(c) if isinstance(c, str) else c for c in columns)
+    result = tuple(str(c) if isinstance(c, str) else as_name(c) for c in columns)
     if not result:
         raise ValueError("columns must hold at least one column, got none")
     seen: dict[str, int] = {}

@@ -20,6 +20,7 @@ from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.tables import Table, decode
+from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -211,10 +212,10 @@ class ColumnAnswers(ConditionedDraws):
 
     def _column_number(self, argument: str, name: Any, numeric: bool = False) -> int:
         """Number of a column that the answers are about."""
-        by_name = {c.name: d for d, c in zip(self._kept, self._left, strict=True)}
-        if not isinstance(name, str) or name not in by_name:
-            raise ValueError(f"{argument} must name one of the columns {list(by_name)}, got {name!r}")
-        d = by_name[name]
+        number, asked = {c.name: d for d, c in zip(self._kept, self._left, strict=True)}, as_name(name)
+        if not isinstance(asked, str) or asked not in number:
+            raise ValueError(f"{argument} must name one of the columns {list(number)}, got {name!r}")
+        d = number[asked]
         if numeric and self._schema.columns[d].kind == "categorical":
             raise ValueError(f"{argument} must be numeric, {name!r} is categorical: its levels have no order")
         return d
@@ -324,9 +325,9 @@ class ColumnAnswers(ConditionedDraws):
             df = decode(df.values, df.columns, df.index)
         others = [c for c in self.columns if c.name != name]
         if isinstance(df, pd.DataFrame):
-            df = df.drop(columns=name, errors="ignore")
+            df = df.loc[:, [as_name(label) != name for label in df.columns]]
         elif isinstance(df, Mapping):
-            df = {k: v for k, v in df.items() if k != name}
+            df = {k: v for k, v in df.items() if as_name(k) != name}
         elif np.ndim(df) == 2 and np.shape(df)[1] == len(self.columns):
             df = np.delete(np.asarray(df), [c.name for c in self.columns].index(name), axis=1)
         if not others:
@@ -375,8 +376,8 @@ def _about_mean(raw: np.ndarray, order: int) -> float:
 
 def names_of(argument: str, given: Any) -> list[Any]:
     """Names in a list of them, or a single one; events are not dropped for their columns' names."""
-    if isinstance(given, str):
-        return [given]
+    if isinstance(as_name(given), str):
+        return [as_name(given)]
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise TypeError(f"{argument} must be a list of names, got {given!r}; what is known goes into given=")
-    return list(given)
+    return [as_name(label) for label in given]

@@ -164,7 +164,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             },
             {"column": [self._schema.columns[d].name for d in features], "bound": ["lower", "upper"]},
             {k: marked[k] for k in ("exactness", "learner", "tolerance") if k in marked}
-            | ({"target": target} if target else {}),
+            | ({} if goal is None else {"target": self._schema.columns[goal].name}),
         )
 
     def co_clustering(self, df: Any = None) -> "xr.DataArray":

@@ -26,8 +26,9 @@ def complete_tree(
 
     Parameters
     ----------
-    columns : sequence of str or Column
-        The columns, for instance ``table.columns``.
+    columns : sequence of str, int or Column
+        The columns, for instance ``table.columns``. Integers, here and wherever a column is named, are their digits,
+        as in `Table.from_frame`.
     n_children : int, sequence or "infinite"
         Children of a sum node (the paper's C_s): one number, one per depth of the region tree (root
         first), or ``"infinite"``, where sum nodes are Chinese restaurants and the width is learned.

@@ -13,7 +13,7 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.tables import Column, Table
-from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.column import LEVEL_KINDS, by_name
 
 MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory
 FAMILY_OF_KIND = {
@@ -268,6 +268,7 @@ def leaf_palettes(
         return [[FAMILY_OF_KIND[c.kind]] for c in columns]
     if not isinstance(leaves, Mapping):
         raise TypeError(f"leaves must be a mapping from columns to families, got {leaves!r}")
+    leaves = by_name("leaves", leaves)
     for name in leaves:
         if name not in names:
             raise ValueError(f"leaves: {name!r} is no column; the columns are {names}")

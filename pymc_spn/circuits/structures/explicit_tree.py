@@ -7,10 +7,12 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.tables.column import by_name
 
 
 def explicit_circuit(tree: RegionTree, leaves: Mapping[str, Sequence[Any]], max_nodes: int) -> Circuit:
     """See `RegionTree.circuit`."""
+    leaves = by_name("leaves", leaves)
     tree.check_names("leaves", leaves)
     palettes: list[list[str]] = []
     for name in tree.names:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.tables.column import as_name
+
 
 def is_int(value: Any) -> bool:
     """An integer that is not a bool."""
@@ -25,7 +27,7 @@ def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.nda
         if split == "random":
             return np.random.default_rng(random_seed).permutation(len(names))
         raise ValueError(f"split must be 'order', 'random', 'per_product' or a sequence of column names, got {split!r}")
-    listed = list(split)
+    listed = [as_name(label) for label in split]
     position = {name: d for d, name in enumerate(names)}
     for i, name in enumerate(listed):
         if name not in position:

@@ -12,6 +12,7 @@ from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.circuits.structures.circuit import KIND_NAMES, LEAF, PRODUCT, Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.tables.column import by_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ def tree_and_leaves(structure: Any, leaves: Mapping[str, Any] | None) -> tuple[R
     ValueError
         If a circuit is no such tree, or its leaves are no palette.
     """
+    leaves = by_name("leaves", leaves)
     if isinstance(structure, RegionTree):
         return structure, None if leaves is None else dict(leaves)
     if not isinstance(structure, Circuit):

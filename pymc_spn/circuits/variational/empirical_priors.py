@@ -21,6 +21,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import by_name
 
 USUAL_ENTRIES = 4  # of a column in infinite nodes
 
@@ -114,6 +115,7 @@ def empirical_leaf_priors(
 def checked_ratios(ratio: Any, names: Sequence[str]) -> dict[str, float]:
     """A ratio for each column, in (0, 1]."""
     if isinstance(ratio, Mapping):
+        ratio = by_name("ratio", ratio)
         _refuse_unknown("ratio", ratio, list(names))
         lacking = [n for n in names if n not in ratio]
         if lacking:
