@@ -24,6 +24,7 @@ FAMILY_KINDS = {
 
 HINTS = {
     "datetime": "convert to a number, e.g. days since a date: (x - x.min()).dt.days",
+    "period": "convert with x.dt.to_timestamp(), then to a number, e.g. days since a date: (x - x.min()).dt.days",
     "timedelta": "convert to a number, e.g. x.dt.total_seconds()",
     "complex": "split it into a real and an imaginary column",
     "bytes": "convert with x.str.decode('utf-8')",
@@ -155,7 +156,9 @@ def family_of(series, name):
             return object_family(series, name)
         if pdt.is_string_dtype(dtype):  # Arrow strings
             return "string"
-    if pdt.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+    if isinstance(dtype, pd.PeriodDtype):
+        hint = HINTS["period"]
+    elif pdt.is_datetime64_any_dtype(dtype):
         hint = HINTS["datetime"]
     elif getattr(dtype, "kind", None) == "m":  # timedelta64 and Arrow durations
         hint = HINTS["timedelta"]
@@ -190,8 +193,11 @@ def object_family(series, name):
             "convert with astype(str) or astype(float)"
         )
     else:
-        stem = "datetime" if inferred in ("date", "period") else inferred.removesuffix("64")
-        rule = f"object column of {first.__name__}: {HINTS.get(stem, HINTS['other'])}"
+        stem = "datetime" if inferred == "date" else inferred.removesuffix("64")
+        hint = HINTS.get(stem, HINTS["other"])
+        if stem in ("datetime", "period", "timedelta"):  # .dt and differences need a dtype first
+            hint = f"make it x = {'pd.to_datetime(x)' if inferred == 'date' else 'x.infer_objects()'}, then {hint}"
+        rule = f"object column of {first.__name__}: {hint}"
     raise_at(series, name, bad, rule, TypeError)
 
 

@@ -1,5 +1,7 @@
 """Every refusal of a table, by the words that name column, row, rule and value."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,31 @@ ROWS = ["r0", "r1", "r2"]
 
 def one(cells, dtype=None):
     return pd.DataFrame({"a": pd.Series(cells, index=ROWS, dtype=dtype)})
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series(pd.to_datetime(["2026-01-01", "2026-01-03", None])),
+        pd.Series(pd.PeriodIndex(["2026-01", "2026-02", None], freq="M")),
+        pd.Series(pd.to_timedelta([1, 2, None], unit="D")),
+        pd.Series([pd.Timestamp("2026-01-01").date(), pd.Timestamp("2026-01-03").date(), None], dtype=object),
+    ],
+)
+def test_what_the_hints_for_times_say_works(cells):
+    """Step by step, as the messages say, until the column is taken; also where a frame holds such cells as objects."""
+    for x in (cells, cells.astype(object)):
+        for _ in range(4):
+            try:
+                table = Table.from_frame({"a": x})
+                break
+            except TypeError as error:
+                first = re.search(
+                    r"x = (.*?), then|with (x\.dt\.to_timestamp\(\))|(\(x - .*\.days)|(x\.dt\.total.*\))", str(error)
+                )
+                x = eval(next(group for group in first.groups() if group), {"pd": pd, "x": x})
+        assert table.columns[0].kind in ("real", "count") and np.isnan(table.values[2, 0])
+        assert 0 < table.values[1, 0] - table.values[0, 0] < 100_000
 
 
 @pytest.mark.parametrize(
@@ -49,6 +76,7 @@ def test_values_against_their_rule(cells, kind, words):
         ([None, b"u", b"v"], r"object column of bytes: convert with x.str.decode\('utf-8'\), got b'u'"),
         ([None, pd.Timestamp("2026-01-01"), None], "object column of Timestamp: .*days since a date"),
         ([None, pd.Timestamp("2026-01-01").date(), None], "object column of date: .*days since a date"),
+        ([None, pd.Period("2026-01"), None], r"object column of Period: .*infer_objects\(\), then .*to_timestamp\(\)"),
         ([None, [1], [2]], "object column of list: convert with astype"),
     ],
 )
