@@ -19,11 +19,11 @@ def row_labels(index: Any) -> pd.Index:
     Returns
     -------
     pandas.Index
-        Of one level, in the order of the rows.
+        Of one level, in the order of the rows, without a name: xarray would take that for the dimension's.
     """
     index = index if isinstance(index, pd.Index) else pd.Index(index, tupleize_cols=False)
     if _is_kept(index):
-        return index
+        return index if index.name is None else index.rename(None)
     # categories, nullable dtypes and objects may hold plain labels, which count as what they are
     labels = index.tolist()
     held = pd.Index(labels, tupleize_cols=False)

@@ -13,6 +13,7 @@ INDEXES = {
     "multi": pd.MultiIndex.from_product([["u", "v"], [1, 2, 3]], names=["row", "time"]),
     "zone": pd.date_range("2026-01-01", periods=6, tz="Europe/Berlin"),
     "period": pd.period_range("2026-01", periods=6, freq="M"),
+    "named": pd.Index(list("qrstuv"), name="who"),  # as set_index("who") makes it
 }
 QUERIES = {
     "log_density": lambda post, df: post.log_density(df),

@@ -177,6 +177,11 @@ def test_shapes():
         Table.from_frame({"a": pd.Series([1, 2]), "b": pd.Series([1, 2], index=[1, 2])})
 
 
+def test_a_row_or_a_column_is_no_table():
+    with pytest.raises(TypeError, match=r"got Series; a row is df.loc\[\[label\]\], a column to_frame\(\)"):
+        Table.from_frame(pd.DataFrame({"a": [1, 2]}).loc[0])
+
+
 @pytest.mark.parametrize("data", [[[1.0]], pd.Series([1.0]), None, "file.csv"])
 def test_type_of_data(data):
     with pytest.raises(TypeError, match="data must be a DataFrame, a mapping of columns, a 2-D array or a Table"):

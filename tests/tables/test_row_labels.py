@@ -11,7 +11,7 @@ from pymc_spn.tables import row_labels
 
 KEPT = [
     pd.RangeIndex(3),
-    pd.Index([3, 1, 2], dtype="uint8", name="who"),
+    pd.Index([3, 1, 2], dtype="uint8"),
     pd.Index([1.5, np.nan, 2]),
     pd.Index([True, False, True]),
     pd.Index(["b", "a", "a"]),
@@ -59,6 +59,12 @@ def test_other_labels_become_plain_ones(index, expected, tmp_path):
     found = row_labels(index)
     assert found.nlevels == 1 and found.tolist() == expected
     assert through_a_file(found, tmp_path / "x.nc").tolist() == expected
+
+
+@pytest.mark.parametrize("index", [i.rename("who") for i in KEPT], ids=lambda i: f"{i.dtype}")
+def test_the_name_of_an_index_is_no_dimension(index):
+    found = xr.DataArray(np.zeros(len(index)), {"row": row_labels(index)}, ["row"])
+    assert found["row"].dims == ("row",) and index.name == "who"
 
 
 def test_a_sequence_is_a_sequence_of_labels():
