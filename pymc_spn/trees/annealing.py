@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.trees.chipman_kernels import chipman_sweep
-from pymc_spn.trees.features import make_features, make_rules
+from pymc_spn.trees.features import check_same_rows, make_features, make_rules
 from pymc_spn.trees.leaves import as_family, centre_of, make_leaf_prior, make_response, numbers_of_family
 
 
@@ -59,8 +59,7 @@ def annealed_tree_evidence(
 
     features = make_features(X, categorical, split_weights, missing=missing)
     coded, family = as_family(family).code(y)
-    if len(coded) != len(features.values):
-        raise ValueError(f"X and y must have the same length, X has {len(features.values)} rows and y {len(coded)}")
+    check_same_rows(X, y, len(features.values), len(coded))
     for name, value, least in (("temperatures", temperatures, 1), ("moves", moves, 1), ("runs", runs, 2)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, make_features, make_rules
+from pymc_spn.trees.features import Features, check_same_rows, make_features, make_rules
 from pymc_spn.trees.interval_kernels import fill_intervals
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.leaves import (
@@ -349,8 +349,7 @@ def exact_tree_evidence(
     """
     features = make_features(X, categorical, split_weights, missing=missing)
     coded, family = as_family(family).code(y)
-    if len(coded) != len(features.values):
-        raise ValueError(f"X and y must have the same length, X has {len(features.values)} rows and y {len(coded)}")
+    check_same_rows(X, y, len(features.values), len(coded))
     common = {
         "name": "tree",
         "features": features,

@@ -7,6 +7,7 @@ from typing import Any
 from warnings import warn
 
 import numpy as np
+import pandas as pd
 
 from pymc_spn.tables import Column, Table
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, FeatureCodes, Options, Rules, make_options
@@ -84,6 +85,28 @@ class Features:
             What becomes of a level that the training table did not have.
         """
         return code_rows(self.columns, data, unseen)
+
+
+def check_same_rows(X: Any, y: Any, n_rows: int, n_responses: int) -> None:
+    """Refuse features and a response of different rows.
+
+    Raises
+    ------
+    ValueError
+        If their numbers differ, or the labels of two pandas objects do: rows would be put together that do not belong
+        together.
+    """
+    if n_rows != n_responses:
+        raise ValueError(f"X and y must have the same length, X has {n_rows} rows and y {n_responses}")
+    labelled = isinstance(X, pd.DataFrame | Table) and isinstance(y, pd.DataFrame | pd.Series)
+    if not labelled or X.index.equals(y.index):
+        return
+    n = next((n for n, (a, b) in enumerate(zip(X.index, y.index, strict=True)) if a != b), None)
+    if n is not None:
+        raise ValueError(
+            f"y must have the row labels of X, got {y.index[n]!r} for {X.index[n]!r} at position {n}; say "
+            "y.loc[X.index], or y.to_numpy() if rows go together as they stand"
+        )
 
 
 def make_features(

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, make_features, make_rules
+from pymc_spn.trees.features import Features, check_same_rows, make_features, make_rules
 from pymc_spn.trees.leaves import (
     as_family,
     centre_of,
@@ -156,7 +156,8 @@ def fit_tree(
     Raises
     ------
     ValueError, TypeError
-        Arguments out of range, features and response of different length, missing or unusable responses.
+        Arguments out of range, features and response of different length or row labels, missing or unusable
+        responses.
 
     Warns
     -----
@@ -171,8 +172,7 @@ def fit_tree(
     features = make_features(X, categorical, split_weights, missing=missing)
     coded, family = as_family(family).code(y)
     numbers = numbers_of_family(family)
-    if len(coded) != len(features.values):
-        raise ValueError(f"X and y must have the same length, X has {len(features.values)} rows and y {len(coded)}")
+    check_same_rows(X, y, len(features.values), len(coded))
     rules = (alpha_s, beta_s, max_depth, min_size)
     make_rules(*rules)
     _choice("proposal", proposal, PROPOSALS)

@@ -10,6 +10,7 @@ from pymc_spn.tables import row_labels
 from pymc_spn.tables.tree_files import read_tree
 from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
+from pymc_spn.trees.features import check_same_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.predictives import (
     average,
@@ -212,8 +213,7 @@ class TreePosterior:
 
         values, labels = self._rows(X, unseen)
         coded, _ = self._draws.leaf_family.code(y)
-        if len(coded) != len(values):
-            raise ValueError(f"X and y must have the same length, X has {len(values)} rows and y {len(coded)}")
+        check_same_rows(X, y, len(values), len(coded))
         density = predictive_density(self._draws, self._weights, values, soft, coded)
         return xr.DataArray(np.log(density), dims="row", coords={"row": labels}, attrs={"exactness": "exact"})
 
@@ -358,8 +358,7 @@ class TreePosterior:
         if X is None:
             return self._draws.features.values, self._draws.y
         values, (coded, _) = self._rows(X, "error")[0], self._draws.leaf_family.code(y)
-        if len(coded) != len(values):
-            raise ValueError(f"X and y must have the same length, X has {len(values)} rows and y {len(coded)}")
+        check_same_rows(X, y, len(values), len(coded))
         return values, coded
 
     # ---- convergence

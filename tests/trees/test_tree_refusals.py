@@ -92,13 +92,31 @@ def test_features():
     gaps[2, 1] = np.nan
     with pytest.raises(ValueError, match=r"X must not hold missing values.*column 'x1', row 2 is"):
         ps.fit_tree(gaps, Y, missing="error")
-    many = pd.DataFrame({"c": [f"level {i}" for i in range(61)]})
+    many = pd.DataFrame({"c": pd.Categorical([f"level {i}" for i in range(61)])})
     with pytest.raises(ValueError, match=r"column 'c': \"onehot\" splits take up to 60 levels, got 61"):
         ps.fit_tree(many, [0] * 60 + [1])
+    few = many.iloc[:13].astype(str)
     with pytest.raises(ValueError, match=r"\"subset\" splits take up to 12 levels, got 13"):
-        ps.fit_tree(many.iloc[:13], [0] * 12 + [1], categorical="subset")
+        ps.fit_tree(few, [0] * 12 + [1], categorical="subset")
     with pytest.raises(ValueError, match=r"categorical names unknown columns \['z'\]"):
-        ps.fit_tree(many.iloc[:13], [0] * 12 + [1], categorical={"z": "subset"})
+        ps.fit_tree(few, [0] * 12 + [1], categorical={"z": "subset"})
+
+
+def test_rows_that_do_not_belong_together():
+    """The labels of two pandas objects are those of the same rows; what has no labels goes by position."""
+    frame = pd.DataFrame(X, columns=["a", "b"], index=list("qrst"))
+    y = pd.Series(Y, index=list("qrst"))
+    message = "y must have the row labels of X, got 't' for 'q' at position 0; say y.loc"
+    for make in (ps.fit_tree, ps.exact_tree_evidence, ps.annealed_tree_evidence):
+        for features in (frame, ps.Table.from_frame(frame)):
+            with pytest.raises(ValueError, match=message):
+                make(features, y[::-1])
+    post = ps.fit_tree(frame, y, weights="equal", random_seed=1)
+    again = ps.fit_tree(frame, y[::-1].loc[frame.index].to_numpy(), weights="equal", random_seed=1)
+    assert post.log_evidence == again.log_evidence
+    with pytest.raises(ValueError, match=message):
+        post.log_predictive(frame, y[::-1])
+    np.testing.assert_array_equal(post.log_predictive(frame, Y), post.log_predictive(frame, y))
 
 
 def test_constant_columns_are_said():
