@@ -525,6 +525,24 @@ def test_do_fixes_a_hyperparameter(sampled):
     assert "x_leaf_scale" not in idata.posterior and "x_concentration" in idata.posterior
 
 
+# ---- columns of one value
+@pytest.mark.parametrize(("value", "n"), [(2.5, 40), (2.3, 199), (1 / 3, 199)])
+def test_a_column_of_one_value_is_warned_of_and_its_scale_is_no_rounding_error(value, n):
+    """The mean of 199 times 2.3 is not 2.3: the variance was 8e-31, and steps were 1e14 standard deviations."""
+    df = pd.DataFrame({"a": np.full(n, value), "b": np.random.default_rng(0).normal(size=n), "n": 7})
+    with pm.Model(), pytest.warns(UserWarning) as found:
+        rv = ps.SPN("x", ps.complete_tree(list(df)), observed=df)
+    (warning,) = found
+    assert f"columns that hold a single value: 'a' ({value:g})" in str(warning.message)
+    assert warning.filename == __file__
+    schema = NetworkSchema.from_json(rv.owner.op.schema)
+    assert schema.scale[0] == 1.0 and schema.palette[0][0].variance > 1e-6
+    few = df[:8]
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(df)), observed=few)
+        ps.SPN("y", ps.complete_tree(list(df)), observed=df, rounded=True, resolution={"a": 0.1, "b": 0.1})
+
+
 # ---- values in coarse steps
 def test_coarse_steps_are_warned_of():
     """Ratings are floats to pandas once a cell is missing; ages are fine enough, and rounded=True asks for cells."""

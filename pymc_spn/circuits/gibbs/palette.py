@@ -25,8 +25,10 @@ from pymc_spn.circuits.gibbs.network import (
 )
 from pymc_spn.circuits.gibbs.palette_warnings import (
     MAX_TIE_EXCESS,
+    holds_one_value,
     ties_and_grid,
     warn_of_coarse_grids,
+    warn_of_single_values,
     warn_of_ties,
     warn_of_wide_counts,
 )
@@ -40,6 +42,7 @@ from pymc_spn.circuits.leaves.families import (
     LogNormal,
     Poisson,
 )
+from pymc_spn.circuits.leaves.leaf_statistics import variance_of
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
@@ -122,7 +125,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
     _refuse_unknown("leaves", leaves, names)
     if isinstance(resolution, dict):
         _refuse_unknown("resolution", resolution, names)
-    palette, grids, excess, width = [], np.zeros(len(columns)), {}, {}
+    palette, grids, excess, width, single = [], np.zeros(len(columns)), {}, {}, {}
     for d, column in enumerate(columns):
         entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
         entries = list(entries) if isinstance(entries, list | tuple) else [entries]
@@ -148,9 +151,12 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
+            if holds_one_value(observed):
+                single[column.name] = observed[0]
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
     counts = {c.name for c in columns if c.kind == "count"}
     if not rounded:
+        warn_of_single_values(single)
         warn_of_ties(excess)
         # Gaussian leaves of counts are no default: they were asked for
         warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in counts})
@@ -184,7 +190,7 @@ def choose_coding(palette, values):
             scale[d] = np.exp(np.log(observed).mean())
         elif codes <= DENSITIES:
             centre[d] = observed.mean()
-            scale[d] = observed.std() or 1.0
+            scale[d] = math.sqrt(variance_of(observed)) or 1.0
         else:
             centre[d] = np.round(observed.mean())  # counts stay on the unit grid
     return centre, scale
@@ -258,7 +264,7 @@ def _with_constants(entry, observed, grid):
             changes["log_mean"] = float(logs.mean())
         if entry.log_variance is None:
             step = grid / math.exp(changes.get("log_mean", entry.log_mean))
-            changes["log_variance"] = float(logs.var()) or _constant_variance(logs, step)
+            changes["log_variance"] = variance_of(logs) or _constant_variance(logs, step)
         return replace(entry, **changes)
     if isinstance(entry, Binomial) and entry.mean is None:
         return replace(entry, mean=entry.constants(observed).mean if observed.size else 0.5 * entry.n_trials)
@@ -268,7 +274,7 @@ def _with_constants(entry, observed, grid):
             mean = 1.0 / (observed.size + 1.0)  # a column of zeros: as if one more row had counted one
         changes["mean"] = mean
     if isinstance(entry, Gaussian) and entry.variance is None:
-        variance = float(observed.var()) if observed.size else 1.0
+        variance = variance_of(observed) if observed.size else 1.0
         changes["variance"] = variance if variance > 0.0 else _constant_variance(observed, grid)
     return replace(entry, **changes) if changes else entry
 
@@ -295,7 +301,7 @@ def _refuse_extreme(name, observed):
     largest = float(np.abs(observed).max(initial=0.0))
     if largest == 0.0:
         return
-    spread = float((observed / largest).std()) * largest if largest <= LARGEST else math.inf
+    spread = math.sqrt(variance_of(observed / largest)) * largest if largest <= LARGEST else math.inf
     if largest > LARGEST or largest < SMALLEST or 0.0 < spread < SMALLEST:
         what = (
             f"values of size {largest:.3g}" if largest > LARGEST or largest < SMALLEST else f"a spread of {spread:.3g}"

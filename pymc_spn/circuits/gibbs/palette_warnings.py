@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 
+from pymc_spn.circuits.leaves.leaf_statistics import variance_of
+
 MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
 # Recording grid in standard deviations of the column. Rounded normal values, 300 and 3,000 of them, keep the density of
 # the unrounded ones up to 0.4; from 0.55 on leaves shrink onto single values, and a row earns one to three nats.
@@ -23,12 +25,29 @@ def ties_and_grid(observed, grid):
     """
     counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
     tied = (counts * (counts - 1.0)).sum() / 2.0
-    spread = observed.std() if observed.size else 0.0
+    spread = math.sqrt(variance_of(observed)) if observed.size else 0.0
     if tied <= MIN_TIES or spread == 0.0:
         return 0.0, 0.0
     width = grid / spread
     explained = width / (2.0 * math.sqrt(math.pi)) * observed.size * (observed.size - 1.0) / 2.0
     return (tied / explained if explained > 0.0 else math.inf), width
+
+
+def holds_one_value(observed):
+    """Whether a column has the same number in all of its rows, of which there are more than a few."""
+    return observed.size * (observed.size - 1) / 2 > MIN_TIES and observed.min() == observed.max()
+
+
+def warn_of_single_values(single):
+    """Warn of columns (dict of the value by name) that hold one."""
+    if single:
+        listed = ", ".join(f"{name!r} ({value:g})" for name, value in single.items())
+        warnings.warn(
+            f"columns that hold a single value: {listed}. They say nothing of other columns, and under Gaussian leaves "
+            "their density is as high as the grid is fine: drop them",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_coarse_grids(width):

@@ -116,3 +116,8 @@ def require_where(family: str, rule: str, values: Any, allowed: np.ndarray) -> N
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         where = place[0] if x.ndim == 1 else place
         raise ValueError(f"{family}: values must be {rule}, got {x[place]} at position {where}")
+
+
+def variance_of(x: np.ndarray) -> float:
+    """Variance of numbers, 0 where they are equal: rounding of their mean would make a scale of its own."""
+    return float(x.var()) if x.min() < x.max() else 0.0

@@ -17,6 +17,7 @@ from pymc_spn.circuits.leaves.families import (
     LogNormal,
     Poisson,
 )
+from pymc_spn.circuits.leaves.leaf_statistics import variance_of
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
@@ -158,7 +159,7 @@ def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, 
 
 def _variance(sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> float:
     """Variance of the sample, at least that of the floor and of the grid."""
-    spread = float(observed.var())
+    spread = variance_of(observed)
     lowest = max(floor * spread, grid**2 / 12.0)
     if lowest == 0.0:  # a constant column without grid
         lowest = floor * max(float(observed[0]) ** 2, 1.0)
