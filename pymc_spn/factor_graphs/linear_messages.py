@@ -1,26 +1,26 @@
 """Sum-product on a junction tree in scaled linear arithmetic, eight rows of evidence at a time.
 
-Tables and messages are scaled to a maximum near one by powers of two, which cost no logarithm and no rounding. A row in
-which some message falls below `SMALLEST` is left to the log domain: until then, what underflows is smaller than the
-rest by a factor of 1e-100 and more.
+Tables and messages are scaled to a maximum near one by powers of two, which cost no logarithm and no rounding. What
+underflows may come to weigh more than the rest, since that may shrink by 1e-200 at every clique further on; so each
+message carries a bound on what its entries have lost (`scaling`). A row whose roots could have lost more than is
+negligible, or in which some message falls below `SMALLEST`, is left to the log domain.
 """
 
 import math
 
 import numpy as np
 
+from pymc_spn.factor_graphs.scaling import NEGLIGIBLE, lost_by, scaled
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import (
     LANES,
     add,
     exponent_sum,
-    inverse_power,
     larger,
     load,
     mul,
     multiply_add,
-    power_below,
     ratio,
     smaller,
     splat,
@@ -29,6 +29,7 @@ from pymc_spn.numerics.lanes import (
 
 SMALLEST = 1e-200
 LOG_SMALLEST_NORMAL = -708.0
+MOST_FACTORS = 64  # messages, each in [1, 2), that are multiplied before their product is scaled
 PASSED, IMPOSSIBLE, UNDERFLOW, NOT_A_NUMBER = 0, 1, 2, 3
 
 
@@ -59,17 +60,34 @@ def log_tables(plan, potentials, out, shift):
 
 
 @inner_kernel
-def _exponentiate(plan, log_table, shift, table):
+def _exponentiate(plan, log_table, shift, table, least, row_sum):
+    """Tables with a largest entry of one; ``least`` (n_tables,) is the smallest positive entry of each, 0 if that
+    underflows, ``row_sum`` (n_tables,) the largest sum of a row."""
     for t in range(shift.size):
         top = shift[t] if shift[t] > -np.inf else 0.0
+        least[t] = 1.0
         for e in range(plan.table_start[t], plan.table_start[t + 1]):
             x = log_table[e] - top
             table[e] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+            if x > -np.inf:
+                least[t] = min(least[t], table[e])
+    row_sum[:] = 0.0
+    for c in range(plan.parent.size):
+        t = plan.table[c]
+        if row_sum[t] == 0.0:
+            for s in range(plan.n_rows[c]):
+                begin = plan.table_start[t] + s * plan.n_cols[c]
+                row_sum[t] = max(row_sum[t], np.sum(table[begin : begin + plan.n_cols[c]]))
 
 
 @inner_kernel
-def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
-    """Evidence of rows ``row``.. as factors on states, largest one; its logs go to ``offset`` (LANES,)."""
+def _load_evidence(plan, codes, soft, row, n_lanes, evidence, least, offset, status):
+    """Evidence of rows ``row``.. as factors on states, largest one; its logs go to ``offset`` (LANES,).
+
+    ``least`` (n_variables * LANES,) is the smallest positive one of each variable, 0 if that underflows.
+    """
+    for v in range(plan.card.size):
+        store(least, v, splat(1.0))
     if soft.shape[0] == 0:
         for s in range(plan.state_start[-1]):
             store(evidence, s, splat(1.0))
@@ -86,7 +104,10 @@ def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
                 base = top if top > -np.inf else 0.0
                 for s in range(plan.state_start[v], plan.state_start[v + 1]):
                     x = given[s] - base
-                    evidence[s * LANES + lane] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+                    factor = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+                    evidence[s * LANES + lane] = factor
+                    if x > -np.inf:
+                        least[v * LANES + lane] = min(least[v * LANES + lane], factor)
     if codes.shape[0] == 0:
         return
     for lane in range(n_lanes):
@@ -99,16 +120,23 @@ def _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, status):
 
 
 @inner_kernel
-def _collect(plan, table, evidence, own, message, unscale):
-    """Messages towards the roots, scaled; returns (sum of log2 of scales, smallest maximum of a message)."""
+def _collect(plan, table, table_least, row_sum, evidence, evidence_least, own, message, unscale, least, lost):
+    """Messages towards the roots, scaled.
+
+    ``least`` and ``lost`` (n_cliques * LANES,) are written: the smallest positive entry of each message, and a bound on
+    what its entries have lost. Returns (sum of log2 of scales, smallest maximum of a message, what the roots lost).
+    """
     exponents = splat(0.0)
     low = splat(1.0)
+    at_roots = splat(0.0)
     for c in range(plan.parent.size):
         n_rows, n_cols = plan.n_rows[c], plan.n_cols[c]
         t, o, m = plan.table_start[plan.table[c]], plan.own_start[c], plan.message_start[c]
         first = plan.own_ptr[c]
+        product, lost_here, n_factors = splat(1.0), splat(0.0), 0
         for k in range(first, plan.own_ptr[c + 1]):
             v = plan.own_variables[k]
+            product = mul(product, load(evidence_least, v))
             start, stride, card = plan.state_start[v], plan.own_stride[v], plan.card[v]
             if k == first:
                 if card == n_cols:
@@ -125,6 +153,18 @@ def _collect(plan, table, evidence, own, message, unscale):
             below, at = plan.message_start[plan.children[i]], plan.map_ptr[i]
             for r in range(n_cols):
                 store(own, o + r, mul(load(own, o + r), load(message, below + plan.child_map[at + r])))
+            product = mul(product, load(least, plan.children[i]))
+            lost_here = add(lost_here, load(lost, plan.children[i]))
+            n_factors += 1
+            if n_factors == MOST_FACTORS:
+                top = splat(0.0)
+                for r in range(n_cols):
+                    top = larger(load(own, o + r), top)
+                lost_here = lost_by(product, n_factors, lost_here)
+                power, _, product, lost_here = scaled(own, o, n_cols, top, lost_here)
+                exponents = exponent_sum(exponents, power)
+                low = smaller(top, low)
+                n_factors = 0
         top = splat(0.0)
         if mixed == plan.child_ptr[c + 1]:
             s = 0
@@ -163,14 +203,21 @@ def _collect(plan, table, evidence, own, message, unscale):
                     entry += 1
                 store(message, m + s, a)
                 top = larger(a, top)
-        power = power_below(top)
-        inverse = inverse_power(power)
-        for s in range(n_rows):
-            store(message, m + s, mul(load(message, m + s), inverse))
+        for i in range(mixed, plan.child_ptr[c + 1]):
+            product = mul(product, load(least, plan.children[i]))
+            lost_here = add(lost_here, load(lost, plan.children[i]))
+        n_factors += plan.child_ptr[c + 1] - mixed
+        lost_here = lost_by(mul(product, splat(table_least[plan.table[c]])), n_factors, lost_here)
+        lost_here = mul(lost_here, splat(max(row_sum[plan.table[c]], 1.0)))
+        power, inverse, product, lost_here = scaled(message, m, n_rows, top, lost_here)
+        store(least, c, product)
+        store(lost, c, lost_here)
         store(unscale, c, inverse)
         exponents = exponent_sum(exponents, power)
         low = smaller(top, low)
-    return exponents, low
+        if plan.parent[c] < 0:
+            at_roots = add(at_roots, lost_here)
+    return exponents, low, at_roots
 
 
 @inner_kernel
@@ -312,13 +359,15 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
     n_entries = plan.table_start[-1]
     n_cliques = plan.parent.size
     log_table, shift, table = np.empty(n_entries), np.empty(plan.table_start.size - 1), np.empty(n_entries)
-    evidence = np.empty(plan.state_start[-1] * LANES)
+    table_least, row_sum = np.empty(shift.size), np.empty(shift.size)
+    evidence, evidence_least = np.empty(plan.state_start[-1] * LANES), np.empty(plan.card.size * LANES)
     own, belief = np.empty(plan.own_start[-1] * LANES), np.empty(plan.own_start[-1] * LANES)
     message, towards = np.empty(plan.message_start[-1] * LANES), np.empty(plan.message_start[-1] * LANES)
-    unscale = np.empty(n_cliques * LANES)
+    unscale, least, lost = np.empty(n_cliques * LANES), np.empty(n_cliques * LANES), np.empty(n_cliques * LANES)
     kept_lanes = np.empty(kept.shape[1] * LANES)
     lane_gradient = np.empty(n_entries * LANES if gradient.shape[0] else 0)
     out, low, weight, offset = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    lost_at_roots = np.empty(LANES)
     lane_status = np.empty(LANES, np.int8)
     for j in range(n_sets):
         constant = log_tables(plan, potentials[j], log_table, shift)
@@ -328,21 +377,24 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
             log_z[j * per_set : (j + 1) * per_set] = np.nan
             status[j * per_set : (j + 1) * per_set] = NOT_A_NUMBER
             continue
-        _exponentiate(plan, log_table, shift, table)
+        _exponentiate(plan, log_table, shift, table, table_least, row_sum)
         lane_gradient[:] = 0.0
         total_weight = 0.0
         for row in range(j * per_set, (j + 1) * per_set, LANES):
             n_lanes = min(LANES, (j + 1) * per_set - row)
             offset[:] = constant
             lane_status[:] = PASSED
-            _load_evidence(plan, codes, soft, row, n_lanes, evidence, offset, lane_status)
-            exponents, smallest = _collect(plan, table, evidence, own, message, unscale)
+            _load_evidence(plan, codes, soft, row, n_lanes, evidence, evidence_least, offset, lane_status)
+            exponents, smallest, at_roots = _collect(
+                plan, table, table_least, row_sum, evidence, evidence_least, own, message, unscale, least, lost
+            )
             store(out, 0, exponents)
             store(low, 0, smallest)
+            store(lost_at_roots, 0, at_roots)
             for lane in range(n_lanes):
                 if lane_status[lane] == NOT_A_NUMBER:
                     log_z[row + lane] = np.nan
-                elif not low[lane] >= SMALLEST or constant == -np.inf:
+                elif not (low[lane] >= SMALLEST and lost_at_roots[lane] <= NEGLIGIBLE) or constant == -np.inf:
                     lane_status[lane] = UNDERFLOW
                 else:
                     total = 1.0

@@ -123,6 +123,29 @@ def smaller(typingctx, a, b):
 
 
 @intrinsic
+def smaller_positive(typingctx, a, b):
+    """The smaller of a and b where a is positive, else b."""
+
+    def codegen(context, builder, signature, args):
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        is_smaller = builder.fcmp_ordered("<", args[0], args[1])
+        return builder.select(builder.and_(is_smaller, builder.fcmp_ordered(">", args[0], zero)), args[0], args[1])
+
+    return lanes(lanes, lanes), codegen
+
+
+@intrinsic
+def unless_below(typingctx, a, b):
+    """a, and 0 where it is smaller than b; NaN stays."""
+
+    def codegen(context, builder, signature, args):
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), zero, args[0])
+
+    return lanes(lanes, lanes), codegen
+
+
+@intrinsic
 def ratio(typingctx, a, b):
     """a / b, and 0 where b is 0."""
 

@@ -144,3 +144,27 @@ def test_answers_are_marked_and_labelled():
     joint_pq = r.pairwise("q", "p")
     assert isinstance(joint_pq, xr.DataArray) and joint_pq.dims == ("row", "q", "p")
     assert joint_pq.coords["p"].values.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_underflows_early_and_wins_in_the_end_is_not_lost(backwards):
+    """Two states that never change: the second falls behind by 1e-313 at once, the first by 1e-190 twice."""
+    soft = np.array([[0.0, -720.0], [-437.0, 0.0], [-437.0, 0.0], [0.0, 0.0]])[:: -1 if backwards else 1]
+    tree = FactorGraph.hmm(4, np.log([0.5, 0.5]), [[0.0, -np.inf], [-np.inf, 0.0]]).compile()
+    r = tree.infer(soft_evidence={f"z{t}": soft[t] for t in range(4)})
+    assert float(r.log_z) == pytest.approx(np.log(0.5) - 720.0, abs=1e-10)
+    for t in range(4):
+        assert r.marginal(f"z{t}").values == pytest.approx([0.0, 1.0], abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [700, 5000])
+@pytest.mark.parametrize("second", [0.95, 0.6])
+def test_a_hub_multiplies_any_number_of_messages(n, second):
+    """Messages of 1.95 or 1.6, which no power of two brings to one: 1.6 ** 5000 is no float."""
+    leaves = [f"l{i}" for i in range(n)]
+    fg = FactorGraph({name: 2 for name in ("hub", *leaves)})
+    fg.add_factors([("hub", leaf) for leaf in leaves], np.log([[1.0, second], [0.1, 0.2]]))
+    r = fg.compile().infer()
+    assert float(r.log_z) == pytest.approx(n * np.log(1.0 + second), rel=1e-12)
+    assert r.marginal("hub").values == pytest.approx([1.0, 0.0], abs=1e-12)
+    assert r.marginal("l7").values == pytest.approx(np.array([1.0, second]) / (1.0 + second), abs=1e-12)
