@@ -7,6 +7,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
 
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
@@ -63,37 +65,41 @@ def recover_discrete(
         raise ValueError("the model has no ps.FieldEmission, so there is no discrete field to recover")
     posterior = idata["posterior"]
     posterior = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+    for dim in ("chain", "draw"):
+        if dim not in posterior.dims:
+            raise ValueError(f"idata.posterior must have the dimension {dim!r}: select draws by slices, not by numbers")
     rng = np.random.default_rng(random_seed)
     result: dict[str, xr.DataArray] = {}
     for rv in emissions:
-        result |= _recover(rv.tag.field_emission, model, posterior, tuple(what), rng)
+        result |= _recover(rv, model, posterior, tuple(what), rng)
     return xr.Dataset(result, coords={c: posterior.coords[c] for c in ("chain", "draw") if c in posterior.coords})
 
 
-def _parameters_of_draws(spec: EmissionSpec, model: Any, posterior: Any) -> Any:
+def _parameters_of_draws(emission: Any, model: Any, posterior: Any) -> Any:
     """Function from the number of a draw to potentials, codes and log evidence, and the shape (chain, draw)."""
-    codes, soft = spec.evidence(pt.constant(spec.values), spec.parameters)
-    outputs = [spec.field.potentials, codes, soft]
-    free = [rv for rv in model.free_RVs if rv in set(pm.pytensorf.rvs_in_graph(outputs)) or _is_above(rv, outputs)]
+    spec = emission.tag.field_emission
+    # The variable's own inputs: those that its tag remembers belong to the model from which `pm.do` made this one.
+    potentials, *parameters = emission.owner.op.dist_params(emission.owner)
+    outputs = [potentials, *spec.evidence(pt.constant(spec.values), parameters)]
+    above = set(ancestors(outputs))
+    free = [rv for rv in model.free_RVs if rv in above]
+    inputs = [rv.type() for rv in free]
+    data = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs if rv in above}
+    outputs = clone_replace(outputs, data | dict(zip(free, inputs, strict=True)), rebuild_strict=False)
     missing = [rv.name for rv in free if rv.name not in posterior]
     if missing:
         raise ValueError(f"idata.posterior must hold the free variables of the model, {missing[0]!r} is missing")
-    function = pm.compile(free, outputs, on_unused_input="ignore")
+    function = pm.compile(inputs, outputs, on_unused_input="ignore")
     draws = [posterior[rv.name].stack(_draws=("chain", "draw")).transpose("_draws", ...).values for rv in free]
     shape = tuple(posterior.sizes[d] for d in ("chain", "draw"))
     return lambda i: function(*(d[i] for d in draws)), shape
 
 
-def _is_above(rv: Any, outputs: Any) -> bool:
-    from pytensor.graph.traversal import ancestors
-
-    return rv in set(ancestors(outputs))
-
-
-def _recover(spec: EmissionSpec, model: Any, posterior: Any, what: tuple[str, ...], rng: Any) -> dict[str, Any]:
+def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], rng: Any) -> dict[str, Any]:
+    spec: EmissionSpec = emission.tag.field_emission
     field = spec.field
     plan, arrays, n_rows = field.tree.plan, field.tree.plan.arrays, len(spec.values)
-    evaluate, shape = _parameters_of_draws(spec, model, posterior)
+    evaluate, shape = _parameters_of_draws(emission, model, posterior)
     n_draws = shape[0] * shape[1]
     n_states, n_variables = int(arrays.state_start[-1]), arrays.card.size
     marginals = np.empty((n_draws if "marginals" in what else 0, n_rows, n_states))

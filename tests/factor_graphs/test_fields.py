@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.model.fgraph import clone_model
 
 import pymc_spn as ps
 from pymc_spn.factor_graphs.ops import LogPartition, LogPartitionGradient
@@ -341,11 +342,26 @@ def test_symbolic_graphs_have_no_numbers_of_their_own():
         fg.add_factor(("a",), pt.dmatrix())
 
 
+def test_models_that_pymc_makes_of_others_recover_from_their_own_variables(model, sampled):
+    """`pm.do`, `pm.observe` and clones hold other variables than those from which the field was built."""
+    draws = sampled.isel(draw=slice(0, 3))
+    mu = draws["posterior"]["mu"].values[0, 1]
+    expected = ps.recover_discrete(draws, model=model, what=["marginals"]).z_marginals
+    cloned = ps.recover_discrete(draws, model=clone_model(model), what=["marginals"]).z_marginals
+    np.testing.assert_array_equal(cloned, expected)
+    for fixed in (pm.do(model, {"mu": mu}), pm.observe(model, {"mu": mu})):
+        found = ps.recover_discrete(draws, model=fixed, what=["marginals"]).z_marginals
+        np.testing.assert_allclose(found[0, 1], expected[0, 1], atol=1e-12)
+        assert np.abs(found - expected)[0, 0].max() > 1e-6
+
+
 def test_recovery_refuses_what_it_cannot_do(model, sampled):
     with pytest.raises(ValueError, match="what must be among"):
         ps.recover_discrete(sampled, model=model, what=["mean"])
     with pytest.raises(TypeError, match="the single string 'map'"):
         ps.recover_discrete(sampled, model=model, what="map")
+    with pytest.raises(ValueError, match="must have the dimension 'draw'"):
+        ps.recover_discrete(sampled.isel(draw=0), model=model)
     with pm.Model() as other:
         pm.Normal("x")
     with pytest.raises(ValueError, match=r"no ps\.FieldEmission"):
