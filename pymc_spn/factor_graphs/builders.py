@@ -53,8 +53,9 @@ def _stack_of_one(log_transition: Any, n_steps: int) -> Any:
 
 def _lattice(shape: Any, name: str, periodic: bool) -> tuple[list[str], np.ndarray]:
     """Names of the sites and pairs of neighbours of a chain (int) or grid (n, m)."""
-    sides = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    if len(sides) not in (1, 2) or any(isinstance(s, bool) or s != int(s) or s < 1 for s in sides):
+    sides = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
+    whole = all(isinstance(s, int | np.integer) and not isinstance(s, bool) for s in sides)
+    if len(sides) not in (1, 2) or not whole or min(sides) < 1:
         raise ValueError(f"shape must be a length or (rows, columns), all positive integers, got {shape!r}")
     if periodic and any(s < 3 for s in sides):
         raise ValueError(f"shape must have sides of at least 3 with periodic=True, got {shape!r}")
@@ -105,7 +106,7 @@ def _scalar(argument: str, x: Any) -> Any:
         if x.type.ndim:
             raise ValueError(f"{argument} must be a scalar, got a tensor of {x.type.ndim} dimensions")
         return x
-    if np.ndim(x) or not np.isfinite(x):
+    if not isinstance(x, int | float | np.number | np.ndarray) or np.ndim(x) or not np.isfinite(x):
         raise ValueError(f"{argument} must be a finite number, got {x!r}")
     return float(x)
 

@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size, rv_size_is_none
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import _as_tensor_variable
 
@@ -335,6 +336,8 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         n_rows, has_rows = _same_rows(n_rows, has_rows, len(codes), not scalar, key)
         blocks.append(codes[:, None])
     for key, dist in components.items():
+        if isinstance(observed[key], Variable):
+            raise TypeError(f"observed[{key!r}] must hold numbers, got the tensor {observed[key]}; give its values")
         data = np.asarray(observed[key], dtype=np.float64)
         numbers = graph.numbers(sites[key]) if key in sites else np.arange(len(graph.names))
         cards = set(graph.card[numbers].tolist())
@@ -352,6 +355,8 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         if np.any(np.isinf(data)):
             place = tuple(np.argwhere(np.isinf(data))[0].tolist())
             raise ValueError(f"observed[{key!r}] must be finite or NaN, got {data[place]} at {place}")
+        if not data.size:
+            raise ValueError(f"observed[{key!r}] must have at least one row, got none")
         n_rows, has_rows = _same_rows(n_rows, has_rows, len(np.atleast_2d(data)), data.ndim == 2, key)
         blocks.append(np.atleast_2d(data))
         columns = slice(at, at + numbers.size)

@@ -1,6 +1,6 @@
 """From labels and gaps to codes: what the rows of evidence say about the variables of a graph."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,8 @@ def code_evidence(fg: FactorGraph, given: Any, soft_evidence: Any, state_start: 
         If a name is no variable, a value no state, a length does not fit, or soft evidence is NaN or +inf.
     """
     columns, rows = _columns(given)
+    if soft_evidence is not None and not isinstance(soft_evidence, Mapping):
+        raise TypeError(f"soft_evidence must be a mapping of names to arrays, got {type(soft_evidence).__name__}")
     soft = {} if soft_evidence is None else {k: np.asarray(v, dtype=np.float64) for k, v in soft_evidence.items()}
     for name, table in soft.items():
         (v,) = fg.numbers((name,))
@@ -91,13 +93,18 @@ def _columns(given: Any) -> tuple[dict[str, Any], Any]:
     if isinstance(given, Mapping):
         scalar = [name for name, x in given.items() if np.ndim(x) == 0 or isinstance(x, str)]
         if len(scalar) == len(given):
-            return {name: [x] for name, x in given.items()}, None
+            return {name: [x.item() if hasattr(x, "item") else x] for name, x in given.items()}, None
         if scalar:
             raise ValueError(f"given must hold scalars only or columns only, but {scalar[0]!r} is a scalar")
         lengths = {name: len(x) for name, x in given.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"given must have columns of equal length, got {lengths}")
-        given = pd.DataFrame({name: pd.Series(x) for name, x in given.items()})
+        index = next((x.index for x in given.values() if isinstance(x, pd.Series)), None)
+        given = pd.DataFrame(
+            {name: x if isinstance(x, pd.Series) else pd.Series(x, index=index) for name, x in given.items()}
+        )
+        if len(given) != next(iter(lengths.values())):
+            raise ValueError(f"given must have Series of equal index labels, together they have {len(given)} rows")
     if not isinstance(given, pd.DataFrame):
         raise TypeError(f"given must be a DataFrame, a mapping of names to states, or None, got {type(given).__name__}")
     twice = given.columns[given.columns.duplicated()]
@@ -116,7 +123,7 @@ def code_values(values: Any, states: tuple[Any, ...], name: str, rows: Any = Non
             return _code_counts(array, len(states), name, states, rows)
     labels = values.tolist() if isinstance(values, pd.Series) else list(values)
     code = {label: i for i, label in enumerate(states)}
-    codes = np.array([code.get(label, -1) for label in labels], dtype=np.int32)
+    codes = np.array([code.get(x, -1) if isinstance(x, Hashable) else -1 for x in labels], dtype=np.int32)
     strange = codes < 0
     if np.any(strange):
         missing = pd.isna(pd.Series(labels, dtype=object)).to_numpy()

@@ -1,6 +1,6 @@
 """The factor graph: named discrete variables and log tables, checked when added."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,10 +81,12 @@ class FactorGraph:
 
     def add_factors(self, scopes: Sequence[Sequence[str]], log_tables: Any) -> None:
         """Add many factors of equal shape: one table for all, or a stack with one table each on its first axis."""
-        rows = np.array([self.numbers(scope) for scope in scopes], dtype=np.int64)
-        if rows.ndim != 2:
-            raise ValueError("scopes must have equal length")
-        self._add_numbered(rows, log_tables)
+        numbers = [self.numbers(scope) for scope in scopes]
+        different = [i for i, scope in enumerate(numbers) if len(scope) != len(numbers[0])]
+        if different:
+            a, b = self._named(numbers[0]), self._named(numbers[different[0]])
+            raise ValueError(f"scopes must have equal length in one call of add_factors, but {a} and {b} differ")
+        self._add_numbered(np.array(numbers, dtype=np.int64), log_tables)
 
     def _add_numbered(self, scopes: np.ndarray, log_tables: Any) -> None:
         if not len(scopes):
@@ -199,8 +201,9 @@ class FactorGraph:
     def scope_of(self, factor: int) -> tuple[str, ...]:
         """Names of the variables of one factor, in the order of its axes."""
         ptr, flat = self.scopes()
-        if not 0 <= factor < ptr.size - 1:
-            raise ValueError(f"factor must be within 0..{ptr.size - 2}, got {factor}")
+        is_whole = isinstance(factor, int | np.integer) and not isinstance(factor, bool)
+        if not is_whole or not 0 <= factor < ptr.size - 1:
+            raise ValueError(f"factor must be an integer within 0..{ptr.size - 2}, got {factor!r}")
         return self._named(flat[ptr[factor] : ptr[factor + 1]])
 
     def potentials(self) -> np.ndarray:
@@ -315,7 +318,8 @@ class FactorGraph:
 def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if not isinstance(name, str):
         raise TypeError(f"a variable's name must be a str, got {name!r}")
-    if isinstance(states, bool | str) or states is None:
+    # A set's order differs from run to run: tables would belong to other states.
+    if isinstance(states, bool | str | float | Set | Mapping) or states is None:
         raise TypeError(f"states of variable {name!r} must be a count or a sequence of labels, got {states!r}")
     if isinstance(states, int | np.integer):
         if states < 1:

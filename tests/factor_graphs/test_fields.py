@@ -296,6 +296,8 @@ def refused(**changes):
             ValueError,
             "must hold integers",
         ),
+        ({"observed": {"v": pt.zeros(3)}}, TypeError, r"observed\['v'\] must hold numbers, got the tensor"),
+        ({"observed": {"v": np.zeros((0, 3))}}, ValueError, r"observed\['v'\] must have at least one row"),
     ],
 )
 def test_bad_emissions_are_refused(changes, error, message):

@@ -174,6 +174,13 @@ def two():
         (lambda: two().compile().infer({"a": [], "b": []}), ValueError, "at least one row"),
         (lambda: two().compile().infer({"a": ["no"], "b": [1, 2]}), ValueError, "columns of equal length"),
         (lambda: two().compile().infer(3), TypeError, "given must be a DataFrame"),
+        (lambda: two().compile().infer({"b": {1: 2}}), ValueError, r"given\['b'\] must be.*\{1: 2\} is none of"),
+        (
+            lambda: two().compile().infer({"a": pd.Series(["no"], index=[4]), "b": pd.Series([1], index=[5])}),
+            ValueError,
+            "given must have Series of equal index labels, together they have 2 rows",
+        ),
+        (lambda: two().compile().infer(soft_evidence=[0, 0]), TypeError, "soft_evidence must be a mapping"),
         (
             lambda: two().compile().infer(soft_evidence={"b": [0, np.nan, 0]}),
             ValueError,
@@ -182,7 +189,14 @@ def two():
         (lambda: two().compile().infer(soft_evidence={"b": [0, 0]}), ValueError, r"must have shape \(3,\)"),
         (lambda: two().compile().infer().marginal("z"), ValueError, "unknown variable 'z'"),
         (lambda: two().compile().infer().pairwise("a", "a"), ValueError, "two different variables"),
-        (lambda: two().compile().infer().factor_marginal(0), ValueError, "factor must be within"),
+        (lambda: two().compile().infer().factor_marginal(0), ValueError, "factor must be an integer within"),
+        (lambda: two().compile().infer().factor_marginal("a"), ValueError, "factor must be an integer within"),
+        (lambda: two().add_factors([("a",), ("a", "b")], [0, 0]), ValueError, r"but \('a',\) and \('a', 'b'\) differ"),
+        (lambda: FactorGraph({"a": {"x", "y"}}), TypeError, "must be a count or a sequence of labels"),
+        (lambda: FactorGraph({"a": 2.0}), TypeError, "must be a count or a sequence of labels"),
+        (lambda: FactorGraph.ising(2.5, 1.0), ValueError, "shape must be a length"),
+        (lambda: FactorGraph.ising(3, "a"), ValueError, "coupling must be a finite number"),
+        (lambda: FactorGraph({"row": 2}).compile().infer({"row": [0, 1]}).marginal("row"), ValueError, "called 'row'"),
         (lambda: two().compile().infer().kbest(0), ValueError, "k must be a positive integer"),
         (lambda: two().compile().infer().sample(0), ValueError, "n must be a positive integer"),
         (lambda: FactorGraph.tree([("a", "b"), ("b", "c"), ("c", "a")], 2, np.eye(2)), ValueError, "closes a cycle"),
@@ -201,3 +215,11 @@ def two():
 def test_bad_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_columns_beside_a_series_take_its_index():
+    r = two().compile().infer({"a": ["no", "yes"], "b": pd.Series([1, 2], index=["r", "s"])})
+    assert r.log_z.indexes["row"].tolist() == ["r", "s"]
+    assert r.map().state.sel(row="s").values.tolist() == ["yes", 2]
+    scalar = r.map().state.sel(row="s", variable="b")  # an answer as the next question's evidence
+    assert float(two().compile().infer({"b": scalar}).marginal("b").sel(b=2)) == 1.0
