@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.trees.predictives import predictive_density, training_leaves
+from pymc_spn.trees.predictives import log_predictive_density, training_leaves
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,7 +51,7 @@ def rhat(draws: "TreeDraws", values: np.ndarray, y: np.ndarray) -> "xr.DataArray
     leaves = np.bincount(draws.tree_of_node, draws.decisions[:, 0] < 0, draws.n_trees)
     depth = np.maximum.reduceat(draws.depth, draws.begin[:-1])
     one = np.eye(draws.n_trees)
-    score = [np.log(predictive_density(draws, one[t], values, True, y)).mean() for t in range(draws.n_trees)]
+    score = [log_predictive_density(draws, one[t], values, True, y).mean() for t in range(draws.n_trees)]
     together, _ = _joined(draws, np.arange(draws.n_trees), 2000, np.random.default_rng(0))
     best = int(np.argmax(draws.log_joint))
     far = (together != together[best]).mean(1)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.trees.predictives import average, class_payload, moment_payload, predictive_density
+from pymc_spn.trees.predictives import average, class_payload, log_predictive_density, moment_payload
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,7 +46,7 @@ def importance(
     hidden = np.full_like(values, np.nan)
 
     def score(shown):
-        return float(np.log(predictive_density(blind, weights, shown, True, y)).mean())
+        return float(log_predictive_density(blind, weights, shown, True, y).mean())
 
     chosen: list[int] = []
     rows = [("(none)", score(hidden))]

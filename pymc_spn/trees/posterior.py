@@ -15,9 +15,9 @@ from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.predictives import (
     average,
     class_payload,
-    leave_one_out,
+    log_leave_one_out,
+    log_predictive_density,
     moment_payload,
-    predictive_density,
 )
 from pymc_spn.trees.tree import Tree
 
@@ -201,7 +201,8 @@ class TreePosterior:
         """Standard deviation of the posterior predictive of a real or count response."""
         if self._draws.family["family"] in ("classes", "binary"):
             raise ValueError("predict_sd is for real and count responses; use predict_proba")
-        moments = self._answer(X, moment_payload(self._draws), ("moment", ["mean", "square"]), soft, False, unseen)
+        payload = moment_payload(self._draws, float(self._draws.y.mean()))
+        moments = self._answer(X, payload, ("moment", ["mean", "square"]), soft, False, unseen)
         mean, square = moments.sel(moment="mean", drop=True), moments.sel(moment="square", drop=True)
         out = mean.copy(data=np.sqrt(square.values - mean.values**2))
         out.attrs = {"exactness": "exact"}
@@ -214,8 +215,8 @@ class TreePosterior:
         values, labels = self._rows(X, unseen)
         coded, _ = self._draws.leaf_family.code(y)
         check_same_rows(X, y, len(values), len(coded))
-        density = predictive_density(self._draws, self._weights, values, soft, coded)
-        return xr.DataArray(np.log(density), dims="row", coords={"row": labels}, attrs={"exactness": "exact"})
+        found = log_predictive_density(self._draws, self._weights, values, soft, coded)
+        return xr.DataArray(found, dims="row", coords={"row": labels}, attrs={"exactness": "exact"})
 
     def log_likelihood(self) -> "xr.DataArray":
         """(chain, draw, row) log predictive of each training row without that row, the tree given: for ``az.loo``.
@@ -231,7 +232,7 @@ class TreePosterior:
         if "log_evidence" in d.notes:
             raise ValueError("log_likelihood needs the unweighted draws of pm.sample, not the particles of fit_tree")
         chains = np.unique(d.group)
-        values = np.log([leave_one_out(d, t) for t in range(d.n_trees)]).reshape(len(chains), -1, len(d.y))
+        values = np.array([log_leave_one_out(d, t) for t in range(d.n_trees)]).reshape(len(chains), -1, len(d.y))
         coords = {"chain": chains, "draw": d.draw[d.group == chains[0]]}
         return xr.DataArray(values, dims=("chain", "draw", "row"), coords=coords, attrs={"exactness": "exact"})
 

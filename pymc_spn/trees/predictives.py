@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pymc_spn.trees.draws import TreeDraws
 
 NO_RESPONSE = np.empty(0)
+SMALLEST = 1e-290  # densities below are averaged in logs
+LOG_SMALLEST = np.log(SMALLEST)
 
 
 def class_masses(draws: "TreeDraws") -> np.ndarray:
@@ -71,17 +73,20 @@ def class_payload(draws: "TreeDraws") -> np.ndarray:
     return counts / counts.sum(1, keepdims=True)
 
 
-def moment_payload(draws: "TreeDraws") -> np.ndarray:
-    """(n, 2) predictive mean and mean square of every node; infinite where a Student t has no variance."""
+def moment_payload(draws: "TreeDraws", origin: float = 0.0) -> np.ndarray:
+    """(n, 2) predictive mean and mean square of every node about an origin; infinite where a Student t has no variance.
+
+    Means are averaged, so an origin amid the responses keeps what a large common part of them would round away.
+    """
     n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
     if draws.kernel_family == NORMAL:
         mu, kappa, a, b = normal_terms(draws, n, s, tree)
         variance = np.where(a > 1.0, b * (kappa + 1.0) / (np.maximum(a - 1.0, 1e-300) * kappa), np.inf)
-        return np.column_stack([mu, mu**2 + variance])
+        return np.column_stack([mu - origin, (mu - origin) ** 2 + variance])
     shape, rate = draws.parameters[tree].T
     a, b = shape + s[:, 0], rate + n
     mean = a / b
-    return np.column_stack([mean, mean + mean**2 + a / b**2])
+    return np.column_stack([mean - origin, mean + (mean - origin) ** 2 + a / b**2])
 
 
 def average(draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, payload: np.ndarray) -> np.ndarray:
@@ -91,23 +96,48 @@ def average(draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: b
     return out
 
 
-def predictive_density(
+def log_predictive_density(
     draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, y: np.ndarray
 ) -> np.ndarray:
-    """(m,) density or mass of the coded response at new rows, averaged over the trees."""
+    """(m,) log density or mass of the coded response at new rows, averaged over the trees."""
     if draws.kernel_family == CLASSES:
         probabilities = average(draws, weights, values, soft, class_payload(draws))
-        return probabilities[np.arange(len(y)), y.astype(np.int64)]
+        return np.log(probabilities[np.arange(len(y)), y.astype(np.int64)])
     terms = density_terms(draws, draws.nodes.size, draws.nodes.statistics, draws.tree_of_node)
     out = np.empty((len(values), 1))
     average_leaves(draws.flat, weights, values, soft, terms, draws.kernel_family, y.astype(np.float64), out)
-    return out[:, 0]
+    found = np.log(np.maximum(out[:, 0], SMALLEST))
+    for i in np.flatnonzero(out[:, 0] <= SMALLEST):
+        found[i] = _log_average(draws, weights, values[i : i + 1], soft, leaf_log_density(draws, terms, y[i]))
+    return found
 
 
-def leave_one_out(draws: "TreeDraws", tree: int) -> np.ndarray:
-    """(N,) predictive density of every training row in one tree without that row, the tree given."""
-    from pymc_spn.trees.forest_kernels import leaf_density
+def _log_average(
+    draws: "TreeDraws", weights: np.ndarray, row: np.ndarray, soft: bool, log_density: np.ndarray
+) -> float:
+    """Log of the average of densities that underflow, by the largest of them that belongs to a leaf of the row."""
+    left = np.where(draws.decisions[:, 0] < 0, log_density, -np.inf)
+    while (top := left.max()) > -np.inf:
+        share = average(draws, weights, row, soft, np.exp(left - top)[:, None])[0, 0]
+        if share > 0.0:
+            return float(np.log(share) + top)
+        left = np.where(left < top + LOG_SMALLEST, left, -np.inf)
+    return -np.inf
 
+
+def leaf_log_density(draws: "TreeDraws", terms: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(n,) logs of `forest_kernels.leaf_density`, by arrays."""
+    if draws.kernel_family == NORMAL:
+        degrees, location, scale, constant = terms.T
+        with np.errstate(divide="ignore"):
+            log_square = 2.0 * (np.log(np.abs(y - location)) - np.log(scale))
+        return constant - 0.5 * (degrees + 1.0) * np.logaddexp(0.0, log_square - np.log(degrees))
+    a, b = terms[:, 0], terms[:, 1]
+    return gammaln(a + y) - gammaln(a) - gammaln(y + 1.0) + a * np.log(b / (b + 1.0)) - y * np.log(b + 1.0)
+
+
+def log_leave_one_out(draws: "TreeDraws", tree: int) -> np.ndarray:
+    """(N,) log predictive density of every training row in one tree without that row, the tree given."""
     place = training_leaves(draws, tree)
     size, statistics = draws.nodes.size[place] - 1, draws.nodes.statistics[place].copy()
     rows = np.arange(len(place))
@@ -115,11 +145,11 @@ def leave_one_out(draws: "TreeDraws", tree: int) -> np.ndarray:
         label = draws.response.label
         statistics[rows, label] -= 1.0
         counts = statistics + class_masses(draws)[tree]
-        return counts[rows, label] / counts.sum(1)
+        return np.log(counts[rows, label] / counts.sum(1))
     statistics[:, 0] -= draws.response.first
     statistics[:, 1] -= draws.response.second
     terms = density_terms(draws, size, statistics, np.full(len(place), tree))
-    return np.array([leaf_density(draws.kernel_family, t, y) for t, y in zip(terms, draws.y, strict=True)])
+    return leaf_log_density(draws, terms, draws.y)
 
 
 def training_leaves(draws: "TreeDraws", tree: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_spn.numerics.stacking import stack
-from pymc_spn.trees.predictives import leave_one_out
+from pymc_spn.trees.predictives import log_leave_one_out
 
 if TYPE_CHECKING:
     from pymc_spn.trees.draws import TreeDraws
@@ -36,5 +36,5 @@ def island_predictives(draws: "TreeDraws") -> np.ndarray:
         mine = draws.group == i
         total = draws.weights[mine].sum()
         for t in np.flatnonzero(mine & (draws.weights > 1e-12 * draws.weights[mine].max())):
-            out[:, i] += draws.weights[t] / total * leave_one_out(draws, int(t))
+            out[:, i] += draws.weights[t] / total * np.exp(log_leave_one_out(draws, int(t)))
     return out

@@ -132,7 +132,7 @@ def test_moments_and_densities_of_one_leaf(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_leave_one_out_is_a_ratio_of_leaf_marginals(family):
-    from pymc_spn.trees.predictives import leave_one_out
+    from pymc_spn.trees.predictives import log_leave_one_out
 
     frame, y = mixed_frame(), list(RESPONSES[family])
     post = ps.fit_tree(frame, y, FAMILIES[family][0], exact=True, draws=5, random_seed=2, **RULES)
@@ -141,9 +141,37 @@ def test_leave_one_out_is_a_ratio_of_leaf_marginals(family):
 
     for t in range(5):
         leaf = training_leaves(draws, t)
-        for i, value in enumerate(leave_one_out(draws, t)):
+        for i, value in enumerate(np.exp(log_leave_one_out(draws, t))):
             others = [y[j] for j in range(5) if leaf[j] == leaf[i] and j != i]
             assert value == pytest.approx(ref.predictive(family, others, y[i], **FAMILIES[family][1]), 1e-9)
+
+
+def test_responses_far_from_all_leaves_have_a_log_predictive():
+    """A count of five thousand where two are expected: 1e-600, and no feature is chosen twice."""
+    from pymc_spn.trees.predictives import log_predictive_density
+
+    X, at = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 4.0]]), np.array([[0.5, 4.5]])
+    post = ps.fit_tree(X, [1, 2, 3], "counts", exact=True, draws=20, random_seed=1)
+    draws = post._draws
+    found = post.log_predictive(at, [5000]).item()
+    single = [log_predictive_density(draws, w, at, True, np.array([5000.0])).item() for w in np.eye(20)]
+    assert found == pytest.approx(np.logaddexp.reduce(single) - np.log(20), 1e-12)
+    shape, rate = draws.parameters[0]
+    of_one_leaf = stats.nbinom(shape + 6.0, (rate + 3.0) / (rate + 4.0)).logpmf(5000)
+    stumps = [x for t, x in enumerate(single) if draws.begin[t + 1] - draws.begin[t] == 1]
+    assert stumps and stumps == pytest.approx([of_one_leaf] * len(stumps), 1e-12)
+    assert found < -720.0
+    table = post.variable_importance(at, [5000])
+    assert sorted(table["feature"]) == ["(none)", "x0", "x1"] and np.isfinite(table["log_predictive"]).all()
+    real = ps.fit_tree(X, [0.0, 1.0, 3.0], "real", exact=True, draws=2, random_seed=1)
+    assert np.isfinite(real.log_predictive(at, [1e300])).all()
+
+
+def test_standard_deviations_do_not_depend_on_the_origin():
+    y, at = np.array([1.0, 1.5, 4.0, 5.0]), np.array([[0.0], [2.0], [4.0]])
+    near = stump(ps.NormalLeaves(0.0, 1.0, 2.0, 0.5), y).predict_sd(at)
+    far = stump(ps.NormalLeaves(1e9, 1.0, 2.0, 0.5), y + 1e9).predict_sd(at)
+    np.testing.assert_allclose(far, near, rtol=1e-6)
 
 
 def test_leaf_posteriors():
