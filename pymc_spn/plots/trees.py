@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from pymc_spn.trees.effects import dimension_of
 from pymc_spn.trees.leaf_summaries import leaf_words, rule_of
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import class_masses
@@ -161,7 +162,7 @@ def plot_pdp(
     chosen = rng.choice(len(post.weights), n_draws, p=post.weights.values)
     low, high = np.quantile(curves.values[chosen], [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
     ax = _axes(ax, (5.0, 3.2))
-    x, ticks = _positions(mean[feature].values)
+    x, ticks = _positions(mean[dimension_of(feature)].values)
     if "class" in mean.dims:
         levels = list(mean["class"].values)
         for k, level in enumerate(levels):
@@ -199,7 +200,7 @@ def plot_ice(
             raise ValueError(f"level must be one of {levels}, got {level!r}")
         curves = curves.sel({"class": level})
     ax = _axes(ax, (5.0, 3.2))
-    x, ticks = _positions(curves[feature].values)
+    x, ticks = _positions(curves[dimension_of(feature)].values)
     n = min(n_rows, len(curves))
     rows = np.random.default_rng(random_seed).choice(len(curves), n, replace=False)
     ax.plot(x, curves.values[rows].T, color="0.6", lw=0.6, alpha=0.7)

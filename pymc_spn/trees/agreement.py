@@ -17,6 +17,12 @@ def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Gen
     import xarray as xr
 
     numbers = np.arange(draws.n_trees) if numbers is None else np.atleast_1d(np.asarray(numbers))
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or ((numbers < 0) | (numbers >= draws.n_trees)).any():
+        raise ValueError(f"numbers must be integers within 0..{draws.n_trees - 1}, got {numbers.tolist()}")
+    if not isinstance(n_pairs, int | np.integer) or n_pairs < 1:
+        raise ValueError(f"n_pairs must be an integer of at least 1, got {n_pairs!r}")
+    if len(draws.y) < 2:
+        raise ValueError("tree_distance compares pairs of rows, and the posterior has one row")
     together, error = _joined(draws, numbers, n_pairs, rng)
     values = (together[:, None, :] != together[None, :, :]).mean(2)
     coords = {"tree": numbers, "other": numbers}

@@ -39,9 +39,9 @@ def importance(
 ) -> pd.DataFrame:
     """Greedy forward selection by the mean log predictive of the submodel that sees the features chosen so far."""
     names = draws.features.names
+    if max_features is not None and (not isinstance(max_features, int | np.integer) or max_features < 1):
+        raise ValueError(f"max_features must be an integer of at least 1, got {max_features!r}")
     n_steps = len(names) if max_features is None else min(max_features, len(names))
-    if n_steps < 1:
-        raise ValueError(f"max_features must be at least 1, got {max_features!r}")
     blind = _forget_sides(draws)
     hidden = np.full_like(values, np.nan)
 
@@ -76,6 +76,11 @@ def _forget_sides(draws):
     blind.__dict__["nodes"] = draws.nodes
     blind.__dict__["flat"] = draws.flat._replace(side=np.full_like(draws.flat.side, UNSEEN_SIDE))
     return blind
+
+
+def dimension_of(feature: str) -> str:
+    """Name of a feature's dimension beside those of rows, trees and classes."""
+    return f"{feature}_value" if feature in ("row", "tree", "class") else feature
 
 
 def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarray, list]:
@@ -123,7 +128,7 @@ def partial_dependence(
         changed[:, d] = x
         for t, w in enumerate(sets):
             out[t, g] = average(draws, w, changed, True, payload).mean(0)
-    dims, coords = ["tree", feature], {feature: labels}
+    dims, coords = ["tree", dimension_of(feature)], {dimension_of(feature): labels}
     if levels is None:
         out = out[..., 0]
     else:
@@ -146,7 +151,7 @@ def individual_curves(
         changed = values.copy()
         changed[:, d] = x
         out[:, g] = average(draws, weights, changed, True, payload)
-    dims, coords = ["row", feature], {feature: labels}
+    dims, coords = ["row", dimension_of(feature)], {dimension_of(feature): labels}
     if levels is None:
         out = out[..., 0]
     else:

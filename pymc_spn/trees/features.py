@@ -14,6 +14,7 @@ from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, Featu
 
 SPLITS = {"cut": CUT, "onehot": ONE_HOT, "subset": SUBSET}
 MAX_SUBSET_LEVELS = 12  # 4,094 subsets
+SMALLEST_SPREAD = 1e-300  # shares of a range of less have no inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +137,12 @@ def make_features(
             raise ValueError(
                 f"column {column.name!r}: X must be finite, row {np.argmax(np.isinf(values[:, d]))} is not"
             )
+        with np.errstate(over="ignore"):
+            spread = np.ptp(values[~np.isnan(values[:, d]), d]) if len(values) else 0.0
+        if not (spread == 0.0 or SMALLEST_SPREAD < spread < np.inf):
+            raise ValueError(
+                f"column {column.name!r}: the range of its values is {spread}, no normal float; rescale it"
+            )
     weights = _weights(split_weights, table.names)
     features = Features(tuple(table.columns), np.array(values), splits, weights)
     constant = [c for d, c in enumerate(features.names) if len(np.unique(values[~np.isnan(values[:, d]), d])) < 2]
@@ -173,6 +180,9 @@ def make_rules(alpha_s: Any, beta_s: Any, max_depth: int | None, min_size: int) 
 def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> None:
     """Refuses numbers outside their range; variables pass."""
     number = int | float | np.number
+    for name, value in (("alpha_s", alpha_s), ("beta_s", beta_s)):
+        if value is None or isinstance(value, str):
+            raise TypeError(f"{name} must be a number or a variable of a model, got {value!r}")
     if isinstance(alpha_s, number) and not 0.0 < alpha_s < 1.0:
         raise ValueError(f"alpha_s must lie in (0, 1): it is the probability that the root splits; got {alpha_s!r}")
     if isinstance(beta_s, number) and not (np.isfinite(beta_s) and beta_s >= 0.0):

@@ -184,7 +184,7 @@ def fit_tree(
     _at_least("cores", cores, 1)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
-    if not 0.0 <= ess_threshold <= 1.0:
+    if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
         raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {ess_threshold!r}")
     rng = np.random.default_rng(random_seed)
     common: dict[str, Any] = {

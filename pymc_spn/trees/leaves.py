@@ -42,7 +42,10 @@ class ClassLeaves:
         elif isinstance(series.dtype, pd.CategoricalDtype):
             levels = [_plain(v) for v in series.cat.categories]
         else:
-            levels = sorted({_plain(v) for v in series})
+            found = {_plain(v) for v in series}
+            if len({isinstance(v, str) for v in found}) > 1:
+                raise TypeError("y must hold either strings or numbers as labels, it holds both; convert them")
+            levels = sorted(found)
             if len(levels) == 1:
                 raise ValueError(
                     f"y must hold at least two classes, all {len(series)} labels are {levels[0]!r}; name further "
@@ -105,7 +108,12 @@ class NormalLeaves:
     def code(self, y: Any) -> "tuple[np.ndarray, NormalLeaves]":
         """The response as floats, and the family with its defaults filled in."""
         values = _numbers(y)
-        variance = float(values.var())
+        with np.errstate(over="ignore"):
+            variance = float(values.var())
+        if not np.isfinite(variance * len(values)) or (variance == 0.0 and np.ptp(values) > 0.0):
+            raise ValueError(
+                f"y: the squares of its deviations are no floats, its range is {np.ptp(values)}; rescale it"
+            )
         if self.b0 is None and not variance > 0.0:
             raise ValueError(f"y must vary for the default b0 of ps.NormalLeaves, all values are {values[0]}; give b0")
         if self.b0 is None and not isinstance(self.a0, int | float | np.number):

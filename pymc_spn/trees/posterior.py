@@ -264,13 +264,15 @@ class TreePosterior:
             with np.errstate(invalid="ignore", divide="ignore"):
                 each = np.where(share > 0.0, np.array(means) / np.where(share > 0.0, share, 1.0), total)
             error = np.sqrt((share**2 * (each - total) ** 2).sum(0) * len(groups) / (len(groups) - 1))
-            attrs["mcse_chain"] = float(error.max()) if np.isfinite(error).all() else np.nan
+            attrs["mcse_chain"] = float(error.max(initial=0.0)) if np.isfinite(error).all() else np.nan
         return xr.DataArray(total, dims=dims, coords=coords, attrs=attrs)
 
     # ---- the trees themselves
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
         """Trees drawn by their weights."""
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
         rng = np.random.default_rng(random_seed)
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 
@@ -280,8 +282,9 @@ class TreePosterior:
 
     def tree(self, number: int) -> Tree:
         """One of the drawn trees."""
-        if not 0 <= number < self._draws.n_trees:
-            raise ValueError(f"number must lie in 0..{self._draws.n_trees - 1}, got {number!r}")
+        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not is_whole or not 0 <= number < self._draws.n_trees:
+            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {number!r}")
         return self._draws.tree(number)
 
     def rules(self, number: int | None = None) -> str:
@@ -338,6 +341,7 @@ class TreePosterior:
         Parameters
         ----------
         feature : str
+            The answer's dimension; one called ``row``, ``tree`` or ``class`` has it as ``row_value`` and so on.
         grid : sequence, optional
             20 quantiles or all levels by default.
         X : optional
@@ -346,6 +350,8 @@ class TreePosterior:
             One curve for each tree: the posterior of the curve.
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
+        if not len(values):
+            raise ValueError("X must have at least one row to average over, it has none")
         return effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
 
     def ice(self, feature: str, grid: Any = None, X: Any = None) -> "xr.DataArray":

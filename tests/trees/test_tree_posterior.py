@@ -248,6 +248,15 @@ def test_partial_dependence_and_individual_curves():
         real.ice("c", ["w"])
 
 
+@pytest.mark.parametrize("name", ["row", "tree", "class"])
+def test_features_may_be_called_like_other_dimensions(name):
+    frame = pd.DataFrame({name: [0.0, 1.0, 2.0, 3.0]})
+    post = ps.fit_tree(frame, [0, 0, 1, 1], exact=True, draws=5, random_seed=1)
+    assert post.partial_dependence(name, [0.5, 2.5]).dims == (f"{name}_value", "class")
+    assert post.partial_dependence(name, [0.5], per_draw=True).dims == ("tree", f"{name}_value", "class")
+    assert post.ice(name, [0.5]).dims == ("row", f"{name}_value", "class")
+
+
 def test_distances_between_trees():
     post = posterior(
         np.array([[0.0], [1.0], [3.0], [4.0]]),

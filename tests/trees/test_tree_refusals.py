@@ -28,6 +28,7 @@ Y = [0, 1, 0, 1]
         ({"resampling": "none"}, "resampling must be one of"),
         ({"weights": "best"}, "weights must be one of"),
         ({"ess_threshold": 1.5}, r"ess_threshold must lie in \[0, 1\]"),
+        ({"ess_threshold": "a"}, r"ess_threshold must lie in \[0, 1\]"),
         ({"split_weights": [1.0]}, r"split_weights must hold one number for each of 2 columns"),
         ({"split_weights": {"z": 1.0}}, r"split_weights names unknown columns \['z'\]"),
         ({"split_weights": [1.0, -1.0]}, "split_weights must be finite and at least 0; 'x1' has -1.0"),
@@ -58,6 +59,8 @@ def test_arguments(arguments, message):
         ([0.0, np.nan, 1.0, 2.0], "real", "y must not hold missing values; row 1 is missing"),
         ([0.0, np.inf, 1.0, 2.0], "real", "y must hold finite numbers; row 1 is inf"),
         ([2.0] * 4, "real", "y must vary for the default b0"),
+        ([1e200, -1e200, 0.0, 1.0], "real", r"squares of its deviations are no floats, its range is 2e\+200"),
+        ([1e-200, -1e-200, 0.0, 0.0], "real", "squares of its deviations are no floats"),
         ([0, 1, 2, -1], "counts", "y must hold whole numbers >= 0 for ps.CountLeaves; row 3 is -1"),
         ([0, 0, 0, 0], "counts", "y must hold a count above zero"),
         ([0, 1, 2, 1], "binary", "y must hold 0 and 1, or bool, for ps.BinaryLeaves; row 2 is 2"),
@@ -76,6 +79,8 @@ def test_responses(y, family, message):
 def test_a_response_of_words_is_no_number():
     with pytest.raises(TypeError, match="y must hold numbers for this family"):
         ps.fit_tree(X, list("abab"), "real")
+    with pytest.raises(TypeError, match="y must hold either strings or numbers as labels"):
+        ps.fit_tree(X, np.array([1, "a", 1, "a"], dtype=object))
 
 
 def test_variables_are_for_models():
@@ -88,6 +93,12 @@ def test_variables_are_for_models():
 def test_features():
     with pytest.raises(ValueError, match=r"column 'x0': X must be finite|inf"):
         ps.fit_tree(np.array([[np.inf, 1.0], [0.0, 2.0]]), [0, 1])
+    for values in ([-1.7e308, 1.7e308, 0.0, 1.0], [5e-324, 1e-323, 0.0, 0.0]):
+        with pytest.raises(ValueError, match=r"column 'a': the range of its values is .*, no normal float; rescale it"):
+            ps.fit_tree(pd.DataFrame({"a": values}), Y)
+    for name in ("alpha_s", "beta_s"):
+        with pytest.raises(TypeError, match=f"{name} must be a number or a variable of a model, got None"):
+            ps.fit_tree(X, Y, **{name: None})
     gaps = X.copy()
     gaps[2, 1] = np.nan
     with pytest.raises(ValueError, match=r"X must not hold missing values.*column 'x1', row 2 is"):
@@ -138,10 +149,21 @@ def test_predictions():
         post.log_predictive(frame, Y[:3])
     with pytest.raises(ValueError, match="X and y must be given together"):
         post.variable_importance(frame)
-    with pytest.raises(ValueError, match="max_features must be at least 1"):
-        post.variable_importance(max_features=0)
-    with pytest.raises(ValueError, match=r"number must lie in 0\.\.99, got 100"):
-        post.tree(100)
+    for n in (0, 1.5):
+        with pytest.raises(ValueError, match=f"max_features must be an integer of at least 1, got {n}"):
+            post.variable_importance(max_features=n)
+    for number in (100, -1, 1.5):
+        with pytest.raises(ValueError, match=rf"number must be an integer in 0\.\.99, got {number}"):
+            post.tree(number)
+        with pytest.raises(ValueError, match=r"numbers must be integers within 0\.\.99"):
+            post.tree_distance([0, number])
+    with pytest.raises(ValueError, match="n_pairs must be an integer of at least 1, got 0"):
+        post.tree_distance(n_pairs=0)
+    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
+        post.sample_trees(-1)
+    with pytest.raises(ValueError, match="X must have at least one row to average over"):
+        post.partial_dependence("a", X=frame.iloc[:0])
+    assert post.predict_proba(frame.iloc[:0]).shape == (0, 2)  # nothing asked, nothing answered
     with pytest.raises(ValueError, match=r"mass must lie in \(0, 1\)"):
         post.leaf_posterior(mass=1.0)
     with pytest.raises(ValueError, match="predict_sd is for real and count responses"):
