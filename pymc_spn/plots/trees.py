@@ -156,6 +156,10 @@ def plot_pdp(
     n_draws : int
         Trees drawn by weight for the band.
     """
+    if not 0.0 < mass < 1.0:
+        raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
+    if not isinstance(n_draws, int | np.integer) or n_draws < 1:
+        raise ValueError(f"n_draws must be an integer of at least 1, got {n_draws!r}")
     rng = np.random.default_rng(random_seed)
     mean = post.partial_dependence(feature, grid, X)
     curves = post.partial_dependence(feature, grid, X, per_draw=True)
@@ -164,7 +168,10 @@ def plot_pdp(
     ax = _axes(ax, (5.0, 3.2))
     x, ticks = _positions(mean[dimension_of(feature)].values)
     if "class" in mean.dims:
-        levels = list(mean["class"].values)
+        levels = mean["class"].values.tolist()
+        unknown = [level for level in ([] if classes is None else classes) if level not in levels]
+        if unknown:
+            raise ValueError(f"classes must be among {levels}, got {unknown[0]!r}")
         for k, level in enumerate(levels):
             if classes is None or level in classes:
                 _curve(ax, x, mean.values[:, k], low[:, k], high[:, k], f"C{k % 10}", str(level), ticks is not None)
@@ -194,7 +201,7 @@ def plot_ice(
     """Curves of single rows, and their mean; for classes the probability of one ``level``."""
     curves = post.ice(feature, grid, X)
     if "class" in curves.dims:
-        levels = list(curves["class"].values)
+        levels = curves["class"].values.tolist()
         level = levels[-1] if level is None else level
         if level not in levels:
             raise ValueError(f"level must be one of {levels}, got {level!r}")
@@ -224,6 +231,9 @@ def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | Non
     name = names[0] if name is None else name
     if name not in names:
         raise ValueError(f"name must be one of {names}, got {name!r}")
+    for dim in ("chain", "draw"):
+        if dim not in idata["posterior"].dims:
+            raise ValueError(f"idata must have the dimension {dim!r}: select draws by slices, not by numbers")
     ax = _axes(ax, (6.0, 2.8))
     values = idata["posterior"].dataset[f"{name}_log_joint"]
     for chain, trace in zip(values["chain"].values, values.values, strict=True):

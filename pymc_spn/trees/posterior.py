@@ -231,7 +231,7 @@ class TreePosterior:
         d = self._draws
         if "log_evidence" in d.notes:
             raise ValueError("log_likelihood needs the unweighted draws of pm.sample, not the particles of fit_tree")
-        chains = np.unique(d.group)
+        chains = pd.unique(d.group)  # in the order in which the draws stand
         values = np.array([log_leave_one_out(d, t) for t in range(d.n_trees)]).reshape(len(chains), -1, len(d.y))
         coords = {"chain": chains, "draw": d.draw[d.group == chains[0]]}
         return xr.DataArray(values, dims=("chain", "draw", "row"), coords=coords, attrs={"exactness": "exact"})

@@ -58,6 +58,9 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
         return out
     stats = idata["sample_stats"].to_dataset()
     record = stats[name + RECORD]
+    for needed in ("chain", "draw"):
+        if needed not in record.dims:
+            raise ValueError(f"sample_stats must have the dimension {needed!r}: select draws by slices, not by numbers")
     codes = record.values.reshape(record.shape[:2])
     trees = [[Tree.decode(_as_bytes(code)) for code in chain] for chain in codes]
     n_nodes = np.array([[len(t.decisions) for t in chain] for chain in trees])
@@ -185,6 +188,9 @@ def load_trees(idata: "xr.DataTree", model: Any = None) -> None:
 def _draws_of(idata: Any, source: dict[str, Any], shape: tuple[int, ...], name: str) -> np.ndarray:
     if "fixed" in source:
         return np.full(shape, source["fixed"])
+    for fixed in ("constant_data", "observed_data"):  # by `pm.do` or `pm.observe`
+        if fixed in idata.children and source["variable"] in idata[fixed].data_vars:
+            return np.full(shape, float(idata[fixed].dataset[source["variable"]]))
     posterior = idata.children.get("posterior")
     if posterior is None or source["variable"] not in posterior.data_vars:
         raise ValueError(

@@ -69,6 +69,13 @@ def test_labels_and_curves(post):
     assert ice.get_ylabel() == "probability of q" and len(ice.lines) == 9
     with pytest.raises(ValueError, match="level must be one of"):
         plots.plot_ice(post, "a", level="z")
+    for arguments, message in (
+        ({"mass": 2.0}, r"mass must lie in \(0, 1\)"),
+        ({"n_draws": 0}, "n_draws must be an integer of at least 1"),
+        ({"classes": ["p", "z"]}, r"classes must be among \['p', 'q', 'r'\], got 'z'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plots.plot_pdp(post, "a", **arguments)
     bars = plots.variable_inclusion(post)
     assert {t.get_text() for t in bars.get_yticklabels()} == {"a", "c"}
     steps = plots.variable_importance(post)
@@ -93,6 +100,8 @@ def test_convergence_of_chains():
     assert ax.get_ylabel() == "log joint of t (nats)" and len(ax.lines) == 2
     with pytest.raises(ValueError, match="name must be one of"):
         plots.plot_tree_convergence(idata, "u")
+    with pytest.raises(ValueError, match="idata must have the dimension 'chain'"):
+        plots.plot_tree_convergence(idata.isel(chain=0))
 
 
 def test_unknown_drawing():

@@ -331,6 +331,25 @@ def test_stored_draws_have_no_log_density(runs):
         pm.NUTS()
 
 
+@pytest.mark.parametrize("fix", [pm.do, pm.observe])
+def test_parameters_that_pymc_fixes_are_read_from_where_they_stand(runs, fix):
+    model, _ = runs["learned"]
+    idata = sample(fix(model, {"alpha": np.array(2.5), "s": np.array(0.75)}), 3, 2)
+    draws = ps.TreePosterior.from_idata(idata)._draws
+    assert np.all(draws.parameters[:, 0] == 2.5) and np.all(draws.rules[:, 0] == 0.75)
+    assert np.ptp(draws.rules[:, 1]) > 0.0
+
+
+def test_chains_in_another_order_keep_their_names_and_single_draws_are_refused(runs):
+    _, idata = runs["learned"]
+    expected = ps.TreePosterior.from_idata(idata).log_likelihood()
+    found = ps.TreePosterior.from_idata(idata.isel(chain=[1, 0])).log_likelihood()
+    xr.testing.assert_equal(found.sel(chain=expected["chain"]), expected)
+    for dim in ("chain", "draw"):
+        with pytest.raises(ValueError, match=f"sample_stats must have the dimension '{dim}'"):
+            ps.TreePosterior.from_idata(idata.isel({dim: 0}))
+
+
 def test_leave_one_out_for_loo():
     import arviz as az
 
