@@ -108,6 +108,31 @@ def test_predictives_without_a_value_equal_the_families(grown):
             np.testing.assert_allclose(found, expected, **TOLERANCE)
 
 
+def test_freed_slots_are_worth_nothing_at_any_value():
+    """Counts of zero are where gamma functions of a freed slot's parameters, which are 0, would be infinite."""
+    table, (_, *leaf) = coded_table(150, gaps=0), hyperparameters(4)
+    sampler, rng = table.sampler((np.array([40.0, 60.0]), *leaf)), np.random.default_rng(0)
+    for concentration in (60.0, 60.0, 0.1):
+        sampler.set_hyperparameters(np.full(2, concentration), *leaf)
+        sampler.sweep(rng)
+    net, freed = sampler.net, set()
+    for d, column in enumerate(COLUMNS):
+        r, entries = net.leaf_region[d], net.entry_ptr[d + 1] - net.entry_ptr[d]
+        for i in range(net.begin[r] + entries, net.begin[r] + net.top[r]):
+            if net.edge_count[i] == 0 and not column.levels:
+                freed.add(table.palette[d][net.entry[i] - net.entry_ptr[d]].family)
+                x = table.values[0, d] if column.kind == "real" else np.array([0.0, 1.0, 30.0])
+                assert all(log_predictive(net, d, i, y) == EMPTY_LEAF for y in np.atleast_1d(code(table, d, x)))
+    assert {"poisson", "geometric", "binomial"} <= freed
+    y = table.coded[0].copy()
+    y[3:5] = [code(table, d, 0.0) for d in (3, 4)]
+    mark_missing(net, y)
+    found = evaluate_leaves(net, y)
+    sampler.compact()
+    mark_missing(sampler.net, y)
+    assert found == pytest.approx(evaluate_leaves(sampler.net, y), rel=1e-12)
+
+
 def test_without_a_value_is_not_with_it(grown):
     """What the negative control of the samplers rests on: the two differ by far more than rounding."""
     _, _, sampler = grown

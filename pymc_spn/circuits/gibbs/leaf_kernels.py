@@ -129,6 +129,8 @@ def log_predictive(net, d, slot, y):
         local = slot - net.begin[r]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
         return math.log((k + net.prior[e, 0]) / (net.edge_count[slot] + net.prior[e, 1]))
+    if net.log_scale[slot] == EMPTY_LEAF:
+        return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
     if family == POISSON:
         a = net.centre[slot]
         x = y + net.offset[d]
