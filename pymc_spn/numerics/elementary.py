@@ -151,7 +151,7 @@ def fast_log(x):
 
 @njit(inline="always", fastmath=VECTOR_MATH)
 def fast_log1p(t):
-    """log(1 + t) for t >= 0, relative error a few ulp also for small t."""
+    """log(1 + t) for t > -1, relative error a few ulp also for small t."""
     u = 1.0 + t
     return fast_log(u) + (t - (u - 1.0)) / u
 

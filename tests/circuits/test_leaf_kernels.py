@@ -1,5 +1,7 @@
 """Compiled leaves against the NumPy families: predictive, predictive without a value, marginal likelihood."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,13 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
 )
 from pymc_spn.circuits.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
 from pymc_spn.circuits.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
-from pymc_spn.circuits.gibbs.statistics import HEAD, log_column
-from pymc_spn.circuits.leaves.families import FAMILIES
+from pymc_spn.circuits.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
+from pymc_spn.circuits.gibbs.sampler import Sampler
+from pymc_spn.circuits.gibbs.statistics import HEAD, entry_priors, log_column
+from pymc_spn.circuits.leaves.families import FAMILIES, Binomial, Geometric, Poisson
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.tables import Column
+from tests import decimals
 from tests.circuits.coded_tables import COLUMNS, coded_table, hyperparameters
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
@@ -106,6 +113,84 @@ def test_predictives_without_a_value_equal_the_families(grown):
             others = rows[rows != n]
             expected = numpy_log_predictive(table, hyper, d, e, others, table.values[n, d])
             np.testing.assert_allclose(found, expected, **TOLERANCE)
+
+
+def leaf_of_counts(entry, x):
+    """A sampler of one column whose rows (N,) are in one leaf, and the rows as floats."""
+    columns, values = [Column("x", "count", None, "int64")], np.asarray(x, np.float64)[:, None]
+    palette, resolution = complete_palette(columns, values, {"x": [entry]})
+    compiled = compile_palette(columns, palette, resolution, *choose_coding(palette, values))
+    structure = complete_tree(["x"])
+    sampler = Sampler(structure, compiled, code_values(compiled, values), 0.0)
+    sampler.set_hyperparameters(np.ones(2), np.array([0.3]), np.array([1.5]), np.array([0.1]))
+    sampler.set_digits(np.zeros((len(values), structure.n_regions), np.int32))
+    return sampler, values[:, 0]
+
+
+@pytest.mark.parametrize("mean", [1e4, 1e6, 1e9])
+@pytest.mark.parametrize(
+    ("leaf", "mass"), [(Poisson, decimals.negative_binomial), (Geometric, decimals.beta_geometric)]
+)
+def test_large_counts_keep_their_digits(mean, leaf, mass):
+    """Twenty thousand rows, whose sums have log gammas of up to 6e14, in one leaf; and the leaf without data."""
+    sampler, x = leaf_of_counts(leaf(), np.random.default_rng(0).poisson(mean, 20_000))
+    net, offset = sampler.net, sampler.net.offset[0]
+    n, total = float(x.size), float(x.sum())
+    a, b = net.prior[0, :2]
+    i = net.begin[0] + sampler.slots[0, 0]
+    at = np.concatenate([x[:3], [0.0, 12.0, np.round(0.5 * mean), np.round(3.0 * mean)]])
+    full, rest = (a + total, b + n), (a + total - at, b + n - 1.0)
+    if leaf is Geometric:
+        full, rest = (a + n, b + total), (a + n - 1.0, b + total - at)
+    found = [log_predictive(net, 0, i, v - offset) for v in at]
+    true = decimals.in_decimals(mass, at, *full)
+    np.testing.assert_allclose(found, true, rtol=1e-13, atol=2e-9)
+    found = [log_predictive(net, 0, net.begin[0], v - offset) for v in at]
+    np.testing.assert_allclose(found, decimals.in_decimals(mass, at, a, b), rtol=1e-13, atol=2e-9)
+    found = [log_predictive_without(net, 0, i, v - offset) for v in at]
+    np.testing.assert_allclose(found, decimals.in_decimals(mass, at, *rest), rtol=1e-13, atol=2e-9)
+
+
+def test_binomial_leaves_of_many_trials_keep_their_digits():
+    trials = 1_000_000
+    sampler, x = leaf_of_counts(Binomial(trials), np.random.default_rng(0).binomial(trials, 0.3, 20_000))
+    net, (a, b) = sampler.net, sampler.net.prior[0, :2]
+    i, total, at = net.begin[0] + sampler.slots[0, 0], x.sum(), np.append(x[:3], [0.0, 12.0, trials])
+    found = [log_predictive(net, 0, i, v - net.offset[0]) for v in at]
+    full = a + total, b + float(x.size * trials - total)
+    np.testing.assert_allclose(
+        found, decimals.in_decimals(decimals.beta_binomial, at, trials, *full), rtol=1e-14, atol=1e-8
+    )
+    found = [log_predictive_without(net, 0, i, v - net.offset[0]) for v in at]
+    rest = full[0] - at, full[1] - (trials - at)
+    np.testing.assert_allclose(
+        found, decimals.in_decimals(decimals.beta_binomial, at, trials, *rest), rtol=1e-14, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("leaf", [Poisson, Geometric])
+def test_the_joint_of_large_counts_is_smooth_in_the_prior(leaf):
+    """What slice sampling asks of it: differences between scales, although the joint itself is of the size of 1e14."""
+    sampler, x = leaf_of_counts(leaf(), np.random.default_rng(0).poisson(1e9, 20_000))
+    n, total = float(x.size), float(x.sum())
+
+    def log_marginal(a, b):
+        if leaf is Poisson:
+            return decimals.log_rising(a, Decimal(total)) + a * b.ln() - (a + Decimal(total)) * (b + Decimal(n)).ln()
+        every = Decimal(n) + Decimal(total)
+        first = decimals.log_rising(a, Decimal(n)) + decimals.log_rising(b, Decimal(total))
+        return first - decimals.log_rising(a + b, every)
+
+    found, exact = [], []
+    for scale in (0.3, 0.300001, 0.31, 0.5, 3.0, 1e-4):
+        hyper = np.array([scale]), np.array([1.5]), np.array([0.1])
+        found.append(log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper), np.empty(0)))
+        prior = entry_priors(sampler.compiled, *hyper)[0, :2]
+        with localcontext() as context:
+            context.prec = decimals.PRECISION
+            exact.append(log_marginal(*map(Decimal, map(float, prior))))
+    differences = [float(v - exact[0]) for v in exact]
+    np.testing.assert_allclose(np.array(found) - found[0], differences, rtol=1e-9, atol=1e-6)
 
 
 def test_freed_slots_are_worth_nothing_at_any_value():

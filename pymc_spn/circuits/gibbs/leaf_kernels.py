@@ -23,9 +23,11 @@ from pymc_spn.circuits.gibbs.network import (
     VECTOR,
 )
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
+from pymc_spn.numerics.gamma_ratios import log_negative_binomial, log_rising, stirling_rest
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 LOG_PI = math.log(math.pi)
+FEW_EVENTS = 1e5  # log gammas of up to so many are differences without losing 1e-9, in half the time
 
 
 @bare_kernel
@@ -38,10 +40,10 @@ def gaussian_posterior(n, s1, s2, mu0, rho0, a0, b0):
 
 
 @bare_inner_kernel
-def log_beta_binomial_constant(a, b, trials):
-    """Log mass of a beta-binomial count less what depends on the count."""
-    constant = math.lgamma(trials + 1.0) - math.lgamma(a) - math.lgamma(b)
-    return constant + math.lgamma(a + b) - math.lgamma(a + b + trials)
+def log_beta_binomial(x, rest, a, b, constant):
+    """Log mass of x successes and ``rest`` failures; the constant is log trials! less the rising factorial of a + b."""
+    choose = constant - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
+    return choose + log_rising(a, x) + log_rising(b, rest)
 
 
 @bare_kernel
@@ -70,20 +72,22 @@ def refresh_leaf(net, d, slot, n):
         a = prior[0] + net.s1[slot]
         b = prior[1] + n
         net.centre[slot] = a
+        net.power[slot] = b
+        net.curvature[slot] = stirling_rest(a)
         net.slope[slot] = -fast_log(b + 1.0)
-        net.log_scale[slot] = a * math.log(b / (b + 1.0)) - math.lgamma(a)
+        net.log_scale[slot] = -a * math.log1p(1.0 / b) - math.lgamma(a)
     elif family == GEOMETRIC:
         a = prior[0] + n
         b = prior[1] + net.s1[slot]
         net.centre[slot] = b
-        net.slope[slot] = a + b + 1.0
-        net.log_scale[slot] = math.log(a) - math.lgamma(b) + math.lgamma(a + b)
+        net.slope[slot] = a + 1.0
+        net.log_scale[slot] = math.log(a) + log_rising(b, a)
     elif family == BINOMIAL:
         a = prior[0] + net.s1[slot]
         b = prior[1] + n * prior[2] - net.s1[slot]
         net.centre[slot] = a
-        net.slope[slot] = b + prior[2]
-        net.log_scale[slot] = log_beta_binomial_constant(a, b, prior[2])
+        net.slope[slot] = b
+        net.log_scale[slot] = math.lgamma(prior[2] + 1.0) - log_rising(a + b, prior[2])
 
 
 @bare_inner_kernel
@@ -134,17 +138,17 @@ def log_predictive(net, d, slot, y):
     if family == POISSON:
         a = net.centre[slot]
         x = y + net.offset[d]
-        return net.log_scale[slot] + math.lgamma(a + x) - math.lgamma(x + 1.0) + x * net.slope[slot]
+        if a + x < FEW_EVENTS:
+            return net.log_scale[slot] + math.lgamma(a + x) - math.lgamma(x + 1.0) + x * net.slope[slot]
+        return log_negative_binomial(x, a, net.power[slot], net.curvature[slot])
     if family == GEOMETRIC:
-        x = y + net.offset[d]
-        return net.log_scale[slot] + math.lgamma(net.centre[slot] + x) - math.lgamma(net.slope[slot] + x)
+        return net.log_scale[slot] - log_rising(net.centre[slot] + y + net.offset[d], net.slope[slot])
     if family == BINOMIAL:
         x = y + net.offset[d]
         rest = net.prior[e, 2] - x
         if rest < 0.0:
             return EMPTY_LEAF
-        both = math.lgamma(net.centre[slot] + x) + math.lgamma(net.slope[slot] - x)
-        return net.log_scale[slot] + both - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
+        return log_beta_binomial(x, rest, net.centre[slot], net.slope[slot], net.log_scale[slot])
     if family == LOG_NORMAL:
         if y + net.offset[d] <= 0.0:
             return EMPTY_LEAF
@@ -189,22 +193,19 @@ def log_predictive_without(net, d, slot, y):
     if family == GEOMETRIC:
         a = prior[0] + n
         b = prior[1] + net.s1[slot] - x
-        rising = math.lgamma(b + x) - math.lgamma(b)
-        return math.log(a) + rising + math.lgamma(a + b) - math.lgamma(a + b + x + 1.0)
+        return math.log(a) + log_rising(b, a) - log_rising(b + x, a + 1.0)
     if family == BINOMIAL:
         rest = prior[2] - x
         a = prior[0] + net.s1[slot] - x
         b = prior[1] + n * prior[2] - net.s1[slot] + x
-        both = math.lgamma(a + x) + math.lgamma(b + rest) - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
-        return log_beta_binomial_constant(a, b, prior[2]) + both
+        return log_beta_binomial(x, rest, a, b, math.lgamma(prior[2] + 1.0) - log_rising(a + b, prior[2]))
     if family == EXPONENTIAL:
         a = prior[0] + n
         b = prior[1] + net.s1[slot] - x
         return math.log(a / b) - (a + 1.0) * fast_log1p(x / b)
     a = prior[0] + net.s1[slot] - x
     b = prior[1] + n
-    log_choose = math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0)
-    return log_choose + a * math.log(b / (b + 1.0)) - x * math.log(b + 1.0)
+    return log_negative_binomial(x, a, b, stirling_rest(a))
 
 
 @bare_kernel

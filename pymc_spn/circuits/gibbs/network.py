@@ -93,7 +93,7 @@ class Network(NamedTuple):
     power: np.ndarray  # (L,)                t = (y - centre)^2 curvature + (y + offset) slope
     centre: np.ndarray  # (L,)
     curvature: np.ndarray  # (L,)
-    slope: np.ndarray  # (L,)
+    slope: np.ndarray  # (L,) of counts the five hold what `log_predictive` needs of their family
     level_begin: np.ndarray  # (P,) counts of level k in slot e: level_count[level_begin[d] + k capacity + e]
     level_count: np.ndarray
     log_value: np.ndarray  # (L,) log predictive of the current datum

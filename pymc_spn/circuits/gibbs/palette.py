@@ -166,7 +166,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
 
 
 def _refuse_long_counts(name, entries, observed):
-    """Counts of which log masses, differences of logs of factorials, have no digits left."""
+    """Counts of which log masses lose digits, as do those of the bottom-up kernels, sums of terms k log k."""
     leaf = next((type(e).__name__ for e in entries if isinstance(e, Poisson | Geometric)), None)
     if leaf is not None and observed.size and observed.max() > LARGEST_COUNT:
         raise ValueError(

@@ -24,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.circuits.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
+from pymc_spn.circuits.gibbs.leaf_kernels import FEW_EVENTS, gaussian_posterior
+from pymc_spn.circuits.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.circuits.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_ratios import log_counts, log_rising, log_rising_from, stirling_rest
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -50,21 +51,6 @@ def leaf_priors(palette):
     return LeafPriors(
         read_only_view(palette.family), read_only_view(palette.constants), read_only_view(palette.n_levels)
     )
-
-
-LARGE = 1e4  # from here on Stirling's series to 1 / (12 x) is exact to rounding
-
-
-@inner_kernel
-def log_rising(a, n, at_a):
-    """lgamma(a + n) - lgamma(a) without cancellation, where ``at_a`` is lgamma(a).
-
-    NUTS tries hyperparameters of any size. At a = 1e30 the plain difference is wrong by 1e16, and a chain that meets
-    such a value takes it for a mode and never leaves.
-    """
-    if a < LARGE:
-        return math.lgamma(a + n) - at_a
-    return (a + n - 0.5) * math.log1p(n / a) - n + n * math.log(a) - n / (12.0 * a * (a + n))
 
 
 @kernel
@@ -165,7 +151,7 @@ def log_assignments(state, n_columns, which, mass):
     slope_at_mass = digamma(mass)
     for i in range(node_at, edge_at, NODE):
         if state[i] == which:
-            log_p -= log_rising(mass, state[i + 1], at_mass)
+            log_p -= log_rising_from(mass, state[i + 1], at_mass)
             slope += slope_at_mass - digamma(mass + state[i + 1])
     for i in range(edge_at, edge_at + EDGE * int(state[2]), EDGE):
         if state[i] != which:
@@ -177,7 +163,7 @@ def log_assignments(state, n_columns, which, mass):
             slope += 1.0 / mass
         else:
             share = factor * mass
-            log_p += log_rising(share, n, math.lgamma(share))
+            log_p += log_rising(share, n)
             slope += factor * (digamma(share + n) - digamma(share))
     return log_p, slope
 
@@ -266,7 +252,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             mean, rho, a, excess = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, 0.0)
             b = p3 + excess
             log_b = math.log(b)
-            log_p += log_rising(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
+            log_p += log_rising_from(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
             log_p += 0.5 * math.log(p1 / rho)
             if code == LOG_NORMAL:
                 log_p -= state[at + 2]  # the Jacobian of every value
@@ -277,12 +263,12 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                 slopes[1] += digamma(a) - s0 + c1 - log_b + by_b * p3 / p2
                 slopes[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
         elif code == DISCRETE:
-            log_p -= log_rising(p1, n, c1)
+            log_p -= log_rising_from(p1, n, c1)
             by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])
             for level in range(cell, cell + n_levels):
                 if state[level] > 0.0:
-                    log_p += log_rising(p0, state[level], c0)
+                    log_p += log_rising_from(p0, state[level], c0)
                     if want:
                         by_alpha += digamma(p0 + state[level]) - s0
             if want:
@@ -290,7 +276,11 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
         elif code == GEOMETRIC:
             total = state[at + 2]
             both = p0 + p1
-            log_p += log_rising(p0, n, c0) + log_rising(p1, total, c1) - log_rising(both, n + total, math.lgamma(both))
+            log_p += log_rising_from(p0, n, c0)
+            if p0 + n < total:  # of two forms that with the smaller terms
+                log_p += log_rising_from(p1, p0, c1) - log_rising(p1 + total, p0 + n)
+            else:
+                log_p += log_rising_from(p1, total, c1) - log_rising(both, n + total)
             if want:
                 by_both = digamma(both) - digamma(both + n + total)
                 by_alpha = digamma(p0 + n) - s0 + by_both
@@ -300,8 +290,8 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             total = state[at + 2]
             rest = n * p2 - total
             both = p0 + p1
-            log_p += log_rising(p0, total, c0) + log_rising(p1, rest, c1) - state[at + 3]
-            log_p -= log_rising(both, n * p2, math.lgamma(both))
+            log_p += log_rising_from(p0, total, c0) + log_rising_from(p1, rest, c1) - state[at + 3]
+            log_p -= log_rising(both, n * p2)
             if want:
                 by_both = digamma(both) - digamma(both + n * p2)
                 by_alpha = digamma(p0 + total) - s0 + by_both
@@ -314,10 +304,14 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             else:
                 more, weight = state[at + 2], n
                 by_beta = 1.0 / constants[e, 0]
-                log_p -= state[at + 3]
             a = p0 + more
             b = p1 + weight
-            log_p += log_rising(p0, more, c0) - p0 * math.log1p(weight / p1) - more * math.log(b)
+            base = state[at + 3] if code == POISSON else 0.0
+            if code == POISSON and a > FEW_EVENTS:  # whose largest terms are rounded alike under all priors
+                largest = more * (math.log(more / weight) - 1.0) - base
+                log_p += log_counts(more, weight, p0, p1, stirling_rest(p0)) + largest
+            else:
+                log_p += log_rising_from(p0, more, c0) - p0 * math.log1p(weight / p1) - more * math.log(b) - base
             if want:
                 by_alpha = digamma(a) - s0 + c1 - math.log(b) + by_beta * (p0 / p1 - a / b)
                 slopes[0] -= by_alpha / (scale * leaf_scale)

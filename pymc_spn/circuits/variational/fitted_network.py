@@ -7,9 +7,8 @@ with its prior, so a node that holds anything is full. Nodes have width 1, and a
 the concentration.
 """
 
-import math
-
 import numpy as np
+from scipy.special import gammaln
 
 from pymc_spn.circuits.gibbs.leaf_kernels import LOG_PI
 from pymc_spn.circuits.gibbs.network import (
@@ -26,9 +25,11 @@ from pymc_spn.circuits.gibbs.network import (
 )
 from pymc_spn.circuits.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.circuits.gibbs.statistics import entry_priors
+from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.circuits.variational.active_tree import edges_of
 from pymc_spn.circuits.variational.weight_kernels import mean_weights, rest_of_entries
 from pymc_spn.numerics.elementary import half_step_log_gamma
+from pymc_spn.numerics.gamma_ratios import stirling_rest
 
 
 def fitted_network(structure, compiled, tree, statistics, hyperparameters):
@@ -170,15 +171,14 @@ def _set_predictives(net, slots):
     net.log_scale[at], net.power[at], net.slope[at] = np.log(a / b), a + 1.0, 1.0 / b
     net.centre[at], net.curvature[at] = 0.0, 0.0
     at, a, b = slots[p], p0[p], p1[p]
-    net.centre[at], net.slope[at] = a, -np.log(b + 1.0)
-    log_gamma = np.vectorize(math.lgamma, otypes=[float])
-    net.log_scale[at] = a * np.log(b / (b + 1.0)) - log_gamma(a)
+    net.centre[at], net.power[at], net.slope[at] = a, b, -np.log(b + 1.0)
+    net.curvature[at] = [stirling_rest(own) for own in a]
+    net.log_scale[at] = -a * np.log1p(1.0 / b) - gammaln(a)
     h = family == GEOMETRIC
     at, a, b = slots[h], p0[h], p1[h]
-    net.centre[at], net.slope[at] = b, a + b + 1.0
-    net.log_scale[at] = np.log(a) - log_gamma(b) + log_gamma(a + b)
+    net.centre[at], net.slope[at] = b, a + 1.0
+    net.log_scale[at] = np.log(a) + log_gamma_ratio(b, a)
     binomial = family == BINOMIAL
     at, a, b, trials = slots[binomial], p0[binomial], p1[binomial], p2[binomial]
-    net.centre[at], net.slope[at] = a, b + trials
-    constant = log_gamma(trials + 1.0) - log_gamma(a) - log_gamma(b)
-    net.log_scale[at] = constant + log_gamma(a + b) - log_gamma(a + b + trials)
+    net.centre[at], net.slope[at] = a, b
+    net.log_scale[at] = gammaln(trials + 1.0) - log_gamma_ratio(a + b, trials)
