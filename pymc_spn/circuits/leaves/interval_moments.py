@@ -22,6 +22,7 @@ BLOCKS = 200_000  # of neighbouring counts that are summed together; most often 
 ONE_BY_ONE = 4096  # counts of a beta-geometric leaf; beyond, its mass is smooth at their scale and goes by panels
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS = 24
+NARROW = 0.25  # of an interval beside the distance over which the density varies as a power
 _LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
 _END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
 
@@ -100,55 +101,91 @@ def _log_fall(alpha: float, beta: float, peak: float, away: np.ndarray) -> np.nd
 def student_moments(params: NormalGamma, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance within an interval."""
     dof = 2.0 * params.a
-    width, w, weight = _student_points(params, low, high, 2)
-    mean, variance = weighted_moments(np.sinh(w), weight)
+    width, origin, away, weight = _student_points(params, low, high, 2)
+    mean, variance = weighted_moments(away, weight)
     if math.isinf(low) or math.isinf(high):
         infinite = np.where(math.isinf(low) & math.isinf(high), np.nan, math.copysign(np.inf, high))
         mean = np.where(dof > 1.0, mean, infinite)
         variance = np.where(dof > 2.0, variance, np.inf)
-    return params.mu + width * mean, width**2 * variance
+    return origin + width * mean, width**2 * variance
 
 
 def student_about(params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
     """E[(X - centre)^k | low <= X <= high] (n, order + 1); infinite, with the sign of the end, where there is none."""
-    width, w, weight = _student_points(params, low, high, order)
-    away = (params.mu - centre)[:, None] + width[:, None] * np.sinh(w)
+    width, origin, away, weight = _student_points(params, low, high, order)
+    away = (origin - centre)[:, None] + width[:, None] * away
     return _powers(away, weight, order, 2.0 * params.a, low, high)
 
 
 def _student_points(params: NormalGamma, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
-    """Quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof."""
+    """Unit and origin (n,), distances from it in that unit and weights (n, points).
+
+    Quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof. The ends of a narrow interval
+    would differ in their last digits alone: there in x, from its point nearest to mu.
+    """
     dof = 2.0 * params.a
     width = Gaussian.predictive_scale(params) * np.sqrt(dof)
     ends = np.arcsinh((low - params.mu) / width), np.arcsinh((high - params.mu) / width)
-    return width, *_graded_points(*ends, dof, lambda w: np.logaddexp(w, -w), order)
+    w, weight = _graded_points(*ends, dof, lambda w: np.logaddexp(w, -w), order)
+    away, nearest = np.sinh(w), np.clip(params.mu, low, high)
+    z, below, above = (nearest - params.mu) / width, (low - nearest) / width, (high - nearest) / width
+    narrow = above - below < NARROW * np.hypot(1.0, z)
+    away[narrow], weight[narrow] = _near_points(z[narrow], below[narrow], above[narrow], 0.5 * (dof[narrow] + 1.0))
+    return width, np.where(narrow, nearest, params.mu), away, weight
+
+
+def _near_points(
+    z: np.ndarray, below: np.ndarray, above: np.ndarray, power: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances from z and weights (n, points) under a density (1 + x^2)^-power between z + below and z + above.
+
+    z is the point of that narrow interval which is nearest to 0. As far as there is mass, which ends early where the
+    power is large.
+    """
+    size = np.hypot(1.0, z)
+    room = np.minimum(np.expm1(-NEGLIGIBLE / power), 1.0)  # by which 1 + x^2 grows at most
+    reach = size * room / (np.abs(z) / size + np.sqrt(np.square(z / size) + room))
+    y, spacing = _cubic_panels(np.maximum(below, -reach), np.minimum(above, reach))
+    rise = y / size[:, None] * ((2.0 * z[:, None] + y) / size[:, None])
+    return y, np.exp(-power[:, None] * np.log1p(rise)) * spacing
 
 
 def lomax_moments(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance within an interval."""
     if high < 0:
         return np.zeros(params.alpha.shape), np.zeros(params.alpha.shape)
-    w, weight = _lomax_points(params, low, high, 2)
-    mean, variance = weighted_moments(np.expm1(w), weight)
+    origin, away, weight = _lomax_points(params, low, high, 2)
+    mean, variance = weighted_moments(away, weight)
     if math.isinf(high):
         mean = np.where(params.alpha > 1.0, mean, np.inf)
         variance = np.where(params.alpha > 2.0, variance, np.inf)
-    return params.beta * mean, params.beta**2 * variance
+    return origin + params.beta * mean, params.beta**2 * variance
 
 
 def lomax_about(params: GammaRate, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
     """As `student_about`."""
     if high < 0:
         return np.zeros((params.alpha.size, order + 1))
-    w, weight = _lomax_points(params, low, high, order)
-    away = params.beta[:, None] * np.expm1(w) - centre[:, None]
+    origin, away, weight = _lomax_points(params, low, high, order)
+    away = (origin - centre)[:, None] + params.beta[:, None] * away
     return _powers(away, weight, order, params.alpha, 0.0, high)
 
 
-def _lomax_points(params: GammaRate, low: float, high: float, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Quadrature in w, x = beta (e^w - 1): the density is then e^(-alpha w)."""
-    ends = np.log1p(max(low, 0.0) / params.beta), np.log1p(high / params.beta)
-    return _graded_points(*ends, params.alpha, lambda w: w, order)
+def _lomax_points(params: GammaRate, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
+    """As `_student_points`, in units of beta: in w, x = beta (e^w - 1), or in x from the lower end.
+
+    The density of w is e^(-alpha w).
+    """
+    start = max(low, 0.0)
+    ends = np.log1p(start / params.beta), np.log1p(high / params.beta)
+    w, weight = _graded_points(*ends, params.alpha, lambda w: w, order)
+    away, size, above = np.expm1(w), 1.0 + start / params.beta, (high - start) / params.beta
+    narrow = above < NARROW * size
+    power, size = params.alpha[narrow] + 1.0, size[narrow]
+    reach = size * np.minimum(np.expm1(-NEGLIGIBLE / power), 1.0)
+    y, spacing = _cubic_panels(np.zeros(size.shape), np.minimum(above[narrow], reach))
+    away[narrow], weight[narrow] = y, np.exp(-power[:, None] * np.log1p(y / size[:, None])) * spacing
+    return np.where(narrow, start, 0.0), away, weight
 
 
 def _powers(away: np.ndarray, weight: np.ndarray, order: int, power: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -172,11 +209,18 @@ def _graded_points(low, high, power, fall, order):
     reach = np.minimum(np.arccosh(np.exp(np.minimum(45.0 / decay, furthest))), furthest)
     nearest = np.clip(0.0, low, high)
     ends = np.maximum(low, nearest - reach) - nearest, np.minimum(high, nearest + reach) - nearest
-    s = ((np.arange(PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / PANELS).ravel()
-    w = nearest[:, None] + np.concatenate([end[:, None] * s**3 for end in ends], axis=1)
-    spacing = np.concatenate([np.abs(end)[:, None] * s**2 for end in ends], axis=1)
+    away, spacing = _cubic_panels(*ends)
+    w = nearest[:, None] + away
     logs = -power[:, None] * fall(w)
-    return w, np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing * np.tile(_WEIGHTS, 2 * PANELS)
+    return w, np.exp(logs - logs.max(axis=1, keepdims=True)) * spacing
+
+
+def _cubic_panels(below: np.ndarray, above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss points and weights (n, points) from 0 down to ``below`` and up to ``above``, graded towards 0."""
+    s = ((np.arange(PANELS)[:, None] + 0.5 * (_NODES + 1.0)) / PANELS).ravel()
+    points = np.concatenate([end[:, None] * s**3 for end in (below, above)], axis=1)
+    spacing = np.concatenate([np.abs(end)[:, None] * s**2 for end in (below, above)], axis=1)
+    return points, spacing * np.tile(_WEIGHTS, 2 * PANELS)
 
 
 def log_student_about(params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
@@ -204,6 +248,17 @@ def log_student_about(params: NormalGamma, low: float, high: float, centre: np.n
     away = np.exp(u) - centre[:, None]
     for k in range(1, order + 1):
         out[:, k] = np.where(total > 0, (mass * away**k).sum(axis=1) / np.where(total > 0, total, 1.0), 0.0)
+    if low > 0.0 and high - low < NARROW * low:  # in digits of u the ends may be one
+        width = scale * np.sqrt(2.0 * params.a)
+        with np.errstate(over="ignore"):
+            nearest = np.clip(np.exp(params.mu), low, high)
+        z = (np.log(nearest) - params.mu) / width
+        below, above = (np.log1p((end - nearest) / nearest) / width for end in (low, high))
+        narrow = above - below < NARROW * np.hypot(1.0, z)
+        y, mass = _near_points(z[narrow], below[narrow], above[narrow], params.a[narrow] + 0.5)
+        own = nearest[narrow, None]
+        away = (own - centre[narrow, None]) + own * np.expm1(width[narrow, None] * y)
+        out[narrow] = _powers(away, mass, order, params.a[narrow], low, high)
     return out
 
 
@@ -211,9 +266,10 @@ def log_student_moments(params: NormalGamma, low: float, high: float) -> tuple[n
     """Mean and variance within an interval."""
     if high <= 0.0:
         return np.zeros(params.mu.shape), np.zeros(params.mu.shape)
-    mean = log_student_about(params, low, high, np.zeros(params.mu.shape), 1)[:, 1]
     if math.isinf(high):
-        return mean, mean
+        return np.full(params.mu.shape, np.inf), np.full(params.mu.shape, np.inf)
+    start = max(low, 0.0)
+    mean = start + log_student_about(params, low, high, np.full(params.mu.shape, start), 1)[:, 1]
     return mean, log_student_about(params, low, high, mean, 2)[:, 2]
 
 
