@@ -42,6 +42,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     WEIBULL,
 )
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
+from pymc_spn.circuits.leaves.plain_leaves import LARGEST_TRIALS
 
 LOCATED = (GAUSSIAN, LOG_NORMAL, STUDENT_T, LOG_STUDENT_T, LAPLACE)  # the first parameter is any number
 
@@ -101,11 +102,13 @@ def are_within_bounds(code: int, theta: Any) -> Any:
     elif code == TRIANGULAR:
         is_inside = (first <= theta[:, 1]) & (theta[:, 1] <= second) & (first < second)
     elif code == BINOMIAL:
-        is_inside = (first >= 1.0) & (first == jnp.floor(first)) & (second > 0.0) & (second < 1.0)
+        is_inside = (
+            (first >= 1.0) & (first <= LARGEST_TRIALS) & (first == jnp.floor(first)) & (second > 0.0) & (second < 1.0)
+        )
     elif code == HYPERGEOMETRIC:
         is_inside = (theta == jnp.floor(theta)) & (theta >= 0.0) & (theta <= theta[:, :1]) & (theta[:, :1] >= 1.0)
     elif code == BETA_BINOMIAL:
-        is_inside = (theta > 0.0) & (first == jnp.floor(first))[:, None]
+        is_inside = (theta > 0.0) & ((first <= LARGEST_TRIALS) & (first == jnp.floor(first)))[:, None]
     elif code == GEOMETRIC:
         is_inside = (theta > 0.0) & (theta < 1.0)
     elif code == BERNOULLI:

@@ -98,7 +98,7 @@ def read_value(x, reading):
             y, z = math.log(x), math.log1p(-x)
             return y - z, -(y + z)
         return 0.0, IMPOSSIBLE
-    if x < 0.0 or x != math.floor(x) or x == math.inf:
+    if x < 0.0 or x != np.floor(x) or x == math.inf:
         return 0.0, IMPOSSIBLE
     if reading == FACTORIAL:
         return x, -math.lgamma(x + 1.0)

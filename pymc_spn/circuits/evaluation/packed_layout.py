@@ -30,7 +30,14 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     WEIBULL,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.circuits.leaves.plain_leaves import LARGEST_SHARE, LARGEST_SIZE, SMALLEST_SHARE, SMALLEST_SIZE
+from pymc_spn.circuits.leaves.discrete_families import LARGEST_DRAWN
+from pymc_spn.circuits.leaves.plain_leaves import (
+    LARGEST_SHARE,
+    LARGEST_SIZE,
+    LARGEST_TRIALS,
+    SMALLEST_SHARE,
+    SMALLEST_SIZE,
+)
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -102,14 +109,14 @@ def are_within_bounds(layout, begin, width, theta):
             continue
         if code == BINOMIAL:
             n = theta[first]
-            if not (1.0 <= n < math.inf and n == math.floor(n) and 0.0 < theta[first + 1] < 1.0):
+            if not (1.0 <= n <= LARGEST_TRIALS and n == np.floor(n) and 0.0 < theta[first + 1] < 1.0):
                 return False
             continue
         if code == HYPERGEOMETRIC:
             if not are_whole_shares(theta[first], theta[first + 1], theta[first + 2]):
                 return False
             continue
-        if code == BETA_BINOMIAL and not theta[first] == math.floor(theta[first]):
+        if code == BETA_BINOMIAL and not (theta[first] <= LARGEST_TRIALS and theta[first] == np.floor(theta[first])):
             return False
         is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
         total = 0.0
@@ -130,11 +137,11 @@ def are_within_bounds(layout, begin, width, theta):
 @bare_inner_kernel
 def are_whole_shares(population, successes, draws):
     """Whether the last two are whole numbers from 0 to the first, which is at least 1."""
-    if not 1.0 <= population < math.inf or population != math.floor(population):
+    if not 1.0 <= population < math.inf or population != np.floor(population):
         return False
     if not (0.0 <= successes <= population and 0.0 <= draws <= population):
         return False
-    return successes == math.floor(successes) and draws == math.floor(draws)
+    return successes == np.floor(successes) and draws == np.floor(draws)
 
 
 @register_jitable
@@ -222,6 +229,15 @@ def _draw_row(rng, packed, log_weights, theta):
 
 
 @inner_kernel
+def draw_count(rng, rate):
+    """A Poisson count; beyond what integers hold a normal variate, as in `discrete_families.draw_counts`."""
+    if rate <= LARGEST_DRAWN:
+        return float(rng.poisson(rate))
+    rate = min(rate, LARGEST_SIZE)
+    return min(np.rint(rate + math.sqrt(rate) * rng.standard_normal()), LARGEST_SIZE)
+
+
+@inner_kernel
 def draw_leaf(rng, code, theta):
     """One random value from a leaf."""
     if code == GAUSSIAN:
@@ -231,9 +247,9 @@ def draw_leaf(rng, code, theta):
     if code == EXPONENTIAL:
         return rng.standard_exponential() / theta[0]
     if code == POISSON:
-        return float(rng.poisson(theta[0]))
+        return draw_count(rng, theta[0])
     if code == GEOMETRIC:
-        return np.floor(-rng.standard_exponential() / math.log1p(-theta[0]))
+        return min(np.floor(-rng.standard_exponential() / math.log1p(-theta[0])), LARGEST_SIZE)
     if code == BERNOULLI:
         return 1.0 if rng.random() < theta[0] else 0.0
     if code == CATEGORICAL:
@@ -249,11 +265,10 @@ def draw_leaf(rng, code, theta):
     if code == LOMAX_LEAF:
         return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
     if code == NEGATIVE_BINOMIAL:
-        return float(rng.poisson(rng.standard_gamma(theta[0]) / theta[1]))
+        return draw_count(rng, rng.standard_gamma(theta[0]) / theta[1])
     if code == BETA_GEOMETRIC:
-        stop = rng.standard_gamma(theta[0])
-        go_on = rng.standard_gamma(theta[1])
-        return np.floor(rng.standard_exponential() / math.log1p(stop / go_on))
+        log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
+        return min(np.floor(rng.standard_exponential() / math.log1p(math.exp(log_odds))), LARGEST_SIZE)
     if code == LAPLACE:
         away = rng.standard_exponential()
         return theta[0] + theta[1] * (away if rng.random() < 0.5 else -away)

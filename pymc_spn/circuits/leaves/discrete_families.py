@@ -21,6 +21,7 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
 )
 from pymc_spn.circuits.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
 
+LARGEST_DRAWN = 2.0**60  # rate up to which NumPy's generator draws; a normal variate is as good far below it
 SUMMED_COUNTS = 64  # an interval of at most so many counts is summed term by term
 
 
@@ -168,7 +169,7 @@ class Poisson:
     @staticmethod
     def predictive_draw(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
-        return rng.poisson(Poisson.draw_parameters(params, rng, size)[..., 0]).astype(np.float64)
+        return draw_counts(Poisson.draw_parameters(params, rng, size)[..., 0], rng)
 
     @staticmethod
     def draw_parameters(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
@@ -191,6 +192,17 @@ class Poisson:
             return 0, "rows must be (rate,)"
         wrong = ~(np.isfinite(parameters[:, 0]) & (parameters[:, 0] > 0))
         return (int(np.argmax(wrong)), "rate must be positive and finite") if np.any(wrong) else None
+
+
+def draw_counts(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Poisson counts (float64) of any rates, also of those whose counts no integer holds."""
+    large = rate > LARGEST_DRAWN
+    drawn = rng.poisson(np.where(large, 0.0, rate)).astype(np.float64)
+    if np.any(large):
+        rate = np.minimum(rate, np.finfo(np.float64).max)  # a drawn one may be infinite
+        drawn = np.where(large, np.rint(rate + np.sqrt(rate) * rng.standard_normal(rate.shape)), drawn)
+        drawn = np.minimum(drawn, np.finfo(np.float64).max)
+    return drawn
 
 
 def _log_at_least(alpha: np.ndarray, beta: np.ndarray, k: np.ndarray) -> np.ndarray:

@@ -13,10 +13,19 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
-from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson
-from pymc_spn.circuits.leaves.geometric import Geometric
+from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson, draw_counts
+from pymc_spn.circuits.leaves.geometric import BetaProbability, Geometric, draw_failures
+from pymc_spn.circuits.leaves.leaf_statistics import GammaRate
 from pymc_spn.circuits.leaves.log_normal import LogNormal
-from pymc_spn.circuits.leaves.plain_leaves import PLAIN, ExplicitLeaf, all_positive, checked_rows, on_counts
+from pymc_spn.circuits.leaves.plain_leaves import (
+    PLAIN,
+    TRIALS_RULE,
+    ExplicitLeaf,
+    all_positive,
+    are_trials,
+    checked_rows,
+    on_counts,
+)
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY_LEAVES
 
@@ -148,7 +157,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 0],
         lambda p: p[..., 0],
         lambda p: np.floor(p[..., 0]),
-        lambda p, rng: rng.poisson(p[..., 0]).astype(np.float64),
+        lambda p, rng: draw_counts(p[..., 0], rng),
         lowest=0.0,
     ),
     "geometric": ExplicitLeaf(
@@ -158,7 +167,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         lambda p: (1.0 - p[..., 0]) / p[..., 0],
         lambda p: (1.0 - p[..., 0]) / np.square(p[..., 0]),
         _zeros,
-        lambda p, rng: rng.geometric(p[..., 0]) - 1.0,
+        lambda p, rng: draw_failures(p[..., 0], rng),
         lowest=0.0,
     ),
     "bernoulli": ExplicitLeaf(
@@ -216,7 +225,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         lambda p: p[..., 0] / p[..., 1],
         lambda p: p[..., 0] / p[..., 1] * (1.0 + 1.0 / p[..., 1]),
         lambda p: np.maximum(np.floor((p[..., 0] - 1.0) / p[..., 1]), 0.0),
-        lambda p, rng: rng.poisson(rng.gamma(p[..., 0]) / p[..., 1]).astype(np.float64),
+        lambda p, rng: Poisson.predictive_draw(GammaRate(p[..., 0], p[..., 1]), rng),
         lowest=0.0,
     ),
     "beta_geometric": ExplicitLeaf(
@@ -226,7 +235,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         _beta_geometric_mean,
         _beta_geometric_variance,
         _zeros,
-        lambda p, rng: rng.geometric(np.maximum(rng.beta(p[..., 0], p[..., 1]), 1e-300)) - 1.0,
+        lambda p, rng: Geometric.predictive_draw(BetaProbability(p[..., 0], p[..., 1]), rng),
         lowest=0.0,
     ),
     "beta_binomial": ExplicitLeaf(
@@ -234,8 +243,8 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         lambda p, x: Binomial.predictive_log_density(_trials(p), x),
         checked_rows(
             "number of trials, alpha, beta",
-            "number of trials must be a whole number of at least 1, alpha and beta positive and finite",
-            lambda p: (p[:, 0] >= 1) & (p[:, 0] == np.floor(p[:, 0])) & (p[:, 1:] > 0).all(axis=1),
+            f"number of trials must be a whole number {TRIALS_RULE}, alpha and beta positive and finite",
+            lambda p: are_trials(p[:, 0]) & (p[:, 1:] > 0).all(axis=1),
         ),
         lambda p: Binomial.predictive_mean(_trials(p)),
         lambda p: Binomial.predictive_variance(_trials(p)),

@@ -164,10 +164,7 @@ class Geometric:
     @staticmethod
     def predictive_draw(params: BetaProbability, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
-        p = Geometric.draw_parameters(params, rng, size)[..., 0]
-        with np.errstate(divide="ignore"):
-            drawn = np.floor(-rng.standard_exponential(p.shape) / np.log1p(-p))
-        return np.minimum(drawn, np.finfo(np.float64).max)
+        return draw_failures(Geometric.draw_parameters(params, rng, size)[..., 0], rng)
 
     @staticmethod
     def draw_parameters(params: BetaProbability, rng: np.random.Generator, size: Any = None) -> np.ndarray:
@@ -191,3 +188,10 @@ class Geometric:
             return 0, "rows must be (probability,)"
         wrong = ~((parameters[:, 0] > 0) & (parameters[:, 0] < 1))
         return (int(np.argmax(wrong)), "the probability must be above 0 and below 1") if np.any(wrong) else None
+
+
+def draw_failures(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Geometric counts (float64) of probabilities p, also where no integer holds them."""
+    with np.errstate(divide="ignore", over="ignore"):
+        drawn = np.floor(-rng.standard_exponential(p.shape) / np.log1p(-p))
+    return np.minimum(drawn, np.finfo(np.float64).max)

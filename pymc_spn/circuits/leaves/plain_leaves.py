@@ -14,6 +14,8 @@ from scipy.special import betaln, gammaln
 
 SMALLEST_SHARE, LARGEST_SHARE = 5e-324, 1.0 - 2.0**-53  # next to 0 and to 1, which beta leaves do not take
 SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of gamma and Weibull leaves, which may round to 0 or inf
+LARGEST_TRIALS = 2.0**53  # beyond it float64 does not tell whole numbers apart
+TRIALS_RULE = "from 1 to 2^53"
 LARGEST_POPULATION = 1e9 - 1.0  # NumPy's generator draws from smaller ones
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 
@@ -195,8 +197,13 @@ def _binomial(p: np.ndarray, x: Any) -> np.ndarray:
     return on_counts(x, log_mass)
 
 
+def are_trials(n: np.ndarray) -> np.ndarray:
+    """Whether numbers are such of trials, see `TRIALS_RULE`."""
+    return (n >= 1) & (n <= LARGEST_TRIALS) & (n == np.floor(n))
+
+
 def _binomial_rows(p: np.ndarray) -> np.ndarray:
-    return (p[:, 0] >= 1) & (p[:, 0] == np.floor(p[:, 0])) & (p[:, 1] > 0) & (p[:, 1] < 1)
+    return are_trials(p[:, 0]) & (p[:, 1] > 0) & (p[:, 1] < 1)
 
 
 def _hypergeometric(p: np.ndarray, x: Any) -> np.ndarray:
@@ -300,7 +307,7 @@ PLAIN: dict[str, ExplicitLeaf] = {
         _binomial,
         checked_rows(
             "number of trials, probability",
-            "number of trials must be a whole number of at least 1, probability above 0 and below 1",
+            f"number of trials must be a whole number {TRIALS_RULE}, probability above 0 and below 1",
             _binomial_rows,
         ),
         lambda p: p[..., 0] * p[..., 1],
