@@ -8,10 +8,12 @@ import math
 
 import numpy as np
 
-from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log, fast_log1p
+from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.gamma_ratios import log_rising, stirling_rest
 from pymc_spn.numerics.kernel_options import inner_kernel
 
 IMPOSSIBLE = -1e300
+LARGE_SHAPE = 1e6  # of gamma and beta leaves, whose densities are deviances from there on
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
@@ -128,8 +130,7 @@ def leaf_coefficients(family, theta, width, out):
         out[0] = float(width)
     elif family == STUDENT_T or family == LOG_STUDENT_T:
         dof = theta[2]
-        norm = math.lgamma(0.5 * dof + 0.5) - math.lgamma(0.5 * dof)
-        out[0] = norm - 0.5 * math.log(math.pi * dof) - math.log(theta[1])
+        out[0] = half_step_log_gamma(0.5 * dof) - 0.5 * math.log(math.pi * dof) - math.log(theta[1])
         out[1] = theta[0]
         out[2] = 1.0 / (theta[1] * math.sqrt(dof))
         out[3] = 0.5 * (dof + 1.0)
@@ -151,9 +152,13 @@ def leaf_coefficients(family, theta, width, out):
         out[1] = theta[0]
         out[2] = theta[1]
     elif family == GAMMA:
-        out[0] = theta[0] * math.log(theta[1]) - math.lgamma(theta[0])
         out[1] = theta[0]
         out[2] = theta[1]
+        if theta[0] > LARGE_SHAPE:
+            out[0] = 0.5 * math.log(theta[0]) - HALF_LOG_2PI - stirling_rest(theta[0])
+            out[2] = math.log(theta[0] / theta[1])  # where the density of the log is largest
+        else:
+            out[0] = theta[0] * math.log(theta[1]) - math.lgamma(theta[0])
     elif family == BINOMIAL:
         out[0] = math.lgamma(theta[0] + 1.0) + theta[0] * math.log1p(-theta[1])
         out[1] = math.log(theta[1]) - math.log1p(-theta[1])
@@ -179,9 +184,15 @@ def leaf_coefficients(family, theta, width, out):
         out[2] = theta[1]
         out[3] = theta[2]
     elif family == BETA:
-        out[0] = math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[0]) - math.lgamma(theta[1])
+        both = theta[0] + theta[1]
         out[1] = theta[0]
         out[2] = theta[1]
+        if both > LARGE_SHAPE:
+            rests = stirling_rest(both) - stirling_rest(theta[0]) - stirling_rest(theta[1])
+            out[0] = 0.5 * math.log(theta[0] * (theta[1] / both)) - HALF_LOG_2PI + rests
+            out[3] = sigmoids(theta[0], theta[1], math.log(theta[0]) - math.log(theta[1]))
+        else:
+            out[0] = math.lgamma(both) - math.lgamma(theta[0]) - math.lgamma(theta[1])
     elif family == WEIBULL:
         out[0] = math.log(theta[0])
         out[1] = math.log(theta[1])
@@ -189,14 +200,27 @@ def leaf_coefficients(family, theta, width, out):
     elif family == SCIPY_CONTINUOUS or family == SCIPY_DISCRETE:
         out[1] = 1.0  # the input is the log density
     else:
-        out[0] = math.log(theta[0]) + math.lgamma(theta[0] + theta[1]) - math.lgamma(theta[1])
+        out[0] = math.log(theta[0]) + log_rising(theta[1], theta[0])
         out[1] = theta[1]
-        out[2] = theta[0] + theta[1] + 1.0
+        out[2] = theta[0] + 1.0
 
 
 @inner_kernel
 def log_or_impossible(p):
     return math.log(p) if p > 0.0 else IMPOSSIBLE
+
+
+@inner_kernel
+def sigmoids(a, b, u):
+    """a log x + b log(1 - x), where u are the log odds of x."""
+    nearer = a * u if u < 0.0 else -b * u
+    return nearer - (a + b) * fast_log1p(fast_exp(-abs(u)))
+
+
+@inner_kernel
+def beyond_linear(t):
+    """exp(t) - 1 - t."""
+    return math.expm1(t) - t if t < 690.0 else -IMPOSSIBLE
 
 
 @inner_kernel
@@ -224,7 +248,7 @@ def form_at(form, lead, a, b, c, table, u):
     if form == BOX:
         return lead if a <= u and u <= b else IMPOSSIBLE
     if form == EXPONENT:
-        return lead + a * u - b * fast_exp(u)
+        return lead + a * u - b * fast_exp(u) if a <= LARGE_SHAPE else lead - a * beyond_linear(u - b)
     if form == FALLING:
         return lead + a * u - math.lgamma(b - u + 1.0) if u <= b else IMPOSSIBLE
     if form == MATCHING:
@@ -242,9 +266,12 @@ def form_at(form, lead, a, b, c, table, u):
         t = (u - a) * b
         return lead + t - fast_exp(t) if t < 690.0 else IMPOSSIBLE  # the density is 0
     if form == SIGMOIDS:
-        nearer = a * u if u < 0.0 else -b * u
-        return lead + nearer - (a + b) * fast_log1p(fast_exp(-abs(u)))
-    return lead + math.lgamma(a + u) - math.lgamma(b + u)
+        if a + b > LARGE_SHAPE:
+            t = u - math.log(a / b)  # from where the density of the log odds is largest
+            if abs(t) < 0.5:
+                return lead + a * t - (a + b) * math.log1p(a / (a + b) * math.expm1(t))
+        return lead + (sigmoids(a, b, u) - c)
+    return lead - log_rising(a + u, b)
 
 
 @inner_kernel

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln
 
 from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Bernoulli, Categorical, Poisson, draw_counts
@@ -24,10 +23,10 @@ from pymc_spn.circuits.leaves.plain_leaves import (
     all_positive,
     are_trials,
     checked_rows,
-    on_counts,
 )
 from pymc_spn.circuits.leaves.real_families import Exponential, Gaussian
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY_LEAVES
+from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
 
 
 def _student_problem(parameters: np.ndarray) -> tuple[int, str] | None:
@@ -50,7 +49,7 @@ def on_positives(x: Any, log_density: Callable[[np.ndarray], np.ndarray]) -> np.
 def _student_log_density(p: np.ndarray, x: Any) -> np.ndarray:
     location, scale, dof = p[..., 0], p[..., 1], p[..., 2]
     z2 = np.square((np.asarray(x, dtype=np.float64) - location) / scale)
-    norm = gammaln(0.5 * dof + 0.5) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * dof) - np.log(scale)
+    norm = log_gamma_ratio(0.5 * dof, 0.5) - 0.5 * np.log(np.pi * dof) - np.log(scale)
     return norm - 0.5 * (dof + 1.0) * np.log1p(z2 / dof)
 
 
@@ -75,14 +74,6 @@ def _lomax_variance(p: np.ndarray) -> np.ndarray:
     a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
     finite = np.square(p[..., 1] / (a - 1)) * a / (a - 2)
     return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
-
-
-def _negative_binomial(p: np.ndarray, x: Any) -> np.ndarray:
-    a, b = p[..., 0], p[..., 1]
-    return on_counts(
-        x,
-        lambda k: gammaln(a + k) - gammaln(a) - gammaln(k + 1.0) - a * np.log1p(1.0 / b) - k * np.log1p(b),
-    )
 
 
 def _beta_geometric_mean(p: np.ndarray) -> np.ndarray:
@@ -220,7 +211,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     ),
     "negative_binomial": ExplicitLeaf(
         False,
-        _negative_binomial,
+        lambda p, x: Poisson.predictive_log_density(GammaRate(p[..., 0], p[..., 1]), x),
         all_positive("alpha", "beta"),
         lambda p: p[..., 0] / p[..., 1],
         lambda p: p[..., 0] / p[..., 1] * (1.0 + 1.0 / p[..., 1]),
@@ -230,7 +221,7 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
     ),
     "beta_geometric": ExplicitLeaf(
         False,
-        lambda p, x: on_counts(x, lambda k: betaln(p[..., 0] + 1.0, p[..., 1] + k) - betaln(p[..., 0], p[..., 1])),
+        lambda p, x: Geometric.predictive_log_density(BetaProbability(p[..., 0], p[..., 1]), x),
         all_positive("alpha", "beta"),
         _beta_geometric_mean,
         _beta_geometric_variance,

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from pymc_spn.circuits.leaves.tail_probabilities import STIRLING_FROM, stirling_rest
+
 SMALLEST_SHARE, LARGEST_SHARE = 5e-324, 1.0 - 2.0**-53  # next to 0 and to 1, which beta leaves do not take
 SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of gamma and Weibull leaves, which may round to 0 or inf
 LARGEST_TRIALS = 2.0**53  # beyond it float64 does not tell whole numbers apart
@@ -90,7 +92,13 @@ def _gamma(p: np.ndarray, x: Any) -> np.ndarray:
     x = np.asarray(x, dtype=np.float64)
     inside = (x > 0) & np.isfinite(x)
     y = np.where(inside, x, 1.0)
-    logs = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(y) - rate * y
+    large, few = np.maximum(shape, STIRLING_FROM), np.minimum(shape, STIRLING_FROM)
+    logs = few * np.log(rate) - gammaln(few) + few * np.log(y) - rate * y
+    t = np.log(y) - np.log(large / rate)
+    with np.errstate(over="ignore"):
+        deviance = large * (np.expm1(t) - t)
+    by_deviance = 0.5 * np.log(large / (2.0 * np.pi)) - stirling_rest(large) - deviance
+    logs = np.where(shape < STIRLING_FROM, logs, by_deviance) - np.log(y)
     return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
 
 
@@ -131,6 +139,13 @@ def _beta(p: np.ndarray, x: Any) -> np.ndarray:
     inside = (x > 0) & (x < 1)
     y = np.where(inside, x, 0.5)
     logs = (alpha - 1.0) * np.log(y) + (beta - 1.0) * np.log1p(-y) - betaln(alpha, beta)
+    a, b = np.maximum(alpha, STIRLING_FROM), np.maximum(beta, STIRLING_FROM)
+    away = y * b - (1.0 - y) * a  # (a + b) times the distance from the mean
+    front = 0.5 * np.log(a / (2.0 * np.pi) * (b / (a + b))) + stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)
+    near = (np.minimum(alpha, beta) >= STIRLING_FROM) & (np.abs(away) < 0.5 * np.minimum(a, b))
+    away = np.where(near, away, 0.0)
+    ratios = a * np.log1p(away / a) + b * np.log1p(-away / b)
+    logs = np.where(near, front + ratios - np.log(y) - np.log1p(-y), logs)
     return np.where(np.isnan(x), np.nan, np.where(inside, logs, -np.inf))
 
 

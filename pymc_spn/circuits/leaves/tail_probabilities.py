@@ -20,7 +20,7 @@ def log_gamma_ratio(a: Any, m: Any) -> np.ndarray:
     a, m = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(m, dtype=np.float64))
     large, small = np.maximum(a, STIRLING_FROM), np.minimum(a, STIRLING_FROM)
     series = m * np.log(large) + (large + m - 0.5) * np.log1p(m / large) - m
-    series = series + _stirling_rest(large + m) - _stirling_rest(large)
+    series = series + stirling_rest(large + m) - stirling_rest(large)
     return np.where(a >= STIRLING_FROM, series, gammaln(small + m) - gammaln(small))
 
 
@@ -41,10 +41,11 @@ def log_beta_ratio(a: Any, b: Any, m: Any) -> np.ndarray:
 
 def _beyond_log(a: np.ndarray, m: np.ndarray) -> np.ndarray:
     """Stirling's log Gamma(a + m) - log Gamma(a) without m log a and -m, which do not differ or stand elsewhere."""
-    return (a + m - 0.5) * np.log1p(m / a) + _stirling_rest(a + m) - _stirling_rest(a)
+    return (a + m - 0.5) * np.log1p(m / a) + stirling_rest(a + m) - stirling_rest(a)
 
 
-def _stirling_rest(x: np.ndarray) -> np.ndarray:
+def stirling_rest(x: np.ndarray) -> np.ndarray:
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2 of x from `STIRLING_FROM` on."""
     y = np.square(1.0 / x)  # not of x, whose square may be too large
     return (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y * (1.0 / 1680 - y / 1188)))) / x
 
