@@ -193,6 +193,16 @@ def test_the_joint_of_large_counts_is_smooth_in_the_prior(leaf):
     np.testing.assert_allclose(np.array(found) - found[0], differences, rtol=1e-9, atol=1e-6)
 
 
+@pytest.mark.parametrize("leaf_scale", [0.3, 1e-4, 1e-6, 1e-9])
+def test_the_joint_of_zeros_is_finite_under_any_prior(leaf_scale):
+    """Slice sampling tries small scales, whose gamma priors are worth more events than the data."""
+    sampler, x = leaf_of_counts(Poisson(mean=2.0), np.zeros(30))
+    hyper = np.array([leaf_scale]), np.array([1.5]), np.array([0.1])
+    found = log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper), np.empty(0))
+    a, b = entry_priors(sampler.compiled, *hyper)[0, :2]
+    assert found == pytest.approx(-a * np.log1p(x.size / b), rel=1e-12)
+
+
 def test_freed_slots_are_worth_nothing_at_any_value():
     """Counts of zero are where gamma functions of a freed slot's parameters, which are 0, would be infinite."""
     table, (_, *leaf) = coded_table(150, gaps=0), hyperparameters(4)

@@ -307,7 +307,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             a = p0 + more
             b = p1 + weight
             base = state[at + 3] if code == POISSON else 0.0
-            if code == POISSON and a > FEW_EVENTS:  # whose largest terms are rounded alike under all priors
+            if code == POISSON and more > 0.0 and a > FEW_EVENTS:  # largest terms are rounded alike under all priors
                 largest = more * (math.log(more / weight) - 1.0) - base
                 log_p += log_counts(more, weight, p0, p1, stirling_rest(p0)) + largest
             else:
