@@ -102,12 +102,12 @@ def _load_evidence(plan, codes, soft, row, n_lanes, evidence, least, offset, sta
                         status[lane] = NOT_A_NUMBER
                 offset[lane] += top if top > -np.inf else 0.0
                 base = top if top > -np.inf else 0.0
+                bottom = 0.0
                 for s in range(plan.state_start[v], plan.state_start[v + 1]):
                     x = given[s] - base
-                    factor = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
-                    evidence[s * LANES + lane] = factor
-                    if x > -np.inf:
-                        least[v * LANES + lane] = min(least[v * LANES + lane], factor)
+                    evidence[s * LANES + lane] = fast_exp(x) if x > LOG_SMALLEST_NORMAL else 0.0
+                    bottom = min(bottom, x if x > -np.inf else 0.0)
+                least[v * LANES + lane] = fast_exp(bottom) if bottom > LOG_SMALLEST_NORMAL else 0.0
     if codes.shape[0] == 0:
         return
     for lane in range(n_lanes):
