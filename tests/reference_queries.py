@@ -90,7 +90,19 @@ def log_posterior_predictive(problem: Problem, new_rows: np.ndarray) -> np.ndarr
 
 # ---- 2. events and moments
 def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, power: int) -> float:
-    """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values."""
+    """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values.
+
+    A Gaussian leaf among leaves with masses is called "rounded": its events are made of unit cells, values in sets count
+    as themselves, and moments elsewhere are those before rounding.
+    """
+    if family == "rounded":
+        family = "gaussian"
+        if isinstance(event, set | frozenset):
+            cells = [(k, leaf_integral(family, prior, held, (k - 0.5, k + 0.5), 0)) for k in event]
+            return sum(mass * float(k) ** power for k, mass in cells)
+        if isinstance(event, tuple):
+            low, high = event
+            event = (None if low is None else math.ceil(low) - 0.5, None if high is None else math.floor(high) + 0.5)
 
     log_held = log_marginal(family, prior, held)
 
@@ -159,6 +171,8 @@ def expectations(problem: Problem, events: dict[int, Event], powers: list[dict[i
     @cache
     def leaf_value(column, entry, rows):
         family, prior = problem.palettes[column][entry]
+        if family == "gaussian" and any(other not in DENSITIES for other, _ in problem.palettes[column]):
+            family = "rounded"
         held = problem.X[list(rows), column]
         asked = [one.get(column, 0) for one in powers]
         value = {
