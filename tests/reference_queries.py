@@ -92,7 +92,7 @@ def log_posterior_predictive(problem: Problem, new_rows: np.ndarray) -> np.ndarr
 def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, power: int) -> float:
     """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values.
 
-    A Gaussian leaf among leaves with masses is called "rounded": its events are made of unit cells, values in sets count
+    A Gaussian leaf among leaves with masses is called "rounded": its events consist of unit cells, values in sets count
     as themselves, and moments elsewhere are those before rounding.
     """
     if family == "rounded":
