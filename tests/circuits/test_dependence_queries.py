@@ -327,7 +327,7 @@ def test_bad_questions_are_refused(ask, message):
         (lambda p: p.mutual_information("x0", {"x1": {"a"}}), "second"),
         (lambda p: p.entropy({"x0": (0.0, 1.0)}), "columns"),
         (lambda p: p.marginal({"x0": (0.0, 1.0)}), "columns"),
-        (lambda p: p.entropy(3), "columns"),
+        (lambda p: p.entropy(3.5), "columns"),
     ],
 )
 def test_events_are_not_taken_for_the_names_of_their_columns(ask, argument):

@@ -376,8 +376,8 @@ def _about_mean(raw: np.ndarray, order: int) -> float:
 
 def names_of(argument: str, given: Any) -> list[Any]:
     """Names in a list of them, or a single one; events are not dropped for their columns' names."""
-    if isinstance(given, str):
-        return [given]
+    if isinstance(as_name(given), str):
+        return [as_name(given)]
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise TypeError(f"{argument} must be a list of names, got {given!r}; what is known goes into given=")
     return [as_name(label) for label in given]

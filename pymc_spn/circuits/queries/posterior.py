@@ -28,6 +28,7 @@ from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.tables import Table, decode, row_labels
+from pymc_spn.tables.column import as_name
 from pymc_spn.tables.tree_files import read_tree
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
         """The posterior predictive of some columns, the others summed out."""
         names = [c.name for c in self.columns]
-        if isinstance(columns, str):
+        if isinstance(as_name(columns), str):
             raise TypeError(f"columns must be a list of names, got {columns!r}")
         asked = names_of("columns", columns)
         for column in asked:
