@@ -42,11 +42,9 @@ def warn_of_single_values(single):
     """Warn of columns (dict of the value by name) that hold one."""
     if single:
         listed = ", ".join(f"{name!r} ({value:g})" for name, value in single.items())
-        warnings.warn(
+        _warn(
             f"columns that hold a single value: {listed}. They say nothing of other columns, and under Gaussian leaves "
-            "their density is as high as the grid is fine: drop them",
-            UserWarning,
-            stacklevel=4,
+            "their density is as high as the grid is fine: drop them"
         )
 
 
@@ -56,12 +54,10 @@ def warn_of_coarse_grids(width):
     if coarse:
         listed = ", ".join(f"{name!r} (steps of {w:.2g} standard deviations)" for name, w in coarse.items())
         example = f'kinds={{{next(iter(coarse))!r}: "count"}}'
-        warnings.warn(
+        _warn(
             f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
             f"density of the column then means nothing. Declare it a count or categorical, as by {example} of "
-            "ps.Table.from_frame (whole numbers with gaps are floats to pandas), or say rounded=True",
-            UserWarning,
-            stacklevel=4,
+            "ps.Table.from_frame (whole numbers with gaps are floats to pandas), or say rounded=True"
         )
 
 
@@ -70,12 +66,10 @@ def warn_of_ties(excess):
     spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
     if spiky:
         listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
-        warnings.warn(
+        _warn(
             f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
             "put spikes of density on them. Declare such a column a count or categorical, raise its resolution, or say "
-            "rounded=True",
-            UserWarning,
-            stacklevel=4,
+            "rounded=True"
         )
 
 
@@ -91,11 +85,14 @@ def warn_of_wide_counts(observed):
     if wide:
         listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in wide.items())
         first = next(iter(wide))
-        warnings.warn(
+        _warn(
             f"counts spread over many times the standard deviation of a Poisson leaf in {listed}: a network needs many "
             "leaves to follow them, and one with few children a sum node cannot. Gaussian leaves do with few, as by "
             f"leaves={{{first!r}: ps.Gaussian()}}, with rounded=True for masses of whole numbers. To keep Poisson "
-            f"leaves, ask for them: leaves={{{first!r}: ps.Poisson()}}",
-            UserWarning,
-            stacklevel=4,
+            f"leaves, ask for them: leaves={{{first!r}: ps.Poisson()}}"
         )
+
+
+def _warn(message):
+    """Warn at the place where a user made the network."""
+    warnings.warn(message, UserWarning, stacklevel=5)
