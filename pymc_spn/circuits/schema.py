@@ -114,12 +114,8 @@ class NetworkSchema:
     @cached_property
     def compiled(self):
         """The palette as arrays in the sampler's units."""
-        grids, centre, scale = (np.array(values) for values in (self.resolution, self.centre, self.scale))
-        compiled = compile_palette(self.columns, self.palette, grids, centre, scale)
-        if not self.rounded:
-            return compiled
-        # exact values need no floor under the variances of leaves
-        return compile_palette(self.columns, self.palette, np.where(compiled.is_density, 0.0, grids), centre, scale)
+        units = np.array(self.centre), np.array(self.scale)
+        return compile_palette(self.columns, self.palette, np.array(self.resolution), *units, self.rounded)
 
     @cached_property
     def rounded_columns(self) -> np.ndarray:

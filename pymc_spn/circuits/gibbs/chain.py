@@ -84,7 +84,7 @@ class Chain:
     def begin(self, rng, hyperparameters):
         """One start, without a race."""
         self.ahead = None
-        self.sampler.reset()
+        self._sampler.reset()
         self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
         self.set_hyperparameters(hyperparameters)
         if self.schema.start == "kmeans":
@@ -97,7 +97,7 @@ class Chain:
     def set_digits(self, digits):
         """Install assignments."""
         self.ahead = None
-        self.sampler.set_digits(digits)
+        self._sampler.set_digits(digits)
         if self.explicit is not None:
             self.explicit.set_digits(digits)
         if self.turns is not None:

@@ -196,8 +196,12 @@ def choose_coding(palette, values):
     return centre, scale
 
 
-def compile_palette(columns, palette, resolutions, centre, scale):
-    """Arrays of a completed palette in the units given by ``centre`` and ``scale``."""
+def compile_palette(columns, palette, resolutions, centre, scale, rounded=False):
+    """Arrays of a completed palette in the units given by ``centre`` and ``scale``.
+
+    With ``rounded`` the grids of columns of densities put no floor under the variances of their leaves: in rounded
+    networks these hold exact values.
+    """
     n_columns = len(columns)
     kind = np.full(n_columns, GENERAL, np.int64)
     n_levels = np.zeros(n_columns, np.int64)
@@ -211,10 +215,11 @@ def compile_palette(columns, palette, resolutions, centre, scale):
         elif codes == {DISCRETE}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
+        grid = 0.0 if rounded and is_density[d] else resolutions[d]
         for e in entries:
             code = FAMILY_CODE[type(e)]
             family.append(code)
-            constants.append(_coded_constants(e, code, centre[d], scale[d], resolutions[d]))
+            constants.append(_coded_constants(e, code, centre[d], scale[d], grid))
     return CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
         family=np.asarray(family, np.int64),

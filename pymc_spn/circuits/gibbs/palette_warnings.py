@@ -13,7 +13,7 @@ MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times wha
 MAX_GRID_WIDTH = 0.4
 # Spread of a column of counts in standard deviations of a Poisson leaf. Negative binomial and log-normal counts, 300 of
 # them, cost 0.6 nats a row at 5 with two children a sum node, 5 at 10 and hundreds beyond; with any number of children
-# up to 0.1, and ten times as many leaves as Gaussian ones.
+# up to 0.1, and two to twelve times as many leaves as Gaussian ones.
 MAX_COUNT_SPREAD = 5.0
 
 

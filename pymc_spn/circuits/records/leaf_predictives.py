@@ -45,7 +45,7 @@ from pymc_spn.circuits.leaves.interval_moments import (
 )
 from pymc_spn.circuits.leaves.rounded_gaussian import RoundedGaussian, cells_within
 
-ROUNDED_GAUSSIAN = BINOMIAL + 1  # what a Gaussian leaf is among leaves that have masses
+ROUNDED_GAUSSIAN = -1  # what a Gaussian leaf is among leaves that have masses; no entry of a palette has the code
 FAMILY: dict[int, Any] = {
     GAUSSIAN: Gaussian,
     EXPONENTIAL: Exponential,
@@ -262,7 +262,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             out[which] = _invert_student(params, event, u)
         elif code == ROUNDED_GAUSSIAN:
             cells = Interval(*(float(end) for end in cells_within(*event)))
-            # a whole number at most half away, as a cell is closed: the outermost cells have neighbours outside
+            # what lies on the outer edge of an outermost cell may round to the number beyond
             x = np.round(_invert_student(params, cells, u))
             out[which] = np.clip(x, cells.low + 0.5, cells.high - 0.5)
         elif code == LOG_NORMAL:
