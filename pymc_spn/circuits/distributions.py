@@ -143,8 +143,9 @@ def SPN(
         geometric mean. "auto" finds it from the data; 0 switches the floor off.
     rounded : bool
         Whether a value of a column with a recording grid d and Gaussian or log-normal leaves stands for the cell of
-        width d round it. The exact values are part of the state, and the likelihood is that of the cells: equal
-        values then earn no density, so there is no floor on b0. Kernel "auto" or "exact" only.
+        width d round it, of counts with leaves of masses beside Gaussian ones of width 1. The exact values are part of
+        the state, and the likelihood is that of the cells: equal values then earn no density, so there is no floor on
+        b0. Kernel "auto" or "exact" only.
     missing : {"marginal", "draw"}
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of

@@ -42,7 +42,7 @@ class NetworkSchema:
     missing : str
         "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
     rounded : bool
-        Whether values of columns with a recording grid stand for their cells. Their leaves have no floor then.
+        Whether values of columns with a recording grid stand for their cells. Gaussian leaves have no floor then.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     """
@@ -119,8 +119,20 @@ class NetworkSchema:
 
     @cached_property
     def rounded_columns(self) -> np.ndarray:
-        """Indices of the columns whose values stand for cells: those with a grid and with densities for leaves."""
-        return np.flatnonzero(self.rounded & self.compiled.is_density & (np.array(self.resolution) > 0.0))
+        """Indices of the columns whose values stand for cells: those with a grid and with densities among leaves."""
+        return np.flatnonzero(self.rounded * self.cell_widths)
+
+    @cached_property
+    def cell_widths(self) -> np.ndarray:
+        """(D,) float64: of what a value would stand for, rounded; 0 where it is no cell.
+
+        Columns of densities have their recording grid. Counts have 1 beside leaves with masses, which are of every
+        whole number, whatever the grid; a grid of 0 says that they are exact.
+        """
+        grid = np.array(self.resolution)
+        widths = np.where(self.compiled.is_density, grid, 0.0)
+        widths[self.mixed_columns] = grid[self.mixed_columns] > 0.0
+        return widths
 
     @cached_property
     def gaussian_columns(self) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Counts whose palette has Gaussian leaves beside leaves with masses: Gaussian leaves are rounded, of all questions."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -112,13 +113,63 @@ def test_rows_that_are_drawn_are_counts():
     assert np.array_equal(counts, np.round(counts))
 
 
-def test_a_rounded_network_keeps_the_floor_of_columns_that_are_not():
-    """Exact values need no floor under the variances of leaves; a mixed column has none."""
+@cache
+def rounded():
+    leaves = {"n": [ps.Poisson(), ps.Gaussian()]}
     with pm.Model():
         x = ps.SPN(
-            "s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves={"n": [ps.Poisson(), ps.Gaussian()]},
-            rounded=True, resolution={"x": 0.1},
-        )  # fmt: skip
-    schema = NetworkSchema.from_json(x.owner.op.schema)
-    assert schema.rounded_columns.tolist() == [1] and schema.mixed_columns.tolist() == [0]
-    assert schema.compiled.constants[1, 2] == pytest.approx(1.0 / 12.0) and schema.compiled.constants[2, 2] == 0.0
+            "s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves=leaves, rounded=True, resolution={"x": 0.1}
+        )
+        idata = pm.sample(
+            draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return NetworkSchema.from_json(x.owner.op.schema), idata
+
+
+def test_rounded_counts_are_unit_cells_without_a_floor():
+    schema, _ = rounded()
+    assert schema.rounded_columns.tolist() == [0, 1] and schema.mixed_columns.tolist() == [0]
+    np.testing.assert_array_equal(schema.cell_widths, [1.0, 0.1])
+    assert not schema.compiled.constants[:, 2].any()
+    exact = replace(schema, resolution=(0.0, 0.1))  # resolution={"n": 0} keeps the counts exact
+    assert exact.rounded_columns.tolist() == [1]
+
+
+def test_rows_of_rounded_counts_have_the_masses_that_sets_have():
+    post = ps.SPNPosterior.from_idata(rounded()[1])
+    whole = np.arange(0, 26)
+    rows = pd.DataFrame({"n": whole, "x": np.nan})
+    logs = post.log_density(rows)
+    for k in (0, 7, 12):
+        assert np.exp(float(logs[k])) == pytest.approx(float(post.probability({"n": {k}})), rel=1e-8)
+    assert np.exp(logs.values[3:12]).sum() == pytest.approx(float(post.probability({"n": (3, 11)})), rel=1e-8)
+    assert logs.attrs["exactness"] == "numerical"
+    given = post.condition({"n": (3, 11)}).log_density(rows)
+    assert np.exp(given.values[3:12]).sum() == pytest.approx(1.0, rel=1e-8)
+    assert np.isneginf(given.values[[2, 12]]).all()
+    with pytest.raises(ValueError, match=r"column 'n' cannot be 12.*within \(3, 11\)"):
+        post.condition({"n": (3, 11)}).impute(rows.iloc[[12]])
+    point = post.condition({"n": 4})  # at a point the density stands for the mass
+    alone = point.log_density(pd.DataFrame({"x": [1.0]}), cells=False)
+    both = post.log_density(pd.DataFrame({"n": [4], "x": [1.0]}), cells=False)
+    rest = post.log_density(pd.DataFrame({"n": [4], "x": [np.nan]}), cells=False)
+    assert float(alone[0]) == pytest.approx(float(both[0] - rest[0]), abs=1e-10)
+
+
+def test_the_record_of_rounded_counts_gives_the_state_back():
+    """Counts with Poisson leaves are themselves, those with Gaussian leaves somewhere in their cells."""
+    schema, idata = rounded()
+    states = ps.SPNPosterior.from_idata(idata)._states
+    ticket = idata["posterior"]["s_log_joint"].values.ravel()
+    place = int(np.flatnonzero(schema.structure.leaf_column == 0)[0])
+    leaf = schema.structure.leaf_region[place]
+    apart = []
+    for s in range(states.n_draws):
+        sampler = states.load(s)
+        sampler.jacobian = states.log_jacobian(TABLE.values).sum()
+        assert sampler.statistics()[0] == pytest.approx(ticket[s], rel=1e-9)
+        x = sampler.coded[:, place] + schema.centre[0]
+        is_poisson = states.digits[s][:, leaf] % 2 == 0
+        np.testing.assert_array_equal(x[is_poisson], N[is_poisson])
+        apart.extend(x[~is_poisson] - N[~is_poisson])
+    assert np.abs(apart).max() <= 0.5 and 0.2 < np.std(apart) < 0.4  # of uniform draws 0.29

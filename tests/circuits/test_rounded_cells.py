@@ -1,8 +1,8 @@
 """``rounded=True``: masses of cells, draws within them, the sampler against enumeration and quadrature, `pm.sample`.
 
 Enumeration sums over all assignments and integrates the exact values of all rows over their cells by a product of
-Gauss rules, leaf by leaf. Power: chains that take the recorded values for exact ones score 6 where right ones
-score 1.
+Gauss rules, leaf by leaf; a Poisson leaf beside a Gaussian one holds the counts themselves. Power: chains that take the
+recorded values for exact ones score 6 where right ones score 1.
 """
 
 import itertools
@@ -28,6 +28,7 @@ from tests.reference import (
     EXPONENTIAL,
     GAUSSIAN,
     LOG_NORMAL,
+    POISSON,
     Problem,
     all_states,
     canonical,
@@ -35,6 +36,7 @@ from tests.reference import (
     digits_from_state,
     group_rows,
     independent_total_variation,
+    log_leaf_predictive,
     log_marginal,
     log_prior,
     log_relabellings,
@@ -51,6 +53,7 @@ X = np.array([[0.0, 0.5], [1.0, 1.5], [1.0, 0.5]])
 PROBLEMS = {
     "finite": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL, EXPONENTIAL]], X),
     "infinite": Problem(PAIR, "infinite", 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL]], np.where(X == 1.5, nan, X)),
+    "counts": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT, POISSON], [LOG_NORMAL]], X),
 }
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -126,6 +129,9 @@ def cell_integral(problem, column, entry, rows, power_of=None):
         for h in [GRID[column] / 2]
     ]
     family, prior = problem.palettes[column][entry]
+    if family == "poisson":
+        held = problem.X[list(rows), column]
+        return np.exp(log_marginal(family, prior, held)) * (1.0 if power_of is None else problem.X[power_of, column])
     total = 0.0
     for nodes in itertools.product(range(NODES.size), repeat=len(ends)):
         x = [a + (b - a) * (NODES[k] + 1) / 2 for (a, b), k in zip(ends, nodes, strict=True)]
@@ -201,13 +207,15 @@ def test_reaches_enumeration_in_160_000_draws(name):
     assert ratio < 1.3 and abs(z) < 5
 
 
-def test_recorded_values_taken_for_exact_are_noticed():
-    assert variation("finite", 2500, 2, exact=False)[0] > 3.0
+@pytest.mark.parametrize("name", ["finite", "counts"])
+def test_recorded_values_taken_for_exact_are_noticed(name):
+    assert variation(name, 2500, 2, exact=False)[0] > 3.0
 
 
 # ---- answers of one state, by brute force
-def test_densities_of_cells_and_leave_one_out_of_a_state():
-    problem = PROBLEMS["infinite"]
+@pytest.mark.parametrize("name", ["infinite", "counts"])
+def test_densities_of_cells_and_leave_one_out_of_a_state(name):
+    problem = PROBLEMS[name]
     schema, rng = rounded_schema(problem), np.random.default_rng(5)
     cells = RoundedCells(schema, problem.X)
     sampler = fixed_sampler(problem, schema, cells)
@@ -224,6 +232,8 @@ def test_densities_of_cells_and_leave_one_out_of_a_state():
             if np.isnan(row[column]):
                 return np.ones(1)
             family, prior = problem.palettes[column][entry]
+            if family == "poisson":
+                return np.atleast_1d(np.exp(log_leaf_predictive(family, prior, held[list(rows), column], row[column])))
             h = GRID[column] / 2
             x = row[column] + h * NODES
             logs = np.array([log_marginal(family, prior, [*held[list(rows), column], v]) for v in x])

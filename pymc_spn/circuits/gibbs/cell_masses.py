@@ -2,14 +2,15 @@
 
 A cell is the interval that a recorded value stands for. The mass of a Student t over it goes by Gauss panels that
 start where the density in the cell is largest and are as short as the density is steep, so that far tails and leaves
-much narrower than the cell keep their digits.
+much narrower than the cell keep their digits. A leaf with masses holds the whole number in the middle of its cell.
 """
 
 import math
 
 import numpy as np
 
-from pymc_spn.circuits.gibbs.network import EMPTY_LEAF, EXPONENTIAL, LOG_NORMAL
+from pymc_spn.circuits.gibbs.leaf_kernels import log_predictive
+from pymc_spn.circuits.gibbs.network import BINOMIAL, EMPTY_LEAF, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.numerics.elementary import fast_exp, fast_log1p
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
@@ -63,10 +64,18 @@ def log_student_integral(low, high, power):
     return math.log(tail_integral(0.0, high, power) + tail_integral(0.0, -low, power))
 
 
+@bare_inner_kernel
+def has_masses(family):
+    """Whether a leaf that may stand beside Gaussian ones has masses on whole numbers."""
+    return family == POISSON or family == GEOMETRIC or family == BINOMIAL
+
+
 @bare_kernel
 def log_cell(net, d, slot, low, high):
-    """Log predictive mass of the cell (low, high), in coded units, in a continuous leaf."""
+    """Log predictive mass of the cell (low, high), in coded units, in a leaf of numbers."""
     family = net.entry_family[net.entry[slot]]
+    if has_masses(family):
+        return log_predictive(net, d, slot, 0.5 * (low + high))
     if family == EXPONENTIAL:
         alpha = net.power[slot] - 1.0
         start = math.log1p(max(low + net.offset[d], 0.0) * net.slope[slot])
@@ -84,8 +93,10 @@ def log_cell(net, d, slot, low, high):
 
 @bare_kernel
 def draw_in_cell(rng, net, d, slot, low, high):
-    """An exact draw from the predictive of a continuous leaf, given that it lies in the cell; coded units."""
+    """An exact draw from the predictive of a leaf of numbers, given that it lies in the cell; coded units."""
     family = net.entry_family[net.entry[slot]]
+    if has_masses(family):
+        return 0.5 * (low + high)
     offset = net.offset[d]
     if family == EXPONENTIAL:
         alpha = net.power[slot] - 1.0

@@ -215,7 +215,8 @@ class Chain:
         mixed = self.schema.mixed_columns
         table[:, mixed] = np.round(table[:, mixed]) + 0.0
         for d in self.schema.rounded_columns:
-            table[:, d] = np.round(table[:, d] / self.schema.resolution[d]) * self.schema.resolution[d]
+            width = self.schema.cell_widths[d]
+            table[:, d] = np.round(table[:, d] / width) * width + 0.0
         return table
 
 

@@ -199,8 +199,7 @@ def choose_coding(palette, values):
 def compile_palette(columns, palette, resolutions, centre, scale, rounded=False):
     """Arrays of a completed palette in the units given by ``centre`` and ``scale``.
 
-    With ``rounded`` the grids of columns of densities put no floor under the variances of their leaves: in rounded
-    networks these hold exact values.
+    With ``rounded`` grids put no floor under the variances of leaves: in rounded networks these hold exact values.
     """
     n_columns = len(columns)
     kind = np.full(n_columns, GENERAL, np.int64)
@@ -215,7 +214,7 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         elif codes == {DISCRETE}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
-        grid = 0.0 if rounded and is_density[d] else resolutions[d]
+        grid = 0.0 if rounded else resolutions[d]
         for e in entries:
             code = FAMILY_CODE[type(e)]
             family.append(code)

@@ -165,7 +165,7 @@ class ConditionedDraws:
         rounded = self._cells(values) if cells else None
         possible = np.ones(len(values), np.bool_) if rounded is None else rounded.possible.copy()
         for d, event in spread_of(self._evidence).items():
-            if rounded is None or d not in rounded.columns:
+            if rounded is None or d not in rounded.columns or not self._states.compiled.is_density[d]:
                 possible &= holds(event, values[:, d])
         return possible
 
@@ -216,9 +216,9 @@ class ConditionedDraws:
         cells = self._cells(row[None])
         if cells is not None:
             low, high = (end[0].tolist() for end in cells.ends)
-            observed |= {
-                d: Interval(*ends) for d, *ends in zip(cells.columns.tolist(), low, high, strict=True) if d in observed
-            }
+            for d, *ends in zip(cells.columns.tolist(), low, high, strict=True):
+                if d in observed and self._states.compiled.is_density[d]:
+                    observed[d] = Interval(*ends)
         for d, event in spread_of(self._evidence).items():
             if d in observed and intersect({d: event}, {d: observed[d]})[1] is not None:
                 self._contradiction(where, d, observed[d])

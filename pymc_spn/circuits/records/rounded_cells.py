@@ -4,7 +4,8 @@ A recorded value of a rounded column stands for the cell of width d round it. Th
 the state. In a sweep each row is taken out of the network, its tree is drawn with its exact values integrated out (a
 leaf is worth the mass of the cell), and then its exact values from the predictives of the leaves that it got, within
 their cells: a draw from the joint conditional of both. Exact values are kept on a lattice of 65,536 points a cell, so
-that the record of a draw, two bytes a value, gives the state back.
+that the record of a draw, two bytes a value, gives the state back. Counts with Gaussian leaves beside leaves with
+masses are rounded too: under the latter the exact value is the count, in the middle of its cell, a point of a lattice.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ def weigh_cells(net, columns, low, high, event, event_log):
 
 
 @bare_kernel
-def rounded_sweep(rng, net, y, seen, slots, first, columns, low, high, event, event_log):
+def rounded_sweep(rng, net, y, seen, slots, first, columns, offset, low, high, event, event_log):
     """Redraw tree and exact values of every row.
 
     Parameters
@@ -62,6 +63,8 @@ def rounded_sweep(rng, net, y, seen, slots, first, columns, low, high, event, ev
         Row to begin with.
     columns : (K,) int64
         The rounded columns.
+    offset : (K,) float64
+        Where the first point of the lattice is, in lattice steps from the low end of a cell.
     low, high : (N, K) float64
         Ends of the cells in coded units, NaN where missing.
     event, event_log
@@ -107,7 +110,7 @@ def rounded_sweep(rng, net, y, seen, slots, first, columns, low, high, event, ev
                 x = draw_in_cell(rng, net, d, i, low[n, k], high[n, k])
             width = high[n, k] - low[n, k]
             code = min(np.floor((x - low[n, k]) / width * LATTICE), LATTICE - 1.0)
-            x = low[n, k] + (code + 0.5) / LATTICE * width
+            x = low[n, k] + (code + offset[k]) / LATTICE * width
             for d in range(net.place_ptr[columns[k]], net.place_ptr[columns[k] + 1]):
                 y[n, d] = x
         attach(net, y[n], row)
@@ -182,7 +185,8 @@ class RoundedCells:
         Rounded columns whose values are exact nevertheless, such as points that a condition gives.
     events : mapping of int to event
         Intervals in which columns are known to lie. A cell is what it has in common with them; its density stays mass
-        over the whole width, so that the masses of all cells add up to 1 given the interval.
+        over the whole width, so that the masses of all cells add up to 1 given the interval. A count is within an event
+        or not, and its cell remains whole.
     """
 
     def __init__(
@@ -193,15 +197,15 @@ class RoundedCells:
         events: Mapping[int, Any] | None = None,
     ) -> None:
         self.columns = np.setdiff1d(schema.rounded_columns, np.array(list(exact), np.int64))
-        compiled, grid = schema.compiled, np.asarray(schema.resolution)
-        x, half = values[:, self.columns], 0.5 * grid[self.columns]
-        low, high = x - half, x + half
+        compiled, width = schema.compiled, schema.cell_widths[self.columns]
+        x = values[:, self.columns]
+        low, high = x - 0.5 * width, x + 0.5 * width
         self.possible = np.ones(len(values), np.bool_)
         for k, d in enumerate(self.columns):
             if schema.columns[d].kind == "positive":
-                low[:, k] = np.maximum(low[:, k], 1e-6 * grid[d])
+                low[:, k] = np.maximum(low[:, k], 1e-6 * width[k])
             inside = None if events is None else events.get(int(d))
-            if isinstance(inside, Interval):
+            if isinstance(inside, Interval) and compiled.is_density[d]:
                 apart = (np.minimum(high[:, k], inside.high) <= np.maximum(low[:, k], inside.low)) & ~np.isnan(x[:, k])
                 self.possible &= ~apart
                 low[:, k] = np.where(apart, low[:, k], np.maximum(low[:, k], inside.low))
@@ -218,13 +222,14 @@ class RoundedCells:
         self.log_jacobian = -(~np.isnan(values) * (compiled.is_density * np.log(compiled.scale))).sum(axis=1)
         held = ~np.isnan(x)
         # of a cell the density is mass over width, and no change of units is left in it
-        self.log_jacobian += (held * (np.log(scale) - np.log(grid[self.columns]))).sum(axis=1)
+        self.log_jacobian += (held * (np.log(scale) - np.log(width))).sum(axis=1)
+        self.offset = np.where(compiled.is_density[self.columns], 0.5, 0.0)  # the middle of the cell of a count counts
 
     def exact(self, codes: np.ndarray | None = None) -> np.ndarray:
         """Coded table (N, P) with the exact values at lattice points (N, K), by default in the middle of the cells."""
         codes = np.full(self.low.shape, LATTICE // 2) if codes is None else codes
         out = self.coded.copy()
-        out[:, self.columns] = self.low + (codes + 0.5) / LATTICE * (self.high - self.low)
+        out[:, self.columns] = self.low + (codes + self.offset) / LATTICE * (self.high - self.low)
         return np.ascontiguousarray(place_columns(self.structure, out))
 
     def codes(self, sampler: Sampler) -> np.ndarray:
@@ -242,7 +247,8 @@ class RoundedCells:
         while True:
             scratch = np.zeros(self.seen.shape[1], np.bool_), np.zeros(sampler.net.entry.size)
             state = (sampler.coded, self.seen, sampler.slots)
-            row, changed = rounded_sweep(rng, sampler.net, *state, row, self.columns, self.low, self.high, *scratch)
+            cells = (self.columns, self.offset, self.low, self.high)
+            row, changed = rounded_sweep(rng, sampler.net, *state, row, *cells, *scratch)
             moved += changed
             if row == len(self.seen):
                 return moved / max(row, 1)
