@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import DISCRETE
 from pymc_spn.circuits.gibbs.sampler import Sampler
-from pymc_spn.circuits.gibbs.starts import _features, cluster_regions
+from pymc_spn.circuits.gibbs.starts import cluster_regions
 from pymc_spn.circuits.variational.active_tree import read_network
 
 
@@ -24,23 +24,7 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     )
     one_leaf = (compiled.family[compiled.entry_ptr[structure.leaf_column]] == DISCRETE) & (n_entries == 1)
     copies[structure.leaf_region[one_leaf]] = 1
-    features, feature_ptr = _features(structure, compiled, coded)
-    missing = np.isnan(coded)
-    wholly = [missing[:, structure.order[a:b]].all(1) for a, b in zip(structure.begin, structure.end, strict=True)]
-    digits = np.full((len(coded), structure.n_regions), -1, np.int32)
-    cluster_regions(
-        rng,
-        structure.parent,
-        structure.split,
-        structure.n_splits,
-        feature_ptr[structure.begin],
-        feature_ptr[structure.end],
-        np.array(wholly),
-        copies,
-        np.ones(structure.n_regions, np.int64),
-        features,
-        digits,
-    )
+    digits = cluster_regions(structure, compiled, coded, copies, np.ones(structure.n_regions, np.int64), rng)
     return tree_of_digits(structure, compiled, coded, digits)
 
 
