@@ -3,10 +3,38 @@
 Imported with the package, so it loads neither Numba nor kernels.
 """
 
-from typing import Any, ClassVar
+import sys
+from typing import Any, ClassVar, NamedTuple
 
 import pymc as pm
+from pymc.sampling.mcmc import sample
 from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+
+class Plan(NamedTuple):
+    """How long a run of ``pm.sample`` is meant to be."""
+
+    draws: int
+    tune: int
+    chains: int
+
+
+USUAL_PLAN = Plan(1000, 1000, 4)
+
+
+def running_plan() -> Plan | None:
+    """The plan of the ``pm.sample`` that is making a step; None for a step that is made before, or by hand.
+
+    What a step records of a draw has its shape from the start, and PyMC tells a step of the draws when a chain begins
+    (`setup_chain`). Until then they are known to PyMC's own call alone, and are read there.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code is not getattr(sample, "__code__", None):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    plan = Plan(*(frame.f_locals.get(name) for name in Plan._fields))
+    return plan if all(isinstance(n, int) and n >= 0 for n in plan) and plan.draws and plan.chains else None
 
 
 class OwnerStep(BlockedStep):

@@ -16,14 +16,13 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
+from pymc_spn.circuits.owned_variables import USUAL_PLAN, OwnerStep, grouped_by_owner, running_plan
 
 _log = logging.getLogger("pymc")
 
-MAX_RECORD_BYTES = 200e6
+MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
 WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
-USUAL_DRAWS = 4000  # 4 chains of 1000, what `record_every` assumes: a step is made before it knows the draws
 
 
 def spn_of(rv):
@@ -63,7 +62,9 @@ class TopDownSPNStep(OwnerStep):
     sweeps : int
         Sweeps for each draw.
     record_every : int, optional
-        Assignments of every so many draws are recorded; by default as many as fit 200 MB in 4 chains of 1000 draws.
+        Assignments of every so many draws are recorded, by default of as many as fit 400 MB with those of the tuning,
+        and of one draw of each chain at least. A step that is made before ``pm.sample`` is called reckons with four
+        chains of 1000 draws and as many of tuning.
 
     References
     ----------
@@ -124,13 +125,15 @@ class TopDownSPNStep(OwnerStep):
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
-        if record_every is None:
-            n_bytes = cells * dtype.itemsize + exact * EXACT.itemsize
-            record_every = max(1, int(np.ceil(n_bytes * USUAL_DRAWS / MAX_RECORD_BYTES)))
-            if record_every > 1:
-                _log.info(f"{self.spn}: assignments of every {record_every}th draw are recorded (record_every)")
-        self.chunk = chunk_length(cells, record_every)
+        plan = running_plan()
+        asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, plan or USUAL_PLAN)
+        self.chunk = chunk_length(cells, asked)
         self.record_every = chunks_per_state(cells, self.chunk)
+        if record_every is None and self.record_every > 1:
+            records = f", {plan.draws // self.record_every} in each chain" if plan else ""
+            _log.info(
+                f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} (record_every)"
+            )
         self.exact_chunk = chunk_length(exact, self.record_every)
         stats = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
@@ -352,6 +355,12 @@ def _group_by_spn(vars, model):
                 f"vars must hold '{name}_log_joint' beside other variables of {name!r}; got {[v.name for v in group]}"
             )
     return groups
+
+
+def thinning(n_bytes, plan):
+    """Draws from one recorded state, of so many bytes, to the next: at least one of each chain is recorded."""
+    needed = n_bytes * (plan.draws + plan.tune) * plan.chains
+    return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), plan.draws))
 
 
 def _check_options(step, kernel, frontier, sweeps, record_every):

@@ -361,12 +361,26 @@ def test_thinned_records_are_those_draws(every):
 
 
 def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
-    monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 2e5)
+    """A step made by hand reckons with four chains of 1000 draws and as many of tuning, one of a run with its own."""
+    monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 4e5)
     with caplog.at_level(logging.INFO), own():
         step = ps.TopDownSPNStep()
     assert step.record_every > 1
-    assert step.chunk * 4000 <= 2e5 * 1.1
-    assert f"every {step.record_every}th draw" in caplog.text
+    assert step.chunk * 8000 <= 4e5 * 1.1
+    assert f"one draw in {step.record_every} are recorded (record_every)" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 3e3)
+    with caplog.at_level(logging.INFO), own():
+        idata = pm.sample(draws=12, tune=8, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    chunks = idata["sample_stats"]["x_digits"]
+    assert chunks.nbytes * 20 / 12 <= 3e3 * 1.1
+    found = ps.unpack(idata)["x"].sizes["record"]
+    assert 1 < found < 12
+    assert f"one draw in {12 // found} are recorded, {found} in each chain" in caplog.text
+    monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 1.0)
+    with own():
+        idata = pm.sample(draws=7, tune=0, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    assert ps.unpack(idata)["x"].sizes["record"] == 1  # of no run nothing is kept
 
 
 def test_an_interrupted_run_is_usable():
