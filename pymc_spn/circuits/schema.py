@@ -176,6 +176,10 @@ class NetworkSchema:
         """Coded table in the sampler's units."""
         return code_values(self.compiled, values)
 
+    def log_jacobians(self, values: Any) -> np.ndarray:
+        """Log density of the coding of each cell (M, D), in nats; 0 where missing."""
+        return np.where(np.isnan(values), 0.0, -(self.compiled.is_density * np.log(self.compiled.scale)))
+
     def full_vector(self, group: str, value: Any) -> np.ndarray:
         """Hyperparameter as the kernels want it, (2,) or (D,), from a scalar or what ``posterior`` holds."""
         size = 2 if group == "concentration" else len(self.columns)

@@ -177,6 +177,10 @@ class ConditionedDraws:
         """Log density (S, M) of a user's rows together with the evidence, cells by mass over width."""
         return self._states.log_densities(values, spread_of(self._evidence), self._cells(values) if cells else None)
 
+    def _log_rows_left_out(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`_log_rows`, and (S, M, D) without what the rows, or else the evidence, say of each column."""
+        return self._states.log_densities_left_out(values, spread_of(self._evidence), self._cells(values))
+
     def _cell_mark(self, cells: bool = True) -> dict[str, Any]:
         """Attributes of answers from rows: masses of cells are integrals."""
         exact = points_of(self._evidence)

@@ -55,11 +55,11 @@ class RowAnswers(InformationAnswers, NoInterventions):
         norm = float(log_average(self._log_weights, base))
         weight = relative_weights(base + self._log_weights)
         errors: list[dict[str, Any]] = []
-        step = max(1, BLOCK_VALUES // self._states.n_draws)
+        step = max(1, BLOCK_VALUES // (self._states.n_draws * (1 + values.shape[1])))
         for start in range(0, len(values), step):
             part = slice(start, start + step)
             block = values[part]
-            logs = self._log_rows(block)
+            logs, left_out = self._log_rows_left_out(block)
             joint = np.where(possible[part], logs, -np.inf)
             log_density[part] = log_average(self._log_weights, joint) - norm
             with np.errstate(invalid="ignore"):  # draws of density 0 have no spread
@@ -68,9 +68,11 @@ class RowAnswers(InformationAnswers, NoInterventions):
                 sd[part] = np.sqrt(weighted_mean(weight, (own - mean) ** 2))
             for j, d in enumerate(self._kept):
                 seen = ~np.isnan(block[:, d])
-                without = block[seen].copy()
-                without[:, d] = np.nan
-                rest = np.where(self._possible(without), self._log_rows(without), -np.inf)
+                rest = np.where(possible[part][seen], left_out[:, seen, d], -np.inf)
+                if d in self._evidence:  # what is given of the column is still known
+                    without = block[seen].copy()
+                    without[:, d] = np.nan
+                    rest = np.where(self._possible(without), self._log_rows(without), -np.inf)
                 with np.errstate(invalid="ignore"):  # nothing is the density of a cell given what is impossible
                     surprise[np.flatnonzero(seen) + start, j] = log_average(self._log_weights, rest) - (
                         log_density[part][seen] + norm

@@ -11,6 +11,7 @@ from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.records import predictive_kernels
 from pymc_spn.circuits.records.column_leaves import ColumnLeaves
 from pymc_spn.circuits.records.leaf_predictives import Leaves
+from pymc_spn.circuits.records.left_out_kernels import left_out_scratch, log_densities_left_out
 from pymc_spn.circuits.records.moment_kernels import moments, positions_in_parent
 from pymc_spn.circuits.records.record import Record
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
@@ -142,7 +143,7 @@ class RecordedStates:
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
         """Log density (M,) of the coding of each row's points."""
-        return -(~np.isnan(values) * (self.compiled.is_density * np.log(self.compiled.scale))).sum(axis=1)
+        return self.schema.log_jacobians(values).sum(axis=1)
 
     def cells_of(self, values: np.ndarray, exact: Iterable[int], events: dict[int, Any]) -> RoundedCells | None:
         """What recorded rows (M, D) stand for; None where every value stands for itself. See `RoundedCells`."""
@@ -167,6 +168,25 @@ class RecordedStates:
             net = self.network(s)
             predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(s, net, events), out[s])
         return out + self.log_jacobian(values)
+
+    def log_densities_left_out(
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
+        out = np.empty((self.n_draws, len(values)))
+        without = np.empty((*out.shape, values.shape[1]))
+        coded = self.coded_rows(values)
+        own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
+        for s in range(self.n_draws):
+            net = self.network(s)
+            given = self.event_logs(s, net, events)
+            if cells is None:
+                log_densities_left_out(net, coded, *given, left_out_scratch(net), out[s], without[s])
+            else:
+                cells.log_densities_left_out(net, given, out[s], without[s])
+        out += own.sum(axis=1)
+        without += own @ (1.0 - np.eye(own.shape[1]))
+        return out, without
 
     def leave_one_out(self) -> np.ndarray:
         """Log predictive (S, N) of each training row given the others; missing cells summed out."""

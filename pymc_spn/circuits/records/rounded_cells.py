@@ -19,6 +19,7 @@ from pymc_spn.circuits.gibbs.network import EMPTY_LEAF
 from pymc_spn.circuits.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
 from pymc_spn.circuits.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
 from pymc_spn.circuits.records.leaf_predictives import Interval
+from pymc_spn.circuits.records.left_out_kernels import leave_out_cells, left_out_scratch
 from pymc_spn.circuits.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.circuits.records.share_kernels import column_shares
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
@@ -173,6 +174,18 @@ def draw_rows_of_cells(rng, net, seen, columns, low, high, which, given, given_l
         start = stop
 
 
+@bare_kernel
+def leave_out_cells_of_rows(net, seen, columns, low, high, given, given_log, event, event_log, scratch, out, without):
+    """As `log_densities_left_out`, of coded rows (M, P) whose rounded columns are cells (M, K)."""
+    for n in range(seen.shape[0]):
+        for d in range(event.size):
+            event[d] = given[d]
+        for i in range(event_log.size):
+            event_log[i] = given_log[i]
+        weigh_cells(net, columns, low[n], high[n], event, event_log)
+        out[n] = leave_out_cells(net, seen[n], event, event_log, scratch, without[n])
+
+
 class RoundedCells:
     """Cells of a table's rounded columns, in the sampler's units.
 
@@ -219,10 +232,9 @@ class RoundedCells:
         seen = self.coded.copy()
         seen[:, self.columns] = np.nan
         self.seen = np.ascontiguousarray(place_columns(self.structure, seen))
-        self.log_jacobian = -(~np.isnan(values) * (compiled.is_density * np.log(compiled.scale))).sum(axis=1)
-        held = ~np.isnan(x)
+        self.log_jacobians = schema.log_jacobians(values)
         # of a cell the density is mass over width, and no change of units is left in it
-        self.log_jacobian += (held * (np.log(scale) - np.log(width))).sum(axis=1)
+        self.log_jacobians[:, self.columns] = np.where(np.isnan(x), 0.0, -np.log(width))
         self.offset = np.where(compiled.is_density[self.columns], 0.5, 0.0)  # the middle of the cell of a count counts
 
     def exact(self, codes: np.ndarray | None = None) -> np.ndarray:
@@ -277,6 +289,13 @@ class RoundedCells:
         nothing = np.zeros((0, 0), np.int32)
         return self._evaluate(net, self.seen, *given, nothing, nothing)
 
+    def log_densities_left_out(
+        self, net: Any, given: tuple[np.ndarray, np.ndarray], out: np.ndarray, without: np.ndarray
+    ) -> None:
+        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
+        scratch = self._scratch(net)
+        leave_out_cells_of_rows(net, self.seen, *self._cells(), *given, *scratch, left_out_scratch(net), out, without)
+
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
         net = sampler.net
@@ -287,7 +306,7 @@ class RoundedCells:
         out = np.empty(len(self.seen))
         more = given, given_log, slots, options, *self._scratch(net)
         log_density_of_cells(net, y, self.seen, *self._cells(), *more, out)
-        return out + self.log_jacobian
+        return out + self.log_jacobians.sum(axis=1)
 
     def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.columns, self.low, self.high
