@@ -1,5 +1,6 @@
 """Queries about rows: surprise, explanations, co-clustering, multiple imputation, and what is refused."""
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -111,6 +112,26 @@ def test_contributions_add_up(x0, x1, x2):
         about = post.explain(pd.DataFrame(row), target="x1")
         gain = float(np.log(post.predict_proba(row, "x1")[0, x1]) - np.log(post.probability({"x1": x1})))
         assert float(about.shapley.sum()) == pytest.approx(gain, abs=1e-10)
+
+
+def test_orders_of_many_columns_take_little_memory():
+    """A coefficient for each order, column and subset would take 150 MB here, and 49 GB of 288 columns."""
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 30)))
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        idata = pm.sample(draws=2, tune=2, chains=1, progressbar=False, compute_convergence_checks=False)
+    post = ps.SPNPosterior.from_idata(idata)
+    post.explain(df.iloc[0], n_permutations=2)  # compiled before memory is counted
+    tracemalloc.start()
+    try:
+        found = post.explain(df.iloc[0], n_permutations=100, random_seed=1)
+        assert tracemalloc.get_traced_memory()[1] < 4e7
+    finally:
+        tracemalloc.stop()
+    assert float(found.shapley.sum()) == pytest.approx(float(found.total - found.baseline), abs=1e-9)
+    without = df.iloc[[0]].copy()
+    without.iloc[0, 7] = np.nan
+    assert float(found.log_ratio[7]) == pytest.approx(float(found.total - post.log_density(without)[0]), abs=1e-10)
 
 
 # ---- co-clustering

@@ -1,8 +1,8 @@
 """What a posterior says of whole rows: how unusual they are, why, and which belong together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXACT_COLUMNS = 10  # columns whose subsets are all visited for Shapley values
 PERMUTATIONS = 200
 ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
+BLOCK_ROWS = 10_000  # subsets of a row that are held as rows at a time
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 
 
@@ -137,17 +138,17 @@ class RowAnswers(InformationAnswers, NoInterventions):
             raise ValueError("row must hold at least one observed cell besides the target")
         m = len(features)
         if n_permutations is None and m <= EXACT_COLUMNS:
-            subsets, coefficient, scatter = _all_subsets(m)
+            coalitions = _all_subsets(m)
             orders = 0
         else:
             orders = PERMUTATIONS if n_permutations is None else n_permutations
             if isinstance(orders, bool) or not isinstance(orders, int | np.integer) or orders < 2:
                 raise ValueError(f"n_permutations must be an integer of at least 2, got {n_permutations!r}")
-            subsets, coefficient, scatter = _some_orders(m, int(orders), np.random.default_rng(random_seed))
-        mixture, each = self._coalitions(values, features, goal, subsets)
-        full, nothing = len(subsets) - 1, 0
-        shapley, own = coefficient @ mixture, each @ coefficient.T
-        without = [int(np.flatnonzero((subsets == _all_but(m, i)).all(axis=1))[0]) for i in range(m)]
+            coalitions = _some_orders(m, int(orders), np.random.default_rng(random_seed))
+        mixture, each = self._coalitions(values, features, goal, coalitions.subsets)
+        full, nothing = len(coalitions.subsets) - 1, 0
+        gains = coalitions.gains(mixture)
+        own = np.array([coalitions.gains(worth).mean(axis=0) for worth in each])
         weight = relative_weights(self._log_evidence() + self._log_weights)
         weight = weight / weight.sum()
         bounds = np.array([shortest_interval(own[:, i], weight, prob) for i in range(m)])
@@ -155,11 +156,11 @@ class RowAnswers(InformationAnswers, NoInterventions):
         attrs = self._attrs(mcse_chain_note=note, **self._cell_mark(), **self._draw_weights())
         marked = dict(attrs)
         if orders:
-            marked |= {"exactness": "monte-carlo", "mcse": scatter(mixture)}
+            marked |= {"exactness": "monte-carlo", "mcse": gains.std(axis=0, ddof=1) / np.sqrt(len(gains))}
         return xr.Dataset(
             {
-                "log_ratio": ("column", mixture[full] - mixture[without], attrs),
-                "shapley": ("column", shapley, marked),
+                "log_ratio": ("column", mixture[full] - mixture[coalitions.all_but_one], attrs),
+                "shapley": ("column", gains.mean(axis=0), marked),
                 "hdi": (("column", "bound"), bounds, {**marked, "prob": prob}),
                 "total": ((), mixture[full], attrs),
                 "baseline": ((), mixture[nothing], attrs),
@@ -293,55 +294,57 @@ class RowAnswers(InformationAnswers, NoInterventions):
         self, values: np.ndarray, features: list[int], goal: int | None, subsets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """log v of subsets (K, m) of the features, under the mixture (K,) and under each draw (S, K)."""
-        rows = np.tile(self._row(self._evidence), (len(subsets), 1))
-        for j, d in enumerate(features):
-            rows[subsets[:, j], d] = values[d]
-        logs = self._log_rows(rows)
+        base = np.empty((self._states.n_draws, len(subsets)))
+        logs = np.empty(base.shape)
+        known = self._row(self._evidence)
+        for start in range(0, len(subsets), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            rows = np.tile(known, (len(subsets[part]), 1))
+            rows[:, features] = np.where(subsets[part], values[features], np.nan)
+            logs[:, part] = self._log_rows(rows)
+            if goal is not None:
+                base[:, part] = logs[:, part]
+                rows[:, goal] = values[goal]
+                logs[:, part] = self._log_rows(rows)
         if goal is None:
-            base = self._log_evidence()
-            return log_average(self._log_weights, logs) - log_average(self._log_weights, base), logs - base[:, None]
-        rows[:, goal] = values[goal]
-        both = self._log_rows(rows)
-        return log_average(self._log_weights, both) - log_average(self._log_weights, logs), both - logs
+            base[:] = self._log_evidence()[:, None]
+        return log_average(self._log_weights, logs) - log_average(self._log_weights, base), logs - base
 
 
-def _all_but(m: int, i: int) -> np.ndarray:
-    return np.arange(m) != i
+class _Coalitions(NamedTuple):
+    """Subsets of m features whose worth gives the Shapley values."""
+
+    subsets: np.ndarray  # (K, m) bool, the empty one first and the full one last
+    all_but_one: np.ndarray  # (m,) numbers of the subsets that lack one feature
+    gains: Callable[[np.ndarray], np.ndarray]  # (n, m) from worths (K,): their average is the Shapley values
 
 
-def _all_subsets(m: int) -> tuple[np.ndarray, np.ndarray, Any]:
-    """All subsets (2^m, m), the empty one first and the full one last, and their Shapley coefficients (m, 2^m)."""
+def _all_subsets(m: int) -> _Coalitions:
+    """All subsets, with one row of gains, which are the Shapley values."""
     number = np.arange(2**m)
     subsets = (number[:, None] >> np.arange(m)) & 1 == 1
     size = subsets.sum(axis=1)
     with_it = np.array([factorial(max(k - 1, 0)) * factorial(m - k) / factorial(m) for k in range(m + 1)])
     without = np.array([factorial(k) * factorial(max(m - k - 1, 0)) / factorial(m) for k in range(m + 1)])
     coefficient = np.where(subsets, with_it[size][:, None], -without[size][:, None]).T
-    return subsets, coefficient, None
+    return _Coalitions(subsets, 2**m - 1 - 2 ** np.arange(m), lambda worth: (coefficient @ worth)[None])
 
 
-def _some_orders(m: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Subsets along random orders and their reverses, coefficients of the average, and its standard error."""
+def _some_orders(m: int, n: int, rng: np.random.Generator) -> _Coalitions:
+    """Subsets along random orders and their reverses, with a row of gains for each order, both ways averaged."""
     orders = np.array([rng.permutation(m) for _ in range(n)])
-    rows = [np.zeros(m, np.bool_), *(_all_but(m, i) for i in range(m)), np.ones(m, np.bool_)]
-    for order in [*orders, *orders[:, ::-1]]:
-        known = np.zeros(m, np.bool_)
-        for i in order:
-            known = known.copy()
-            known[i] = True
-            rows.append(known)
-    subsets, where = np.unique(np.array(rows), axis=0, return_inverse=True)
-    where = where.ravel()
-    empty, paths = int(where[0]), where[m + 2 :].reshape(2 * n, m)
-    each = np.zeros((n, m, len(subsets)))
-    for k, order in enumerate([*orders, *orders[:, ::-1]]):
-        before = empty
-        for i, at in zip(order, paths[k], strict=True):
-            each[k % n, i, at] += 0.5
-            each[k % n, i, before] -= 0.5
-            before = at
+    orders = np.concatenate([orders, orders[:, ::-1]])
+    place = np.argsort(orders, axis=1)  # (2n, m) of each feature in the order
+    along = (place[:, None] <= np.arange(m)[:, None]).reshape(-1, m)  # what is known after each step
+    ends = np.zeros((1, m), np.bool_), ~np.eye(m, dtype=np.bool_)
+    subsets, number = np.unique(np.concatenate([*ends, along]), axis=0, return_inverse=True)
+    number = number.ravel()
+    after = np.take_along_axis(number[m + 1 :].reshape(2 * n, m), place, axis=1)
+    before = np.concatenate([np.full((2 * n, 1), number[0]), number[m + 1 :].reshape(2 * n, m)[:, :-1]], axis=1)
+    before = np.take_along_axis(before, place, axis=1)
 
-    def error(values: np.ndarray) -> np.ndarray:
-        return (each @ values).std(axis=0, ddof=1) / np.sqrt(n)
+    def gains(worth: np.ndarray) -> np.ndarray:
+        both = worth[after] - worth[before]
+        return 0.5 * (both[:n] + both[n:])
 
-    return subsets, each.mean(axis=0), error
+    return _Coalitions(subsets, number[1 : m + 1], gains)
