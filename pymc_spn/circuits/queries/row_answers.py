@@ -10,6 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
+from pymc_spn.circuits.queries.partitions import losses_of_partitions
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
 from pymc_spn.tables import Table, row_labels
 
@@ -245,9 +246,9 @@ class RowAnswers(InformationAnswers, NoInterventions):
         """
         self._refuse_condition("top_clusters")
         labels = self._states.digits[:, :, 0]
-        together = self.co_clustering().values
-        counted = ~np.isnan(together)  # pairs of rows without an observed cell are on no child
-        loss = [np.sum(((x[:, None] == x[None, :]) - together)[counted] ** 2) for x in labels]
+        weight = relative_weights(self._log_evidence() + self._log_weights)
+        counted = labels[0] >= 0  # rows without an observed cell are on no child
+        loss = losses_of_partitions(labels[:, counted], weight / weight.sum())
         best = labels[int(np.argmin(loss))].astype(np.int64)
         found, count = np.unique(best[best >= 0], return_counts=True)
         rank = {int(k): i for i, k in enumerate(found[np.argsort(-count, kind="stable")])}
@@ -259,7 +260,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             "mcse_chain_note": "no mcse_chain: one draw, no average",
             "chain": int(record.chains[chain]),
             "draw": int(record.draws[draw]),
-            "distance": float(np.sqrt(min(loss) / max(counted.sum(), 1))),
+            "distance": float(np.sqrt(loss.min()) / max(counted.sum(), 1)),
         }
         return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
 
