@@ -78,7 +78,8 @@ class RestMoves:
 
     def _parents(self, rng, prior, i):
         state = self.state
-        odds = {k: edge_log_odds(state, prior, k, i) for k in range(state.count[0])}
+        # by the rest of the model parents depend on each other, so they must not go by slots, see `random_order`
+        odds = {k: edge_log_odds(state, prior, k, i) for k in random_order(rng, state.count[0])}
         odds = {k: o for k, o in odds.items() if math.isfinite(o)}
         if 1 < len(odds) <= self.parent_sets:
             self._parent_set(rng, i, odds)
