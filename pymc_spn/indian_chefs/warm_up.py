@@ -77,7 +77,7 @@ def random_start(
     inside = rng.uniform(0.1, 0.9, (n_roots, n_lower))
     biases[lower] = -(weights[roots, lower] * inside).sum(0)
     biases[:d] = data.mean(0) - 0.5 * weights[:, :d].sum(0)
-    rho[:d] = 2.0 / data.var(0)
+    rho[:d] = 2.0 / np.maximum(data.var(0), 1e-6)  # a constant column has a precision to begin with, too
     rho[lower], rho[roots] = 20.0, 0.1
     return np.vstack([weights, biases, np.log(rho)])
 

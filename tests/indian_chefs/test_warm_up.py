@@ -95,3 +95,10 @@ def test_the_race_keeps_the_best_and_is_reproducible():
     untrained = random_start(np.random.default_rng(1), data, 4, 2)
     ascent = PooledAscent(data, first.parents, np.arange(8)[::-1], NetworkPrior())
     assert first.score > ascent.score(np.random.default_rng(0), untrained)
+
+
+def test_a_constant_column_has_a_start():
+    rng = np.random.default_rng(0)
+    data = np.column_stack([rng.normal(size=60), np.zeros(60)])
+    start = race(rng, data, 2, 1, stages=(RaceStage(2, 30, 50), RaceStage(1, 60, 50)))
+    assert np.isfinite(start.score) and np.isfinite(start.weights).all() and (start.precisions > 0.0).all()
