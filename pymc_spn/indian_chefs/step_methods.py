@@ -158,6 +158,9 @@ class IndianChefsStep(OwnerStep):
             self.begun = True
         tally = new_tally()
         self._sweep(state, prior, log_rest, tally)
+        if log_rest is not None:  # terms of a hyperparameter may use the graph too: they must read this one
+            access.publish(state, 1.0)
+            new[access.ticket] = np.asarray(1.0)
         self.hyperparameters.update(self.rng, new, state)
         log_prior = float(log_density(state, access.prior_at(new)))
         rest = 0.0 if log_rest is None else self._rest(new)(state)

@@ -215,6 +215,22 @@ def test_terms_that_depend_on_the_graph_make_a_posterior(regression_run):
         ps.GraphDraws.from_idata(idata)
 
 
+def test_a_term_of_the_graph_and_of_a_hyperparameter_that_it_owns():
+    """p(alpha, n | y) on a grid: the slice over alpha reads the graph as the sweep left it."""
+    import arviz as az
+
+    with pm.Model() as model:
+        g = ps.IndianChefsProcess("g", alpha=pm.Gamma.dist(3, 2), gamma=1.0, phi=1.0, observed_nodes=1, max_nodes=8)
+        pm.Normal("y", model["g_alpha"] * pt.cast(g.n_nodes, "float64"), 1.0, observed=4.0)
+        idata = pm.sample(800, tune=50, chains=2, cores=1, random_seed=1, **QUIET)
+    alphas, n = np.linspace(0.05, 6, 60), np.arange(9)
+    law = np.array([ps.node_count_pmf(a, 1.0, 1, 8).values * norm.pdf(4.0 - a * n) for a in alphas])
+    weights = law.sum(1) * gamma_law.pdf(alphas, 3, scale=0.5)
+    draws = idata.posterior["g_alpha"].values
+    error = draws.std() / np.sqrt(float(np.asarray(az.ess(draws))))
+    assert error < 0.06 and abs(draws.mean() - weights @ alphas / weights.sum()) < 4 * error
+
+
 @pytest.mark.filterwarnings("ignore:g. .* births were refused")
 def test_stored_graphs_are_lent_to_the_model(regression_run):
     """Predictions and log likelihoods are those given each draw's own graph."""
