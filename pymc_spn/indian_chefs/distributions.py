@@ -59,7 +59,8 @@ class IndianChefsRV(RandomVariable):
             if row < 0:
                 raise NotImplementedError(STALE)
             return np.broadcast_to(state[row, 1:], (*shape, state.shape[1] - 1)).copy()
-        prior = make_prior(alpha, gamma, phi, (uniform, levels, masses))
+        numbers = [check_positive(a, v) for a, v in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True)]
+        prior = make_prior(*numbers, (uniform, levels, masses))
         out = np.empty((*shape, packed_length(self.room)))
         fixed = ~np.isnan(reputations)
         graph = new_state(np.where(fixed, reputations, 0.0), fixed, self.room)
@@ -168,6 +169,7 @@ class IndianChefsProcess:
         ``<name>_alpha`` and so on and are drawn with the graph: gamma from its conjugate conditional where its prior is
         a Gamma, others by slice sampling.
     observed_nodes : sequence of str, or int
+        Names, such as the columns of a frame, or their number.
     reputations : float, None, sequence or mapping by node
         Of the observed nodes; None is free. 0.0 forbids edges between observed nodes, inputs stand at 1.0.
     max_nodes : int

@@ -48,7 +48,7 @@ def node_count_pmf(
     """
     import xarray as xr
 
-    names = check_nodes(n_observed, max_nodes)
+    names = check_nodes(n_observed, max_nodes, "n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
     rates = _rates(check_positive("alpha", alpha), check_positive("gamma", gamma), max_nodes)
@@ -91,7 +91,7 @@ def expected_graph(
     """
     import xarray as xr
 
-    names = check_nodes(n_observed)
+    names = check_nodes(n_observed, argument="n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
@@ -141,7 +141,7 @@ def gamma_for_nodes(
     """
     from scipy.optimize import brentq
 
-    names = check_nodes(n_observed)
+    names = check_nodes(n_observed, argument="n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
     alpha, target = check_positive("alpha", alpha), check_positive("expected_nodes", expected_nodes)

@@ -111,7 +111,8 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
     """Log density of a packed graph as a list of nodes, and its derivatives by alpha, gamma, phi.
 
     It is `log_density`, except that hidden nodes which share an atom of the base measure stand in a uniformly random
-    order. -inf for vectors that are no canonical graph; the law of the number of nodes is not cut at the room.
+    order. -inf for vectors that are no canonical graph and for hyperparameters that are not positive; the law of the
+    number of nodes is not cut at the room.
 
     Parameters
     ----------
@@ -122,6 +123,8 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
         Out.
     """
     gradient[:] = 0.0
+    if not (alpha > 0.0 and gamma > 0.0 and phi > 0.0):  # two negative ones would give a number
+        return -np.inf
     n_observed = reputations.size
     fixed = np.zeros(n_observed, np.uint8)
     theta = np.zeros(room)

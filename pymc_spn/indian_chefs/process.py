@@ -1,7 +1,7 @@
 """What a user says of an Indian chefs process, checked: hyperparameters, observed nodes, base measure; its schema."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,32 +101,41 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
 
 
-def check_nodes(observed_nodes: Any, max_nodes: int | None = None) -> tuple[str, ...]:
+def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str = "observed_nodes") -> tuple[str, ...]:
     """Names of the observed nodes.
+
+    Parameters
+    ----------
+    observed_nodes : sequence of str, or int
+    max_nodes : int, optional
+    argument : str
+        What the first is called in messages.
 
     Raises
     ------
     TypeError, ValueError
         If there is none, a name is no string or is repeated, or `max_nodes` is below their number.
     """
-    if isinstance(observed_nodes, int | np.integer) and not isinstance(observed_nodes, bool):
+    if hasattr(observed_nodes, "tolist"):  # arrays, a pandas index or series, NumPy's numbers
+        observed_nodes = observed_nodes.tolist()
+    if isinstance(observed_nodes, int) and not isinstance(observed_nodes, bool):
         observed_nodes = [f"x{i + 1}" for i in range(observed_nodes)]
-    if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Sequence | np.ndarray):
-        raise TypeError(f"observed_nodes must be names or their number; got {observed_nodes!r}")
+    if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Sequence):
+        raise TypeError(f"{argument} must be names or their number; got {observed_nodes!r}")
     names = tuple(observed_nodes)
     wrong = [n for n in names if not isinstance(n, str)]
     if wrong:
-        raise TypeError(f"observed_nodes must be strings; got {wrong[0]!r}")
+        raise TypeError(f"{argument} must be strings; got {wrong[0]!r}")
     if not names:
-        raise ValueError("observed_nodes must hold at least one node; a graph without any is empty")
+        raise ValueError(f"{argument} must hold at least one node; a graph without any is empty")
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
-        raise ValueError(f"observed_nodes must be distinct; {repeated[0]!r} is there more than once")
+        raise ValueError(f"{argument} must be distinct; {repeated[0]!r} is there more than once")
     if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer)):
         raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
     hidden = sorted(set(names) & set(node_labels((), len(names) + (max_nodes or 0))))
     if hidden:
-        raise ValueError(f"observed_nodes must not have the names of hidden nodes; got {hidden[0]!r}")
+        raise ValueError(f"{argument} must not have the names of hidden nodes; got {hidden[0]!r}")
     if max_nodes is not None and max_nodes < len(names):
         raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
     return names
@@ -172,6 +181,8 @@ def check_reputations(reputations: Any, names: tuple[str, ...], base: tuple) -> 
     TypeError, ValueError
         If one lies outside [0, 1], a name is unknown or missing, or no node can ever be a parent of another.
     """
+    if isinstance(getattr(reputations, "index", None), Iterable) and list(reputations.index) != [*range(len(names))]:
+        reputations = reputations.to_dict()  # a pandas series with labels of its own
     if isinstance(reputations, Mapping):
         unknown = [n for n in reputations if n not in names]
         lacking = [n for n in names if n not in reputations]

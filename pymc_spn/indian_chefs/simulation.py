@@ -60,7 +60,7 @@ def sample_indian_chefs(
     """
     import xarray as xr
 
-    names = check_nodes(n_observed)
+    names = check_nodes(n_observed, argument="n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))

@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
@@ -350,6 +351,28 @@ def test_expressions_need_a_name_and_steps_a_graph():
         for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):
             with pytest.raises(ValueError, match=next(iter(settings))):
                 ps.IndianChefsStep(**settings)
+
+
+def test_nodes_are_named_by_columns_and_reputations_by_a_series():
+    names = pd.DataFrame(columns=["a", "b"]).columns
+    for nodes in (names, pd.Series(names), names.to_numpy()):
+        assert ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=nodes).type.ndim == 1
+    with pm.Model():
+        places = pd.Series({"b": 0.25, "a": 0.0})
+        g = ps.IndianChefsProcess("g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=names, reputations=places)
+    assert (g.observed_nodes, g.schema.reputations) == (("a", "b"), (0.0, 0.25))
+
+
+def test_hyperparameters_outside_their_range_have_no_density_and_no_draws():
+    alpha, gamma = pt.dscalars("alpha", "gamma")
+    g = ps.IndianChefsProcess.dist(alpha=alpha, gamma=gamma, phi=1.0, observed_nodes=1, max_nodes=4)
+    value = pm.draw(g, givens={alpha: 1.0, gamma: 1.0}, random_seed=1)
+    evaluate = pm.compile([alpha, gamma], pm.logp(g, value))
+    assert np.isfinite(evaluate(1.0, 1.0))
+    for a, c in ((-0.5, -1.0), (-0.5, 1.0), (1.0, 0.0), (np.nan, 1.0)):
+        assert evaluate(a, c) == -np.inf
+    with pytest.raises(ValueError, match=r"gamma must be positive and finite; got .*-1"):
+        pm.draw(g, givens={alpha: 1.0, gamma: -1.0})
 
 
 def test_a_log_density_with_a_gradient():

@@ -224,7 +224,7 @@ def test_types_are_named():
             ps.sample_indian_chefs(1.0, value, 1.0, 2)
     with pytest.raises(TypeError, match=r"max_nodes must be an integer; got 8\.0"):
         ps.node_count_pmf(1.0, 1.0, 3, 8.0)
-    with pytest.raises(TypeError, match="observed_nodes must be names"):
+    with pytest.raises(TypeError, match="n_observed must be names"):
         ps.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
     with pytest.raises(ValueError, match="max_nodes must be at least"):
         ps.node_count_pmf(1.0, 1.0, 3, 2)
