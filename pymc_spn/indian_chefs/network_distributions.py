@@ -126,7 +126,9 @@ def NLGBN(
             raise ValueError(
                 f"scaling must have the columns of observed, {list(names)}; it has {list(scaling.columns)}"
             )
-        if not hasattr(observed, "columns") and set(scaling.columns) != set(names):
+        if set(scaling.columns) == set(names):
+            scaling = scaling.in_order(names)
+        elif not hasattr(observed, "columns"):
             scaling = replace(scaling, columns=names)  # an array has columns by place alone
         observed = scaling.transform(observed)
     names, values = table_of(observed, "observed", names)

@@ -1,7 +1,7 @@
 """Data between 0 and 1: the explicit map that a nonlinear Gaussian belief network needs, kept with its draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,12 @@ class UnitScaling:
     def slope(self) -> np.ndarray:
         """(D,) derivative of the map."""
         return (self.high - self.low) / (np.array(self.maximum) - np.array(self.minimum))
+
+    def in_order(self, columns: Sequence[str]) -> "UnitScaling":
+        """The same map with its columns in another order."""
+        places = [self.columns.index(c) for c in columns]
+        minimum, maximum = (tuple(ends[p] for p in places) for ends in (self.minimum, self.maximum))
+        return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
     def transform(self, data: Any) -> pd.DataFrame:
         """Data on the unit scale, as a frame. Values outside (0, 1) are not clipped; `NLGBN` refuses them."""

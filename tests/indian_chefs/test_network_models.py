@@ -345,6 +345,17 @@ def test_an_array_is_scaled_by_the_scaling_of_an_array():
     assert schema.columns == ("x", "y") and schema.scaling == named
 
 
+def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
+    """Columns of arrays are those of the nodes, in data and in questions, whatever order the scaling has."""
+    X = ring()
+    named, turned = ps.UnitScaling.from_data(X), ps.UnitScaling.from_data(X[["y", "x"]])
+    for observed in (X, X.to_numpy()):
+        with pm.Model() as model:
+            ps.NLGBN("d", graph(X.columns), observed=observed, scaling=turned)
+        np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
+        assert NetworkSchema.from_vector(model["d_network_schema"].get_value()).scaling == named
+
+
 def refused(make, error, match):
     with pm.Model(), pytest.raises(error, match=match):
         make()
