@@ -46,6 +46,8 @@ class _ExactChain:
         self.weights, self.biases, self.precisions = np.zeros((k, k)), np.zeros(k), np.ones(k)
         self.values, self.means = np.zeros((k, len(data))), np.zeros((k, len(data)))
         drawn = draw_parameters(rng, self.kind, prior, state.parents[:n, :n].astype(bool))
+        # a start with values beyond all data would leave nothing of the digits of their children
+        drawn = *drawn[:2], np.maximum(drawn[2], 1e-2)
         self.weights[:n, :n], self.biases[:n], self.precisions[:n] = drawn
         order = np.argsort(-state.reputations[:n], kind="stable")
         self.values[:n] = draw_nodes(rng, self.kind, order, *drawn, len(data))

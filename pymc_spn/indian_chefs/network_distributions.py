@@ -14,6 +14,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import gammainc
 
 from pymc_spn.indian_chefs.distributions import GraphVariable
 from pymc_spn.indian_chefs.network_draws import draw_data
@@ -26,6 +27,10 @@ STALE = (
     "its log-probability needs the hidden units of the running chain and cannot be evaluated from stored draws; "
     "post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X) and post.sample(n)"
 )
+
+SMALLEST_PRECISION = 1e-280  # sums of squares of values with such a precision are still numbers
+LARGEST_VALUE = 1e18  # of a linear network: precisions down to its square's inverse are recorded in single precision
+LARGEST_LOSS = 1e-9  # of what a prior gives to smaller ones: below one in the births that any run tries
 
 
 class BeliefNetworkRV(RandomVariable):
@@ -105,7 +110,8 @@ def NLGBN(
     weight_sd, bias_sd : float
         Standard deviations of the normal priors.
     precision : (float, float)
-        Shape and rate of the gamma prior of each node's precision.
+        Shape and rate of the gamma prior of each node's precision; the shape is 0.05 or more, since vaguer priors put
+        weight on precisions that floating point does not hold.
     dims : optional
 
     Returns
@@ -158,6 +164,13 @@ def LinearGaussianNetwork(
     numbers, so standardise columns whose scale is far from one.
     """
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
+    far = np.abs(values) > LARGEST_VALUE
+    if far.any():
+        r, c = np.argwhere(far)[0]
+        raise ValueError(
+            f"observed must lie within {LARGEST_VALUE:g} of 0, whose precisions the draws can record: row {r}, column "
+            f"{names[c]!r} is {values[r, c]:g}; standardise the column"
+        )
     return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims)
 
 
@@ -215,6 +228,12 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
     if not isinstance(precision, tuple | list) or len(precision) != 2:
         raise TypeError(f"precision must be a pair (shape, rate); got {precision!r}")
     gamma = [check_positive(f"precision[{i}]", v) for i, v in enumerate(precision)]
+    lost = float(gammainc(gamma[0], gamma[1] * SMALLEST_PRECISION))
+    if lost > LARGEST_LOSS:
+        raise ValueError(
+            f"precision = ({gamma[0]:g}, {gamma[1]:g}) gives precisions below {SMALLEST_PRECISION:g}, which floating "
+            f"point does not hold, a probability of {lost:.2g}; take a shape of 0.05 or more"
+        )
     prior = NetworkPrior(numbers[0] ** -2, numbers[1] ** -2, *gamma)
     ticket = model[f"{graph.name}{TICKET}"]
     head = pytensor.shared(np.zeros(2), name=f"{full}_head", shape=(2,))

@@ -305,7 +305,13 @@ def _linear_log_density(values, weights, biases, precisions):
     n, d = len(biases), values.shape[1]
     inverse = np.linalg.inv(np.eye(n) - weights.T)
     mean, factor = (inverse @ biases)[:d], (inverse * precisions**-0.5)[:d]
-    lower = np.linalg.cholesky(factor @ factor.T)
+    try:
+        lower = np.linalg.cholesky(factor @ factor.T)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "a recorded network's covariance is singular in floating point: its columns lie far from 0 for their "
+            "spread, or on scales far from one; standardise them before sampling"
+        ) from None
     white = np.linalg.solve(lower, (values - mean).T)
     return -0.5 * (white**2).sum(0) - np.log(np.diag(lower)).sum() - 0.5 * d * np.log(2.0 * np.pi)
 

@@ -62,10 +62,15 @@ class NetworkSchema:
 
 
 def pack_parameters(weights: np.ndarray, biases: np.ndarray, precisions: np.ndarray, max_nodes: int) -> np.ndarray:
-    """((K + 2) K,) float32: weights, biases, precisions in canonical order; precision 0 where there is no node."""
+    """((K + 2) K,) float32: weights, biases, precisions in canonical order; precision 0 where there is no node.
+
+    Precisions below the smallest normal number of single precision are recorded as that number: a unit is then 0 or 1
+    whatever its parents are, to 19 digits.
+    """
     n = len(biases)
     out = np.zeros((max_nodes + 2, max_nodes), np.float32)
-    out[:n, :n], out[max_nodes, :n], out[max_nodes + 1, :n] = weights, biases, precisions
+    out[:n, :n], out[max_nodes, :n] = weights, biases
+    out[max_nodes + 1, :n] = np.maximum(precisions, np.finfo(np.float32).tiny)
     return out.ravel()
 
 

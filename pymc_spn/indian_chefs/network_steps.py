@@ -127,6 +127,11 @@ class _NetworkStep(OwnerStep):
         log_prior = float(log_density(chain.state, access.prior_at(new)))
         rest = chain.log_network()
         ticket = log_prior + rest
+        if not np.isfinite(ticket):
+            raise ValueError(
+                f"{self.schema.name!r}: the log joint of the network became {ticket}; columns of observed or priors on "
+                "scales far from one leave no digits, standardise them"
+            )
         new[access.ticket] = np.asarray(ticket)
         packed = access.publish(chain.state, ticket)
         self.head.set_value(np.array([ticket, rest]), borrow=True)

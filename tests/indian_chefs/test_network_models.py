@@ -290,6 +290,8 @@ def test_parameters_survive_packing():
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+    precisions[2] = 1e-200  # below single precision, yet a node
+    assert len(unpack_parameters(pack_parameters(weights, biases, precisions, 6), 6)[1]) == 3
 
 
 def test_prior_predictive_draws():
@@ -356,6 +358,17 @@ def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
         assert NetworkSchema.from_vector(model["d_network_schema"].get_value()).scaling == named
 
 
+@pytest.mark.parametrize(("network", "shape"), [(ps.NLGBN, 0.05), (ps.LinearGaussianNetwork, 0.1)])
+def test_vague_priors_of_precisions_leave_numbers(network, shape):
+    """Their draws reach below what single precision holds, and a start from them left nothing of the digits."""
+    with pm.Model() as model:
+        network("d", graph(), observed=ps.UnitScaling.from_data(ring()).transform(ring()), precision=(shape, shape))
+    idata = draw(model, draws=40)
+    assert np.isfinite(idata["posterior"]["g_log_joint"]).all()
+    counts = ps.unpack(idata)["d"].dataset["precisions"].notnull().sum("node")
+    np.testing.assert_array_equal(counts, idata["sample_stats"]["g_n_nodes"])
+
+
 def refused(make, error, match):
     with pm.Model(), pytest.raises(error, match=match):
         make()
@@ -378,6 +391,16 @@ def test_refusals():
     refused(lambda: ps.NLGBN("d", "g", observed=unit), TypeError, "graph must come from")
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, weight_sd=0.0), ValueError, "weight_sd must be positive")
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, precision=2.0), TypeError, "precision must be a pair")
+    refused(
+        lambda: ps.NLGBN("d", graph(), observed=unit, precision=(0.001, 0.001)),
+        ValueError,
+        r"precision = \(0.001, 0.001\) gives precisions below 1e-280.* a probability of 0.52",
+    )
+    refused(
+        lambda: ps.LinearGaussianNetwork("d", graph(), observed=X * 1e19),
+        ValueError,
+        r"observed must lie within 1e\+18 of 0.*row 0, column 'x' is",
+    )
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, scaling=2.0), TypeError, "scaling must be a ps.UnitScaling")
     refused(lambda: ps.SigmoidBeliefNetwork("d", graph(), observed=X), ValueError, "observed must be 0 or 1: row 0")
     with pm.Model(), pytest.raises(ValueError, match="one graph has one likelihood"):
