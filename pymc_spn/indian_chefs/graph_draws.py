@@ -146,11 +146,12 @@ class GraphDraws:
 
     @cached_property
     def _paths(self) -> np.ndarray:
-        """(chain, draw, node, node) bool: whether a directed path leads from one node to another."""
-        reached = self.parents.copy()
+        """(chain, draw, node, node) 0 or 1: whether a directed path leads from one node to another; without padding."""
+        n = int(self.counts.max())
+        reached = self.parents[..., :n, :n].astype(np.float32)  # products of matrices count the ways of joining paths
         length = 1
-        while length < self.schema.max_nodes:
-            reached |= (reached[..., :, :, None] & reached[..., None, :, :]).any(-2)
+        while length < n:
+            reached = np.minimum(reached + reached @ reached, np.float32(1.0))
             length *= 2
         return reached
 
@@ -182,7 +183,7 @@ class GraphDraws:
         """(ancestor, descendant) posterior probability of a directed path between two observed nodes."""
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
-        paths = self._paths[..., :d, :d]
+        paths = self._paths[..., :d, :d] > 0.0
         return self._probabilities(paths, "path_probabilities", {"ancestor": names, "descendant": names})
 
     def common_ancestor_probabilities(self) -> "xr.DataArray":
@@ -190,7 +191,7 @@ class GraphDraws:
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
         below = self._paths[..., d:, :d]
-        shared = (below[..., :, :, None] & below[..., :, None, :]).any(-3)
+        shared = np.swapaxes(below, -1, -2) @ below > 0.0
         return self._probabilities(shared, "common_ancestor_probabilities", {"node": names, "other": names})
 
     def popularities(self, random_seed: Any = None) -> "xr.DataArray":

@@ -1,8 +1,10 @@
 """The graph in a PyMC model: its log density, its step beside NUTS, black-box terms, the record, refusals."""
 
 import logging
+import tracemalloc
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -16,6 +18,7 @@ from scipy.stats import multivariate_normal, norm
 import pymc_spn as ps
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, room_of, unpack_graph, unpack_parts
 from pymc_spn.indian_chefs.prior_density import log_density
+from pymc_spn.indian_chefs.process import GraphSchema
 from tests import reference_indian_chefs as reference
 from tests.indian_chefs.small_graphs import MIXED_BASE, many_states, observed
 
@@ -115,6 +118,29 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
     without_gamma = replace(draws, hyperparameters={a: draws.hyperparameters[a] for a in ("alpha", "phi")})
     xr.testing.assert_identical(popular, without_gamma.popularities(random_seed=1))
     assert (popular.notnull() == theta.notnull()).all() and float(popular.max()) <= 1.0
+
+
+def test_paths_are_those_of_networkx_and_take_little_memory():
+    """Unions over all middle nodes took K^3 bytes a draw: gigabytes with room for a hundred nodes."""
+    names, room = ("a", "b", "c"), 60
+    made = ps.sample_indian_chefs(1.0, 1.5, 1.0, names, [0.0, 0.4, 0.8], draws=400, random_seed=1)
+    n = made.sizes["node"]
+    parents, theta = np.zeros((1, 400, room, room), bool), np.full((1, 400, room), np.nan)
+    parents[0, :, :n, :n], theta[0, :, :n] = made["parents"], made["reputations"]
+    schema = GraphSchema("g", "indian chefs", names, (0.0, 0.4, 0.8), room, (1.0, (), ()), {})
+    counts = made["n_active"].values[None]
+    draws = ps.GraphDraws(schema, counts, theta, parents, xr.Dataset(), {}, np.arange(1), np.arange(400))
+    tracemalloc.start()
+    paths, shared = draws.path_probabilities(), draws.common_ancestor_probabilities()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7
+    closed = [nx.transitive_closure(draws.to_networkx(0, t)) for t in range(400)]
+    for u in names:
+        for v in names:
+            assert float(paths.sel(ancestor=u, descendant=v)) == np.mean([c.has_edge(u, v) for c in closed])
+            common = [any(c.has_edge(h, u) and c.has_edge(h, v) for h in set(c) - set(names)) for c in closed]
+            assert float(shared.sel(node=u, other=v)) == np.mean(common)
 
 
 def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tmp_path):
