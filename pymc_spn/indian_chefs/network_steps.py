@@ -173,7 +173,8 @@ class NLGBNStep(_NetworkStep):
     start : {"auto", "warm_up", "process"}
         "warm_up" looks for a start by gradient ascent on a pooled likelihood: it is no part of the sampler, costs
         seconds, and leaves an over-complete graph that sampling thins slowly. "process" starts from the graph's own
-        start. "auto" warms up where at least 100 rows and all observed reputations at 0 allow it.
+        start. "auto" warms up where at least 100 rows and all observed reputations at 0 allow it, and the graph was
+        given no start but that from its prior.
     hidden_layers : (int, int), optional
         Units of the lower layer and roots of a warm-up's graph; (10, 3), or what `max_nodes` allows.
     race : sequence of (int, int, int), optional
@@ -230,7 +231,7 @@ class NLGBNStep(_NetworkStep):
         if not 0.0 <= tempered <= 1.0:
             raise ValueError(f"tempered must be a share between 0 and 1; got {tempered!r}")
         for stage in race or ():
-            if len(stage) != 3 or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
+            if np.shape(stage) != (3,) or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
                 raise ValueError(f"race must hold triples of positive integers (starts, steps, pool); got {stage!r}")
         if powers is not None and tempered:
             raise ValueError("tempered and powers cannot both be given")
@@ -257,8 +258,12 @@ class NLGBNStep(_NetworkStep):
         if layers is None:
             roots = min(3, max(1, room // 4))
             layers = (min(10, room - roots), roots)
-        elif len(layers) != 2 or min(layers) < 1 or sum(layers) > room:
-            raise ValueError(f"hidden_layers must be two positive numbers of at most {room} in all; got {layers!r}")
+        elif (
+            np.shape(layers) != (2,)
+            or any(not isinstance(h, int | np.integer) or h < 1 for h in layers)
+            or sum(layers) > room
+        ):
+            raise ValueError(f"hidden_layers must be two positive integers of at most {room} in all; got {layers!r}")
         possible = bool((theta == 0.0).all()) and graph.base[0] == 1.0 and room >= 2
         if start == "warm_up" and not possible:
             raise ValueError(
@@ -266,7 +271,8 @@ class NLGBNStep(_NetworkStep):
                 'hidden nodes; use start="process"'
             )
         if start == "auto":
-            start = "warm_up" if possible and len(self.data) >= 100 and self.tempered == 0.0 else "process"
+            wanted = len(self.data) >= 100 and self.tempered == 0.0 and self.access.kind == "prior"
+            start = "warm_up" if possible and wanted else "process"
         return start, tuple(int(h) for h in layers)
 
     def _start(self, prior):

@@ -63,7 +63,7 @@ class IndianChefsStep(OwnerStep):
     Parameters
     ----------
     vars : list of variables, optional
-        Variables of graphs; all of them by default.
+        Variables of graphs; by default of all that have no likelihood with a step of its own.
     moves : {"all", "published"}
         "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
         merges of edges, swaps of neighbours. "published": equations 13 to 16 of the paper in their correct form, for
@@ -87,6 +87,9 @@ class IndianChefsStep(OwnerStep):
 
     @classmethod
     def _grouped(cls, vars, model):
+        if vars is None:  # graphs that a likelihood moves are left to its step
+            free = [v for v, rv in model.values_to_rvs.items() if graph_of(rv) is not None and not is_claimed(rv)]
+            vars = free or None
         return group_by_graph(vars, model)
 
     def __init__(
@@ -107,7 +110,13 @@ class IndianChefsStep(OwnerStep):
         from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
 
         model = pm.modelcontext(model)
-        ((self.graph_name, self.vars),) = group_by_graph(vars, model).items()
+        ((self.graph_name, self.vars),) = self._grouped(vars, model).items()
+        likelihood = getattr(model[self.graph_name].tag, "graph_likelihood", None)
+        if likelihood is not None:
+            raise ValueError(
+                f"vars: the graph {self.graph_name!r} is moved by the step of its likelihood {likelihood!r}, which "
+                "pm.sample picks by itself"
+            )
         for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{argument} must be an integer of at least {least}; got {value!r}")

@@ -120,6 +120,17 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     assert warm[0] == pytest.approx(0.02) and np.all(np.diff(warm[:5]) > 0) and np.all(warm[4:] == 1.0)
 
 
+def test_a_start_that_was_given_is_where_chains_start():
+    unit = ps.UnitScaling.from_data(ring(120)).transform(ring(120))
+    one = np.eye(3, k=-2), np.array([0.0, 0.0, 0.5])
+    for start, kind in ((one, "process"), ("empty", "process"), ("prior", "warm_up")):
+        with pm.Model():
+            ps.NLGBN("data", graph(start=start), observed=unit)
+            ps.IndianChefsProcess("other", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=1)
+            assert ps.NLGBNStep().start_kind == kind
+            assert ps.IndianChefsStep().graph_name == "other"  # the graph of a likelihood is left to its own step
+
+
 def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
     X = ring()
     with pm.Model() as model:
@@ -417,7 +428,10 @@ def test_refusals():
             ({"strata": 1}, "strata must be"),
             ({"tempered": 2.0}, "tempered must be"),
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
+            ({"hidden_layers": 5}, "hidden_layers must be"),
+            ({"hidden_layers": (2.5, 1)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
+            ({"race": (8, 120, 700)}, "race must hold"),
             ({"powers": (1.0, 1.0)}, "powers must descend"),
             ({"powers": (1.0,)}, "powers must be at least two"),
             ({"sweeps": 0}, "sweeps must be"),
@@ -426,6 +440,8 @@ def test_refusals():
                 ps.NLGBNStep(**arguments)
         with pytest.raises(ValueError, match="vars must be variables"):
             ps.NLGBNStep([model["gamma"]])
+        with pytest.raises(ValueError, match="the graph 'g' is moved by the step of its likelihood 'data'"):
+            ps.IndianChefsStep()
     with pm.Model():
         g = graph()
         ps.NLGBN("d", g, observed=unit)
