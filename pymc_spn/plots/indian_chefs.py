@@ -28,12 +28,19 @@ def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str |
 
     Raises
     ------
+    TypeError
+        If it is no graph of networkx.
     ValueError
         If a node has no reputation.
     """
     import matplotlib.pyplot as plt
+    import networkx as nx
     from matplotlib.patches import FancyArrowPatch
 
+    if not isinstance(graph, nx.Graph):
+        raise TypeError(
+            f"graph must be one of networkx, as from GraphDraws.to_networkx(chain, draw); got {type(graph).__name__}"
+        )
     lacking = [n for n, data in graph.nodes(data=True) if "reputation" not in data]
     if lacking:
         raise ValueError(f"graph must have a reputation for every node; {lacking[0]!r} has none")
@@ -229,12 +236,20 @@ def plot_fantasies(
 
     Raises
     ------
+    TypeError
+        If one of the tables is no frame.
     ValueError
         If there are not two columns, or one is missing.
     """
     import matplotlib.pyplot as plt
+    import pandas as pd
 
-    names = list(data.columns if columns is None else columns)
+    for argument, table in (("data", data), ("fantasies", fantasies)):
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(f"{argument} must be a DataFrame; got {type(table).__name__}")
+    if columns is None:
+        columns = data.columns
+    names = [columns] if isinstance(columns, str) else list(columns)
     if len(names) != 2:
         raise ValueError(f"columns must name two columns, got {names}; plot_pairs draws more")
     for name in names:
@@ -245,8 +260,12 @@ def plot_fantasies(
     axes = np.asarray(axes)
     if axes.shape != (2,):
         raise ValueError(f"axes must be two, got shape {axes.shape}")
-    shown = [frame[names].to_numpy(float)[:max_rows] for frame in (data, fantasies)]
-    low, high = data[names].to_numpy(float).min(0), data[names].to_numpy(float).max(0)
+    tables = [frame[names].to_numpy(float, na_value=np.nan) for frame in (data, fantasies)]
+    shown = [table[:max_rows] for table in tables]
+    complete = tables[0][~np.isnan(tables[0]).any(1)]  # a row with a gap is nowhere in the plane
+    if not len(complete):
+        raise ValueError("data must have a row without a gap")
+    low, high = complete.min(0), complete.max(0)
     margin = 0.2 * np.where(high > low, high - low, 1.0)
     low, high = low - margin, high + margin
     outside = int(((shown[1] < low) | (shown[1] > high)).any(1).sum())

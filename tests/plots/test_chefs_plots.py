@@ -35,6 +35,8 @@ def test_heights_are_reputations_and_arrows_edges():
 def test_a_graph_without_reputations_is_refused():
     with pytest.raises(ValueError, match="'a' has none"):
         plots.plot_chefs_graph(nx.DiGraph([("a", "b")]))
+    with pytest.raises(TypeError, match=r"graph must be one of networkx, as from GraphDraws\.to_networkx.*; got list"):
+        plots.plot_chefs_graph([("a", "b")])
 
 
 def test_level_curves_have_the_exact_expectation():
@@ -75,6 +77,16 @@ def test_fantasies_stand_beside_data():
         plots.plot_fantasies(data, data)
     with pytest.raises(ValueError, match="'w'"):
         plots.plot_fantasies(data, data, ["x", "w"])
+    with pytest.raises(ValueError, match=r"columns must name two columns, got \['xy'\]"):
+        plots.plot_fantasies(data, data, "xy")
+    for tables, match in (((data.to_numpy(), data), "data"), ((data, data.to_numpy()), "fantasies")):
+        with pytest.raises(TypeError, match=f"{match} must be a DataFrame; got ndarray"):
+            plots.plot_fantasies(*tables)
+    gaps = data.mask(np.arange(len(data))[:, None] == [0, 1, 2])
+    limits = plots.plot_fantasies(gaps, data, ["x", "y"])[0].get_xlim()
+    assert limits == plots.plot_fantasies(data.iloc[2:], data, ["x", "y"])[0].get_xlim()
+    with pytest.raises(ValueError, match="data must have a row without a gap"):
+        plots.plot_fantasies(data * np.nan, data, ["x", "y"])
     plt.close("all")
 
 
