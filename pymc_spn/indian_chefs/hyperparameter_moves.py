@@ -18,8 +18,8 @@ MOST_STEPS = 100
 class OwnHyperparameters:
     """alpha, gamma and phi where these are variables of the graph's own.
 
-    gamma with a Gamma(s, r) prior: Gamma(s + H, r + alpha S), H the hidden nodes and S the integral of the rate. Others
-    are sliced on the unconstrained scale.
+    gamma with a Gamma(s, r) prior: Gamma(s + H, r + alpha S), H the hidden nodes and S the integral of the rate.
+    Others, and one variable that stands for two of them, are sliced on the unconstrained scale.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class OwnHyperparameters:
         self.sliced: list[tuple[str, Any]] = []
         others = [v for v in model.basic_RVs + model.potentials if v.name not in (access.name, access.ticket)]
         terms = model.logp(vars=others, sum=False) if others else []
-        for argument in HYPERPARAMETERS:
-            name = access.schema.hyperparameters[argument].get("variable")
+        names = [access.schema.hyperparameters[argument].get("variable") for argument in HYPERPARAMETERS]
+        for place, (argument, name) in enumerate(zip(HYPERPARAMETERS, names, strict=True)):
             value = next((v for v in vars if model.values_to_rvs[v].name == name), None)
-            if value is None:
+            if value is None or name in names[:place]:
                 continue
             rv = model.values_to_rvs[value]
             mine = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
             is_gamma = isinstance(rv.owner.op, GammaRV) and isinstance(model.rvs_to_transforms[rv], LogTransform)
-            if argument == "gamma" and is_gamma and len(mine) == 1:
+            if argument == "gamma" and is_gamma and len(mine) == 1 and names.count(name) == 1:
                 shape, scale = rv.owner.op.dist_params(rv.owner)
                 outputs = model.replace_rvs_by_values([shape, 1.0 / scale])
                 self.conjugate = value.name, compile_of_the_point(model, outputs, compile_kwargs)

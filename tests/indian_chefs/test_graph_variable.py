@@ -379,6 +379,16 @@ def test_expressions_need_a_name_and_steps_a_graph():
                 ps.IndianChefsStep(**settings)
 
 
+def test_one_variable_for_two_hyperparameters_has_no_conjugate_law():
+    with pm.Model() as model:
+        one = pm.Gamma.dist(3, 3)
+        ps.IndianChefsProcess("g", alpha=1.0, gamma=one, phi=one, observed_nodes=1, max_nodes=8)
+        ps.IndianChefsProcess("h", alpha=1.0, gamma=pm.Gamma.dist(3, 3), phi=1.0, observed_nodes=1, max_nodes=8)
+        shared, own = (ps.IndianChefsStep([model[f"{g}_log_joint"], model[f"{g}_gamma"]]).hyperparameters for g in "gh")
+    assert shared.conjugate is None and [name for name, _ in shared.sliced] == ["g_gamma_log__"]
+    assert own.conjugate[0] == "h_gamma_log__" and own.sliced == []
+
+
 def test_nodes_are_named_by_columns_and_reputations_by_a_series():
     names = pd.DataFrame(columns=["a", "b"]).columns
     for nodes in (names, pd.Series(names), names.to_numpy()):
