@@ -118,7 +118,7 @@ class _NetworkStep(OwnerStep):
             self.chain = self._start(prior)
         chain = self.chain
         before = chain.counts()
-        self._before_sweeps()
+        self._before_sweeps(prior)
         for _ in range(self.sweeps):
             chain.sweep(self.rng, prior)
         self.n_steps += 1
@@ -148,7 +148,7 @@ class _NetworkStep(OwnerStep):
         )
         return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
 
-    def _before_sweeps(self):
+    def _before_sweeps(self, prior):
         pass
 
     @classmethod
@@ -191,6 +191,8 @@ class NLGBNStep(_NetworkStep):
     powers : sequence of float, optional
         Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
         exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
+        Hyperparameters of the graph are drawn given its state alone, and the other chains keep their averages over the
+        tuning draws.
         Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long):
         the share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw, NaN
         for pairs that were not tried.
@@ -306,7 +308,9 @@ class NLGBNStep(_NetworkStep):
             self.pool,
         )
 
-    def _before_sweeps(self):
+    def _before_sweeps(self, prior):
+        if self.powers is not None and self.tune:
+            self.chain.follow(prior)
         n = self.tempered * self.n_tune
         power = 1.0 if not self.tune or self.n_steps >= n else 0.02 ** (1.0 - self.n_steps / n)
         self.chain.set_heat(power)

@@ -7,6 +7,8 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_state import GraphState
 from pymc_spn.indian_chefs.network_chain import NetworkChain, rates_of
 from pymc_spn.indian_chefs.network_sweep import REFUSED, TALLY_NAMES
+from pymc_spn.indian_chefs.prior_density import GraphPrior
+from pymc_spn.indian_chefs.process import HYPERPARAMETERS
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 
 
@@ -29,7 +31,8 @@ class TemperedChains:
     """Chains of one model at several powers of the likelihood, which exchange states.
 
     Each leaves prior x likelihood^power of its own, and exchanges between neighbours the product of them: the chain of
-    power 1 samples the posterior.
+    power 1 samples the posterior. Hyperparameters belong to it alone: they are drawn given its graph. The others keep a
+    reference in their place, since a law that moved with them would no longer be the one that their states have.
 
     Parameters
     ----------
@@ -53,24 +56,46 @@ class TemperedChains:
         self.refused = np.zeros(2, np.int64)
         self.tried = np.zeros(max(0, len(self.chains) - 1), np.int64)
         self.accepted = np.zeros_like(self.tried)
+        self.reference: Any = None
+        self._followed = 0
 
     @property
     def cold(self) -> NetworkChain:
         """The chain of power 1."""
         return self.chains[0]
 
+    def follow(self, graph_prior: GraphPrior) -> None:
+        """Move the reference towards hyperparameters, whose later draws count for more; for draws that are not kept."""
+        self._followed += 1
+        old, share = self.reference or graph_prior, 2.0 / (self._followed + 1.0)
+        means = {h: getattr(old, h) ** (1.0 - share) * getattr(graph_prior, h) ** share for h in HYPERPARAMETERS}
+        self.reference = graph_prior._replace(**means)
+
     def sweep(self, rng: np.random.Generator, graph_prior: Any) -> None:
-        """One sweep of every chain, then exchanges of every other pair of neighbours."""
+        """One sweep of every chain, then exchanges of every other pair of neighbours.
+
+        Parameters
+        ----------
+        rng : Generator
+        graph_prior : GraphPrior or CascadePrior
+            Of the cold chain; the first is the reference of the others, unless there is one.
+        """
         before = self.cold.tally[REFUSED].copy()
-        for chain in self.chains:
-            chain.sweep(rng, graph_prior)
+        if self.reference is None:
+            self.reference = graph_prior
+        for j, chain in enumerate(self.chains):
+            chain.sweep(rng, self.reference if j else graph_prior)
         self.refused += self.cold.tally[REFUSED] - before
         first = int(rng.integers(max(1, min(2, len(self.chains) - 1))))
         for j in range(first, len(self.chains) - 1, 2):
             hot, cold = self.chains[j + 1], self.chains[j]
             gain = self._log_likelihood(hot) - self._log_likelihood(cold)
+            log_ratio = self._factor * (self.powers[j] - self.powers[j + 1]) * gain
+            if j == 0:
+                log_ratio += hot.log_graph(graph_prior) - hot.log_graph(self.reference)
+                log_ratio += cold.log_graph(self.reference) - cold.log_graph(graph_prior)
             self.tried[j] += 1
-            if self._factor * (self.powers[j] - self.powers[j + 1]) * gain > -rng.standard_exponential():
+            if log_ratio > -rng.standard_exponential():
                 self.accepted[j] += 1
                 self.chains[j], self.chains[j + 1] = hot, cold
                 hot.set_heat(self._factor * self.powers[j])
