@@ -173,6 +173,11 @@ class IndianChefsStep(OwnerStep):
         self.hyperparameters.update(self.rng, new, state)
         log_prior = float(log_density(state, access.prior_at(new)))
         rest = 0.0 if log_rest is None else self._rest(new)(state)
+        if rest == -np.inf and not self.tune:
+            raise ValueError(
+                f"{self.graph_name!r}: the terms of the model that depend on it had no density at any graph that was "
+                "tried; give start=(parents, reputations) of a possible graph"
+            )
         new[access.ticket] = np.asarray(log_prior + rest)
         self.graph = access.publish(state, log_prior + rest)
         if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):

@@ -3,6 +3,7 @@
 import logging
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -377,6 +378,21 @@ def test_expressions_need_a_name_and_steps_a_graph():
         for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):
             with pytest.raises(ValueError, match=next(iter(settings))):
                 ps.IndianChefsStep(**settings)
+
+
+@pytest.mark.parametrize("tune", [0, 3])
+def test_a_chain_that_finds_no_possible_graph_ends(tune):
+    """Draws at graphs without a density would be those of nothing; while it tunes, a chain may look for one."""
+    for least in (3, 9):
+        with pm.Model():
+            g = ps.IndianChefsProcess("g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=1, max_nodes=5)
+            pm.Potential("large", pt.switch(g.n_nodes >= least, 0.0, -np.inf))
+            sample = partial(pm.sample, 5, tune=tune, chains=1, cores=1, random_seed=1, **QUIET)
+            if least == 3:
+                assert (sample().sample_stats.g_n_nodes >= 3).all()
+            else:
+                with pytest.raises(ValueError, match=r"'g': the terms .* had no density at any graph.*give start="):
+                    sample()
 
 
 def test_one_variable_for_two_hyperparameters_has_no_conjugate_law():
