@@ -99,6 +99,34 @@ def log_sum(terms):
     return math.log(total.numerator) - math.log(total.denominator)
 
 
+@pytest.mark.parametrize(
+    ("family", "parameters", "law"),
+    [
+        ("gaussian", (0.0, 0.7), stats.norm(0.0, 0.7)),
+        ("log_normal", (5.0, 0.01), stats.lognorm(0.01, scale=np.exp(5.0))),
+        ("student_t", (0.0, 0.7, 3.0), stats.t(3.0, 0.0, 0.7)),
+        ("log_student_t", (2.0, 0.01, 1.5), stats.t(1.5, 2.0, 0.01)),
+        ("gamma", (300.0, 3.0), stats.gamma(300.0, scale=1.0 / 3.0)),
+    ],
+)
+def test_intervals_of_a_few_floats_are_density_times_width(family, parameters, law):
+    """Ends that were scaled, or taken to logarithms, may be the same number: the event had probability 0."""
+    for point in law.ppf([0.1, 0.6, 0.9]):
+        low, log_density = point, law.logpdf(point)
+        if family == "log_student_t":
+            low, log_density = np.exp(point), log_density - point
+        for high in (np.nextafter(low, np.inf), low + 1e-10 * abs(low)):
+            mass = log_density + np.log(high - low)
+            assert log_interval(family, np.array([parameters]), low, high) == pytest.approx(mass, abs=1e-7)
+
+
+def test_far_intervals_of_a_heavy_tail_are_many_scales_wide_and_narrow_all_the_same():
+    """Two distribution functions that are nearly the same number: P(x < X <= x + w) = w f(x) for w = 1e-8 x."""
+    for low, high in ((1.4e8, 1.4e8 + 1.4), (-1.4e8 - 1.4, -1.4e8)):
+        exact = stats.t(3.0).logpdf(0.5 * (low + high)) + np.log(high - low)
+        assert log_interval("student_t", np.array([[0.0, 1.0, 3.0]]), low, high) == pytest.approx(exact, abs=1e-12)
+
+
 def test_tails_and_narrow_intervals_of_plain_leaves():
     """Counts in fractions; a gamma leaf of whole shape by its Poisson sums; the others in closed form."""
     share, theta = Fraction(3, 8), np.array([200.0, 0.375])

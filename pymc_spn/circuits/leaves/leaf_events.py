@@ -25,6 +25,7 @@ from pymc_spn.circuits.leaves.tail_probabilities import (
     log_difference,
     log_gammainc,
     log_narrow_integral,
+    log_width,
 )
 
 NARROW = 0.25  # standard deviations below which an interval is integrated rather than taken as a difference
@@ -78,21 +79,26 @@ def beta_trials(p: np.ndarray) -> BetaTrials:
 
 
 def _gaussian(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return _normal(p, low, high, high - low)
+
+
+def _normal(p: np.ndarray, low: np.ndarray, high: np.ndarray, width: np.ndarray) -> np.ndarray:
     z_low, z_high = (low - p[..., 0]) / p[..., 1], (high - p[..., 0]) / p[..., 1]
     mirrored = z_low > -z_high
     near, far = np.where(mirrored, -z_low, z_high), np.where(mirrored, -z_high, z_low)
     out = log_difference(log_ndtr(near), log_ndtr(far))
-    with np.errstate(invalid="ignore"):
-        width, steep = near - far, 0.5 * np.abs(np.square(near) - np.square(far))
-        narrow = (width > 0.0) & (width < NARROW) & (steep < 0.5)
+    width = np.broadcast_to(width / p[..., 1], out.shape)
+    narrow = (width > 0.0) & (width < NARROW) & (width * np.abs(near + far) < 1.0)
     if np.any(narrow):
-        out[narrow] = log_narrow_integral(lambda z: -0.5 * (np.square(z) + LOG_2PI), far[narrow], near[narrow])
+        first, last, between = far[narrow], near[narrow], width[narrow]
+        out[narrow] = log_narrow_integral(lambda z: -0.5 * (np.square(z) + LOG_2PI), first, last, between)
     return out
 
 
 def _log_normal(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     with np.errstate(divide="ignore"):
-        return _gaussian(p, np.log(np.maximum(low, 0.0)), np.log(np.maximum(high, 0.0)))
+        return _normal(p, np.log(low), np.log(high), log_width(low, high))
 
 
 def _exponential(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -201,13 +207,13 @@ def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     upper = log_difference(log_gammainc(shape, start, True), log_gammainc(shape, stop, True))
     lower = log_difference(log_gammainc(shape, stop, False), log_gammainc(shape, start, False))
     out = np.array(np.where(start > shape, upper, lower))  # measured in the tail that holds the interval
-    width = np.where(np.isinf(stop), np.inf, stop - np.where(np.isinf(start), 0.0, start))
+    width = np.broadcast_to((high - low) * p[..., 1], shape.shape)  # where it is narrow both ends are above 0
     narrow = (width < NARROW * np.minimum(np.sqrt(shape), start)) & (width > 0.0)
     if np.any(narrow):
         a, x, y = shape[narrow], start[narrow], stop[narrow]
-        logs = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) - t - gammaln(a), x, y)
+        inside = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) - t - gammaln(a), x, y, width[narrow])
         steep = np.abs((a - 1.0) * np.log(y / x) - (y - x)) > 0.5
-        out[narrow] = np.where(steep, out[narrow], logs)
+        out[narrow] = np.where(steep, out[narrow], inside)
     return out
 
 
@@ -248,8 +254,10 @@ def _beta(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     if np.any(narrow):
         a, b, x, y = alpha[narrow], beta[narrow], start[narrow], stop[narrow]
         steep = np.abs((a - 1.0) * np.log(y / x) + (b - 1.0) * np.log1p(-(y - x) / (1.0 - x))) > 0.5
-        logs = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) + (b - 1.0) * np.log1p(-t) - betaln(a, b), x, y)
-        out[narrow] = np.where(steep, out[narrow], logs)
+        inside = log_narrow_integral(
+            lambda t: (a - 1.0) * np.log(t) + (b - 1.0) * np.log1p(-t) - betaln(a, b), x, y, y - x
+        )
+        out[narrow] = np.where(steep, out[narrow], inside)
     return np.where(width > 0.0, out, -np.inf)
 
 

@@ -14,7 +14,8 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
-from pymc_spn.circuits.leaves.real_families import Gaussian
+from pymc_spn.circuits.leaves.real_families import Gaussian, student_log_interval
+from pymc_spn.circuits.leaves.tail_probabilities import log_width
 
 
 def _logs(x: Any) -> np.ndarray:
@@ -111,7 +112,8 @@ class LogNormal:
     @staticmethod
     def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
         """log P(low <= X <= high), accurate for narrow cells and far tails."""
-        return Gaussian.predictive_log_interval(params, _logs(low), _logs(high))
+        width = log_width(np.maximum(low, 0.0), np.maximum(high, 0.0))
+        return student_log_interval(params, _logs(low), _logs(high), width)
 
     @staticmethod
     def predictive_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:

@@ -138,25 +138,9 @@ class Gaussian:
     @staticmethod
     def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
         """log P(low <= X <= high), accurate for narrow cells and far tails."""
-        scale = Gaussian.predictive_scale(params)
-        dof, low, high, mu, scale = np.broadcast_arrays(
-            *(np.asarray(v, dtype=np.float64) for v in (2.0 * np.asarray(params.a), low, high, params.mu, scale))
-        )
-        z_low, z_high = (low - mu) / scale, (high - mu) / scale
-        mirrored = z_low > -z_high  # work in the lower tail, where the cdf keeps its digits
-        near, far = np.where(mirrored, -z_low, z_high), np.where(mirrored, -z_high, z_low)
-        with np.errstate(divide="ignore"):
-            # P = F(near) - F(far); a near end above 0 means that the interval holds the centre
-            result = log_difference(_log_lower_tail(dof, near), _log_lower_tail(dof, far))
-        finite = np.isfinite(low) & np.isfinite(high)
-        a, b = np.where(finite, low, mu), np.where(finite, high, mu)
-        broadcast = NormalGamma(mu, params.rho, params.a, params.b)
-        ends = Gaussian.predictive_log_density(broadcast, a), Gaussian.predictive_log_density(broadcast, b)
-        narrow = finite & ((b - a) / scale < 0.25 * np.minimum(1.0, np.sqrt(dof))) & (np.abs(ends[0] - ends[1]) < 0.5)
-        if np.any(narrow & (b > a)):
-            inside = log_narrow_integral(lambda x: Gaussian.predictive_log_density(broadcast, x), a, b)
-            result = np.where(narrow, inside, result)
-        return np.where(high > low, result, -np.inf)
+        with np.errstate(invalid="ignore"):  # of two infinite ends
+            width = np.subtract(high, low)
+        return student_log_interval(params, low, high, width)
 
     @staticmethod
     def predictive_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
@@ -211,13 +195,38 @@ class Gaussian:
         return (int(np.argmax(wrong)), "mean must be finite, standard deviation positive") if np.any(wrong) else None
 
 
+def student_log_interval(params: NormalGamma, low: Any, high: Any, width: Any) -> np.ndarray:
+    """log P(low <= X <= high) of the Student-t predictive; `width` is high - low with all digits."""
+    scale = Gaussian.predictive_scale(params)
+    arrays = (2.0 * np.asarray(params.a), low, high, width, params.mu, scale)
+    dof, low, high, width, mu, scale = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in arrays))
+    z_low, z_high = (low - mu) / scale, (high - mu) / scale
+    mirrored = z_low > -z_high  # work in the lower tail, where the cdf keeps its digits
+    near, far = np.where(mirrored, -z_low, z_high), np.where(mirrored, -z_high, z_low)
+    with np.errstate(divide="ignore"):
+        # P = F(near) - F(far); a near end above 0 means that the interval holds the centre
+        result = log_difference(_log_lower_tail(dof, near), _log_lower_tail(dof, far))
+    finite = np.isfinite(low) & np.isfinite(high)
+    a, b = np.where(finite, low, mu), np.where(finite, high, mu)
+    broadcast = NormalGamma(mu, params.rho, params.a, params.b)
+    ends = Gaussian.predictive_log_density(broadcast, a), Gaussian.predictive_log_density(broadcast, b)
+    # beside the scale, or beside the distance of an interval on one side of the centre
+    beside = np.maximum(np.minimum(1.0, np.sqrt(dof)), -near)
+    narrow = finite & (width > 0.0) & (width < 0.25 * scale * beside) & (np.abs(ends[0] - ends[1]) < 0.5)
+    if np.any(narrow):
+        inside = log_narrow_integral(lambda x: Gaussian.predictive_log_density(broadcast, x), a, b, width)
+        result = np.where(narrow, inside, result)
+    return np.where((high > low) | narrow, result, -np.inf)
+
+
 def _log_lower_tail(dof: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Log cdf of the standard Student t; by the incomplete beta function where the cdf underflows."""
     plain = stdtr(dof, z)
     result = np.log(plain)
     lost = (plain < UNDERFLOW) & np.isfinite(z)
     if np.any(lost):
-        nu, t2 = dof[lost], np.square(z[lost])
+        with np.errstate(over="ignore"):  # so far away nothing is left
+            nu, t2 = dof[lost], np.square(z[lost])
         result = np.array(result)
         result[lost] = -np.log(2.0) + log_betainc(0.5 * nu, 0.5, nu / (nu + t2), -np.log1p(t2 / nu), -np.log1p(nu / t2))
     return result

@@ -146,11 +146,22 @@ def _log_upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.log(fraction)
 
 
-def log_narrow_integral(log_density: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> Any:
-    """Log of a density's integral over intervals that are narrow beside its curvature, by eight Gauss points."""
+def log_narrow_integral(
+    log_density: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, width: np.ndarray
+) -> Any:
+    """Log of a density's integral over intervals that are narrow beside its curvature, by eight Gauss points.
+
+    `width` is high - low before ends were shifted, scaled or taken to logarithms, which rounds them apart or together.
+    """
     inner = [w + log_density(low + t * (high - low)) for t, w in zip(NODES, LOG_NODE_WEIGHTS, strict=True)]
     with np.errstate(divide="ignore"):
-        return np.log(np.maximum(high - low, 0.0)) + np.logaddexp.reduce(inner, axis=0)
+        return np.log(np.maximum(width, 0.0)) + np.logaddexp.reduce(inner, axis=0)
+
+
+def log_width(low: np.ndarray, high: np.ndarray) -> Any:
+    """log high - log low for 0 <= low <= high, to all digits also where the logarithms are the same number."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.log1p((high - low) / low)
 
 
 def log_difference(larger: Any, smaller: Any) -> np.ndarray:
