@@ -22,7 +22,7 @@ class ClassLeaves:
         Total mass of the symmetric Dirichlet prior: a leaf with n_k of n rows in class k predicts
         (n_k + alpha / K) / (n + alpha).
     levels : sequence, optional
-        The classes in order; those of the response by default.
+        The classes in order; those of the response by default, which are then no fractions.
 
     References
     ----------
@@ -45,6 +45,8 @@ class ClassLeaves:
             found = {_plain(v) for v in series}
             if len({isinstance(v, str) for v in found}) > 1:
                 raise TypeError("y must hold either strings or numbers as labels, it holds both; convert them")
+            fractions = np.array([isinstance(v, float) and v % 1.0 != 0.0 for v in map(_plain, series)])
+            _refuse(series, fractions, 'must hold labels, no fractions: say family="real", or convert by astype(str)')
             levels = sorted(found)
             if len(levels) == 1:
                 raise ValueError(

@@ -55,6 +55,7 @@ def test_arguments(arguments, message):
     [
         ([0, 1, 0], "classes", "X and y must have the same length, X has 4 rows and y 3"),
         ([1, 1, 1, 1], "classes", "y must hold at least two classes, all 4 labels are 1"),
+        ([0.0, 1.0, 0.25, 1.0], "classes", r'y must hold labels, no fractions: say family="real".*; row 2 is 0\.25'),
         ([0, 1, None, 1], "classes", "y must not hold missing values; row 2 is missing"),
         ([0.0, np.nan, 1.0, 2.0], "real", "y must not hold missing values; row 1 is missing"),
         ([0.0, np.inf, 1.0, 2.0], "real", "y must hold finite numbers; row 1 is inf"),
