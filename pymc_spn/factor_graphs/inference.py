@@ -86,7 +86,15 @@ class Inference:
 
     @property
     def log_evidence(self) -> xr.DataArray:
-        """Log probability of the evidence: `log_z` less that without evidence."""
+        """Log probability of the evidence: `log_z` less that without evidence, in nats.
+
+        Raises
+        ------
+        ValueError
+            If the graph allows no configuration at all.
+        """
+        if self.tree.log_z == -np.inf:
+            raise ValueError("log_evidence: every configuration of the graph is impossible, so it has no distribution")
         return self._label(self._pass.log_z - self.tree.log_z, (), {})
 
     def marginal(self, name: str) -> xr.DataArray:

@@ -133,8 +133,10 @@ def test_a_graph_without_any_possible_configuration():
     with pytest.warns(UserWarning, match="the evidence: evidence of probability zero"):
         r = fg.compile().infer()
     assert float(r.log_z) == -np.inf and np.all(r.marginal("a") == 0)
-    with pytest.raises(ValueError, match="every configuration of the graph is impossible"):
+    with pytest.raises(ValueError, match="to_circuit: every configuration of the graph is impossible"):
         fg.compile().to_circuit()
+    with pytest.raises(ValueError, match="log_evidence: every configuration of the graph is impossible"):
+        _ = r.log_evidence  # was NaN: nothing over nothing
 
 
 def test_answers_are_marked_and_labelled():
