@@ -95,7 +95,7 @@ class BGe:
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
         if not is_number(t):
             raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
-        _warn_of_columns(table)
+        _warn_of_columns(table, float(t))
         x = table.values
         return BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
 
@@ -173,11 +173,14 @@ def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=6)
 
 
-def _warn_of_columns(table: Table) -> None:
+def _warn_of_columns(table: Table, t: float) -> None:
     names, x = table.names, table.values
     if len(x) < 2:
         return
-    sd = x.std(axis=0)
+    largest = np.abs(x).max(axis=0)
+    unit = np.where(largest > 0.0, largest, 1.0)  # squares of the numbers themselves may be no floats
+    x = x / unit
+    sd = x.std(axis=0) * unit
     varying = np.ptp(x, axis=0) > 0  # equal numbers may have a deviation of 1e-17: their mean is rounded
     constant = [n for n, v in zip(names, varying, strict=True) if not v]
     if constant:
@@ -191,8 +194,15 @@ def _warn_of_columns(table: Table) -> None:
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
             f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}); bring them to like units, or choose t"
         )
+    small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
+    faint = [n for n, v in zip(names, small, strict=True) if v]
+    if faint and len(x) >= len(names):  # else the number of rows is warned of
+        _warn(
+            f"columns {faint} have sums of squares below BGe's prior scale t = {t:.3g}, which decides there, not "
+            "the data: use smaller units, or choose t"
+        )
     if varying.sum() > 1 and len(x) > varying.sum():
-        standardised = (x[:, varying] - x[:, varying].mean(axis=0)) / sd[varying]
+        standardised = (x[:, varying] - x[:, varying].mean(axis=0)) / x[:, varying].std(axis=0)
         values, vectors = np.linalg.eigh(standardised.T @ standardised / len(x))
         if values[0] < 1e-10:
             at = np.flatnonzero(varying)[np.abs(vectors[:, 0]) > 1e-3]

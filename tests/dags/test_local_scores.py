@@ -309,6 +309,9 @@ def test_degenerate_columns_are_named_and_scores_stay_finite():
         with pytest.warns(UserWarning, match=sentence):
             scores = ps.LocalScores.from_data(df.assign(**change))
         assert np.isfinite(scores.log_scores).all()
+    with pytest.warns(UserWarning, match=r"columns \['v0', 'v1', 'v2', 'v3'\] have sums of squares below BGe's prior"):
+        # whose squares are no floats: the look for collinear columns ended in LinAlgError
+        assert np.isfinite(ps.LocalScores.from_data(df * 1e-200).log_scores).all()
     with pytest.warns(UserWarning, match=r"fewer rows \(3\) than variables \(4\)"):
         assert np.isfinite(ps.LocalScores.from_data(df[:3]).log_scores).all()
     with pytest.warns(UserWarning, match=r"columns \['v0'\] have one value only"):
