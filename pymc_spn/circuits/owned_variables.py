@@ -78,6 +78,23 @@ class OwnerStep(BlockedStep):
         return (update,)
 
 
+def variable_with_parameters(name: str, model: Any) -> tuple[Any, Any]:
+    """A random variable by its name, and what it was made of.
+
+    Raises
+    ------
+    ValueError
+        If `pm.do` has put a constant in its place.
+    """
+    rv = model[name]
+    if rv not in model.rvs_to_values:
+        raise ValueError(
+            f"{name!r} is held fixed, as by pm.do, so that nothing is learned from its data; pm.do is for the "
+            "hyperparameters"
+        )
+    return rv, rv.owner.op.dist_params(rv.owner)
+
+
 def grouped_by_owner(vars: Any, model: Any, owner: Any, public: str, none: str) -> dict[str, list]:
     """Value variables by the structure that owns them.
 

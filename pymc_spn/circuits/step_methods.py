@@ -16,7 +16,13 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_spn.circuits.owned_variables import USUAL_PLAN, OwnerStep, grouped_by_owner, running_plan
+from pymc_spn.circuits.owned_variables import (
+    USUAL_PLAN,
+    OwnerStep,
+    grouped_by_owner,
+    running_plan,
+    variable_with_parameters,
+)
 
 _log = logging.getLogger("pymc")
 
@@ -104,8 +110,7 @@ class TopDownSPNStep(OwnerStep):
         kernel = self.kernels[0] if kernel is None else kernel
         _check_options(self, kernel, frontier, sweeps, record_every)
         self.sweeps = sweeps
-        rv = model[self.spn]
-        parameters = rv.owner.op.dist_params(rv.owner)
+        rv, parameters = variable_with_parameters(self.spn, model)
         self.state = parameters[5]  # found through the variable: a copied model has its own
         _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
         schema = NetworkSchema.from_json(rv.owner.op.schema)

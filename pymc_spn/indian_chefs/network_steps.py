@@ -14,7 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep
+from pymc_spn.circuits.owned_variables import OwnerStep, variable_with_parameters
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 
 _log = logging.getLogger("pymc")
@@ -64,8 +64,8 @@ class _NetworkStep(OwnerStep):
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
         self.schema = NetworkSchema.from_vector(model[f"{likelihood}{NETWORK_SCHEMA}"].get_value())
-        rv = model[likelihood]
-        self.head = rv.owner.op.dist_params(rv.owner)[4]  # found through the variable: a copied model has its own
+        rv, parameters = variable_with_parameters(likelihood, model)
+        self.head = parameters[4]  # found through the variable: a copied model has its own
         self.data = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
         self.prior = NetworkPrior(**self.schema.prior)
         self._refuse_other_terms(model, graph, likelihood)

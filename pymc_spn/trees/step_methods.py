@@ -13,7 +13,7 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, variable_with_parameters
 
 _MOVES = ("grow", "prune", "change", "swap")
 
@@ -51,8 +51,7 @@ class _TreeStep(OwnerStep):
         if f"{self.tree}{SCHEMA}" not in model.named_vars:
             raise ValueError(f"the tree {self.tree!r} has no response; observe it with ps.TreeResponse")
         self.schema = schema = TreeSchema.from_bytes(model[f"{self.tree}{SCHEMA}"].get_value())
-        rv = model[schema.response]
-        _, rules, parameters, *state = rv.owner.op.dist_params(rv.owner)
+        rv, (_, rules, parameters, *state) = variable_with_parameters(schema.response, model)
         self.state = state[:4]  # found through the variable: a copied model has its own
         mask = model[schema.missing_name].get_value() if schema.missing_name else None
         values = schema.values(model[schema.x_name].get_value(), mask)

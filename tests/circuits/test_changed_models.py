@@ -34,6 +34,8 @@ def test_other_data_are_refused():
     """The palette, the coding and the state are those of the first table."""
     with pytest.raises(ValueError, match=r"the data of 'x' were replaced, as by pm.observe"):
         sampled(pm.observe(network(), {"x": 100.0 * two_columns().to_numpy()}))
+    with pytest.raises(ValueError, match=r"'x' is held fixed, as by pm.do"):  # AttributeError of None
+        sampled(pm.do(network(), {"x": two_columns().to_numpy()}))
     again = sampled(pm.observe(network(), {"x": two_columns().to_numpy()}))
     assert again["posterior"]["x_log_joint"].equals(sampled(network())["posterior"]["x_log_joint"])
 
