@@ -432,8 +432,10 @@ class OrderSPN(SampledQueries):
             limits["given"] = given
         return limits
 
-    def _answer(self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], **attrs: Any) -> "xr.DataArray":
-        return labelled(name, values, coords, "exact", **attrs, **self._limits)
+    def _answer(
+        self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str = "exact", **attrs: Any
+    ) -> "xr.DataArray":
+        return labelled(name, values, coords, exactness, **attrs, **self._limits)
 
     def _pairs(self, name: str, values: np.ndarray) -> "xr.DataArray":
         return self._answer(name, values, {"parent": self.names, "child": self.names})

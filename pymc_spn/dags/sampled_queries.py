@@ -103,7 +103,7 @@ class SampledQueries:
         asked = self._given(given)
         orders, graphs = draw(asked, count("draws", draws), np.random.default_rng(random_seed))
         coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
-        answer = asked._answer("graph", graphs, coords)
+        answer = asked._answer("graph", graphs, coords, "exact simulation")
         return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
 
     def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
@@ -114,7 +114,7 @@ class SampledQueries:
         rng = np.random.default_rng(random_seed)
         values = draw_effects(asked, count("draws", draws), rng)
         coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
-        return asked._answer("causal_effect", values, coords)
+        return asked._answer("causal_effect", values, coords, "exact simulation")
 
     def equivalence_classes(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None

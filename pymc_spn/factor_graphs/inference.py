@@ -301,7 +301,7 @@ class Inference:
                 )
                 states[part, some] = block
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
-        return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords)
+        return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords, exactness="exact simulation")
 
 
 def _indexed(labels: Any, name: str) -> tuple[Any, Any]:

@@ -154,12 +154,13 @@ def _labelled(
         rows = {spec.row_dim: np.arange(len(spec.values)) if given is None else list(given)}
     variable = {field.dims: names}
 
-    def array(values: np.ndarray, more: dict[str, Any], tail: tuple[str, ...]) -> xr.DataArray:
+    def array(
+        values: np.ndarray, more: dict[str, Any], tail: tuple[str, ...], exactness: str = "exact"
+    ) -> xr.DataArray:
         values = values.reshape(*shape, *values.shape[1:])
         values = values if spec.has_rows else values[:, :, 0]
-        return xr.DataArray(
-            values, dims=("chain", "draw", *rows, *tail), coords=rows | more, attrs={"exactness": "exact"}
-        )
+        dims, attrs = ("chain", "draw", *rows, *tail), {"exactness": exactness}
+        return xr.DataArray(values, dims=dims, coords=rows | more, attrs=attrs)
 
     result: dict[str, Any] = {}
     if "marginals" in what:
@@ -179,5 +180,5 @@ def _labelled(
         result[f"{field.name}_map"] = array(graph.labels(best), variable, (field.dims,))
         result[f"{field.name}_map_log_probability"] = array(log_best, {}, ())
     if "samples" in what:
-        result[f"{field.name}_samples"] = array(graph.labels(drawn), variable, (field.dims,))
+        result[f"{field.name}_samples"] = array(graph.labels(drawn), variable, (field.dims,), "exact simulation")
     return result

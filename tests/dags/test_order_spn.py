@@ -182,6 +182,7 @@ def test_drawn_effects_have_the_exact_means():
     error = (draws.mean("draw") - post.causal_effects()) / (draws.std("draw") / np.sqrt(20_000) + 1e-12)
     assert np.abs(error).max() < 5
     assert draws.dims == ("draw", "cause", "effect")
+    assert draws.attrs["exactness"] == post.sample(1, random_seed=1).attrs["exactness"] == "exact simulation"
 
 
 def test_coefficients_have_the_spread_of_a_wishart_posterior():

@@ -143,6 +143,7 @@ def test_answers_are_marked_and_labelled():
     fg = FactorGraph.tree([("p", "q")], {"p": ["x", "y"], "q": 3}, np.zeros((2, 3)))
     r = fg.compile().infer({"q": [0, np.nan]})
     assert r.log_z.attrs["exactness"] == r.map().attrs["exactness"] == "exact"
+    assert r.sample(2, random_seed=1).attrs["exactness"] == "exact simulation"
     joint_pq = r.pairwise("q", "p")
     assert isinstance(joint_pq, xr.DataArray) and joint_pq.dims == ("row", "q", "p")
     assert joint_pq.coords["p"].values.tolist() == ["x", "y"]

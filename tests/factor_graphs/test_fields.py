@@ -189,6 +189,7 @@ def test_recovered_states_are_those_of_each_draw(model, sampled):
     out = ps.recover_discrete(some, model=model, random_seed=1)
     assert out["z_marginals"].dims == ("chain", "draw", "y_row", "time", "z_state")
     assert out["z_map"].shape == out["z_samples"].shape == (2, 4, 3, 12)
+    assert out["z_map"].attrs["exactness"] == "exact" and out["z_samples"].attrs["exactness"] == "exact simulation"
     assert out["z_marginals"].attrs["exactness"] == "exact"
     short = DATA[:, :5]
     small = ps.recover_discrete(some, model=hmm_model(short), what=["marginals", "map"])
