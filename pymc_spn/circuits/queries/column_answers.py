@@ -69,7 +69,14 @@ class ColumnAnswers(ConditionedDraws):
         Returns
         -------
         DataArray
-            Over ``quantile``; found by halving: numerical for densities, exact for counts.
+            Over ``quantile``, or (chain, draw, quantile), in the units of the column; found by halving: numerical for
+            densities, exact for counts. At 0 and 1 the ends of the support.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If q is not within 0 and 1, the column is unknown, given at a value or has levels without an order, or what
+            is given has probability zero.
         """
         levels = checked_levels(q)
         return self._quantile(*self._law(column, given), column, levels, per_draw)
@@ -85,6 +92,26 @@ class ColumnAnswers(ConditionedDraws):
 
         Infinite or NaN where the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
         shape); the columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.
+
+        Parameters
+        ----------
+        order : int
+            Within 1 and 8.
+        given : mapping or str, optional
+        central : bool
+            Whether moments about the mean are wanted.
+        per_draw : bool
+            Whether each draw's own are wanted.
+
+        Returns
+        -------
+        DataArray
+            (column,) or (chain, draw, column), in the units of the column to that power.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the order is another, no column is numeric, or what is given has probability zero.
         """
         if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
             raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {order!r}")

@@ -49,7 +49,11 @@ class DependenceAnswers(ColumnAnswers):
             Whether each draw's own is wanted; of single columns only.
         method : {"auto", "enumeration", "quadrature", "monte-carlo"}
             Enumeration where all columns have levels, quadrature (or sums over counts) for two single columns,
-            else Monte Carlo with `n` simulated rows.
+            else Monte Carlo.
+        n : int
+            Rows that Monte Carlo simulates, at least 2.
+        random_seed : int, Generator or None
+            Of these rows.
 
         Returns
         -------

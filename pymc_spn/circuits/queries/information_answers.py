@@ -52,7 +52,11 @@ class InformationAnswers(DependenceAnswers):
         given : mapping or str, optional
         method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
             Enumeration where all columns have levels, quadrature for one column, else bounds; Monte Carlo on
-            request, with `n` simulated rows.
+            request.
+        n : int
+            Rows that Monte Carlo simulates, at least 2.
+        random_seed : int, Generator or None
+            Of these rows.
 
         Returns
         -------

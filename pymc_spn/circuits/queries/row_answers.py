@@ -115,6 +115,8 @@ class RowAnswers(InformationAnswers, NoInterventions):
         n_permutations : int, optional
             Shapley values by this many random orders (each used forwards and backwards); by default all subsets
             are visited up to 10 columns, else 200 orders are drawn.
+        random_seed : int, Generator or None
+            Of the orders.
 
         Returns
         -------
