@@ -168,6 +168,21 @@ def test_expressions_that_do_not_vary(expression, op):
             np.testing.assert_array_equal(held(read(f"not {text}"), rows) == 1, ~expected, err_msg=text)
 
 
+@pytest.mark.parametrize("op", ["<", "<=", ">", ">=", "=="])
+@pytest.mark.parametrize(
+    "expression", ["exp(-1/n)", "1/log(n)", "0.5**(2/(n - 3))", "(1/log10(n - 4))**2", "exp(log2(n) - 5)", "1/(1/n)"]
+)
+def test_what_is_finite_again_after_infinity(expression, op):
+    """Counts at which a part of an expression is infinite: 1/log(n) >= 0 holds at n = 0."""
+    rows = points(5)
+    rows.loc[:14, "n"] = np.arange(15)
+    for end in (-1, 0, 1, 2):
+        text = f"{expression} {op} {end}"
+        expected = evaluated(text, rows)
+        np.testing.assert_array_equal(held(read(text), rows) == 1, expected, err_msg=text)
+        np.testing.assert_array_equal(held(read(f"not {text}"), rows) == 1, ~expected, err_msg=text)
+
+
 @property_of(CONDITIONS)
 @settings(max_examples=60, deadline=None)
 def test_text_and_its_negation_are_everything(condition):

@@ -135,6 +135,31 @@ def preimage(source: Source, node: ast.expr, inside: Intervals) -> Intervals:
     return preimage(source, node.right, _kept(_undo_left(source, node, number, inside)))
 
 
+def poles(source: Source, node: ast.expr) -> Intervals:
+    """Numbers, as intervals, at which some part of an expression that `preimage` has solved is infinite.
+
+    What is made of infinity may be finite again, as exp(-1/n) at 0, and no undoing comes back from there.
+    """
+    nothing, found = [(0.0, 0.0)], []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.BinOp):
+            of_left, of_right = bool(source.columns_in(node.left)), bool(source.columns_in(node.right))
+            if of_left and of_right:
+                break  # a polynomial
+            inner, number = (node.left, node.right) if of_left else (node.right, node.left)
+            constant, is_power = float(value_of(source, number)), isinstance(node.op, ast.Pow)
+            if is_power and constant == (0.0 if of_left else 1.0):
+                break
+            infinite_at_0 = (is_power and constant < 0.0) if of_left else isinstance(node.op, ast.Div)
+        else:
+            assert isinstance(node, ast.UnaryOp | ast.Call)
+            inner = node.operand if isinstance(node, ast.UnaryOp) else node.args[0]
+            infinite_at_0 = isinstance(node, ast.Call) and source.part(node.func).startswith("log")
+        found += preimage(source, inner, nothing) if infinite_at_0 else []
+        node = inner
+    return found
+
+
 def _undo_right(source: Source, node: ast.BinOp, c: float, inside: Intervals) -> Intervals:
     """Values u with (u operation c) inside."""
     match node.op:

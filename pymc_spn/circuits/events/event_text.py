@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.events.disjoint_events import MOST_PARTS, complement, disjoint_events
-from pymc_spn.circuits.events.event_expressions import WHOLE, Intervals, Source, preimage, value_of
+from pymc_spn.circuits.events.event_expressions import WHOLE, Intervals, Source, poles, preimage, value_of
 from pymc_spn.circuits.events.events import Event, Events, both_or_none, code_of, refuse_point
 from pymc_spn.circuits.records.leaf_predictives import Interval
 from pymc_spn.tables import Column
@@ -282,6 +282,8 @@ class _Reader:
             self.source.refuse(whole, f"{rule}; compare the column itself, or give an interval")
         inside = {ast.Eq: (end, end), ast.Lt: (-np.inf, end), ast.LtE: (-np.inf, end)}.get(op, (end, np.inf))
         pieces = preimage(self.source, left, [inside])
+        if not self.is_density[d]:
+            pieces = pieces + poles(self.source, left)
         settle = _in_floats if self.is_density[d] else _in_integers
         found = [ends for piece in pieces for ends in settle(*piece, holds) if _holds_within(*ends, holds)]
         if column.kind == "count" and not self.is_density[d]:
