@@ -194,8 +194,9 @@ class TreePosterior:
             out = p.isel({"class": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
             out.attrs = {"exactness": "exact"}
             return out
-        moments = self._answer(X, moment_payload(self._draws), ("moment", ["mean", "square"]), soft, False, unseen)
-        return moments.sel(moment="mean", drop=True)
+        # the mean alone: `mcse_chain` is the largest of what is averaged
+        mean = moment_payload(self._draws)[:, :1].copy()
+        return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)
 
     def predict_sd(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Standard deviation of the posterior predictive of a real or count response."""

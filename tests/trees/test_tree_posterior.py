@@ -53,6 +53,14 @@ def test_rows_carry_labels_that_a_file_can_hold(tmp_path):
     found.to_netcdf(tmp_path / "found.nc", engine="h5netcdf")
 
 
+def test_the_error_of_a_mean_is_that_of_the_mean():
+    """Half the distance of two chains; it was that of the mean square, which grows with the distance from 0."""
+    x, y, trees = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5]) + 1e6, [STUMP, [STUMP[1]]]
+    one, other = (posterior(x, y, [tree], ps.NormalLeaves()).predict(x) for tree in trees)
+    both = posterior(x, y, trees, ps.NormalLeaves(), groups=[0, 1]).predict(x)
+    assert both.attrs["mcse_chain"] == pytest.approx(0.5 * float(abs(one - other).max()), rel=1e-6)
+
+
 def test_soft_cuts_are_uniform_in_their_gap():
     post = stump()
     x = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [3.0], [9.0]])
