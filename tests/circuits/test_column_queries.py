@@ -74,6 +74,7 @@ def test_quantiles_have_marks_shapes_and_ends():
     assert post.cdf("x1", float(each[0, 3]), per_draw=True)[0, 3] == pytest.approx(0.5, abs=1e-9)
     chains = ps.SPNPosterior.from_idata(sampled_tree("depths"))
     error = chains.quantile(0.5, "x1").attrs["mcse_chain"]
+    np.testing.assert_array_equal(chains.quantile([0.0, 0.5, 1.0], "x1").attrs["mcse_chain"], [np.nan, error, np.nan])
     # delta method: error of the cdf over the density, here by a difference
     x = float(chains.quantile(0.5, "x1"))
     slope = float(chains.cdf("x1", x + 1e-4) - chains.cdf("x1", x - 1e-4)) / 2e-4

@@ -267,6 +267,8 @@ def test_tails_too_heavy_for_a_variance_are_named():
     assert np.isfinite(post.mean()).all() and post.mean().attrs["principal_value"] == ["x0"]
     cov = post.cov()
     assert cov.attrs["infinite_variance"] == ["x0", "x1"] and np.isfinite(cov.values[0, 1])
+    # a variance that is infinite took the errors of all others with it
+    np.testing.assert_array_equal(np.isfinite(cov.attrs["mcse_chain"]), np.isfinite(cov.values))
     bounded = post.cov(given={"x0": (0, 9), "x1": (-9, 9)})
     assert np.isfinite(bounded).all() and "infinite_variance" not in bounded.attrs
 

@@ -310,13 +310,14 @@ class ColumnAnswers(ConditionedDraws):
         mixed = law.mixed(weight)
         answer = mixed.quantile(levels)
         attrs |= mark
-        if not is_count and np.isfinite(answer).all():  # delta method: the error of the cdf over the density
-            influence = weight[:, None] * (law.cdf(answer) - levels)
+        finite = np.isfinite(answer)
+        if not is_count and (finite.any() or not answer.size):  # delta method: the error of the cdf over the density
+            influence = weight[:, None] * (law.cdf(answer[finite]) - levels[finite])
             error = chain_error(influence, self._n_chains)
             if "mcse_chain" in error:
-                error["mcse_chain"] = error["mcse_chain"] / mixed.density(answer)[0]
-                if scalar:
-                    error["mcse_chain"] = float(error["mcse_chain"][0])
+                errors = np.full(answer.shape, np.nan)
+                errors[finite] = error["mcse_chain"] / mixed.density(answer[finite])[0]
+                error["mcse_chain"] = float(errors[0]) if scalar else errors
             attrs |= error
         else:
             attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"

@@ -43,24 +43,29 @@ def effective_draws(logs: np.ndarray) -> np.ndarray:
 
 
 def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
-    """Standard error of the mean of per-draw values (S, ...) by ArviZ's ESS, as attributes of an answer."""
+    """Standard error of the mean of per-draw values (S, ...) by ArviZ's ESS, as attributes of an answer.
+
+    NaN where values are infinite or NaN, or their ESS is not defined; where all are, a note in its place.
+    """
     from arviz_stats.base import array_stats
 
-    values = influence.reshape(n_chains, len(influence) // n_chains, *influence.shape[1:])
-    if values.shape[1] < 4:
-        return {"mcse_chain_note": f"no mcse_chain: {values.shape[1]} draws a chain, 4 are needed"}
-    if values.size == 0:  # nothing was asked, and each of no answers has its error
+    n_draws = len(influence) // n_chains
+    if n_draws < 4:
+        return {"mcse_chain_note": f"no mcse_chain: {n_draws} draws a chain, 4 are needed"}
+    if influence.size == 0:  # nothing was asked, and each of no answers has its error
         return {"mcse_chain": np.zeros(influence.shape[1:])}
-    if not np.all(np.isfinite(values)):
+    finite = np.isfinite(influence).all(axis=0)
+    if not finite.any():
         return dict(NOT_DEFINED)
-    spread = values.reshape(influence.shape).std(axis=0, ddof=1)
-    flat = values.reshape(n_chains, values.shape[1], -1)
-    ess = array_stats.ess(flat, chain_axis=0, draw_axis=1, method="mean")
+    values = np.where(finite, influence, 0.0)
+    spread = values.std(axis=0, ddof=1)
+    ess = array_stats.ess(values.reshape(n_chains, n_draws, -1), chain_axis=0, draw_axis=1, method="mean")
     ess = np.reshape(ess, influence.shape[1:])
     # values that are constant up to rounding have no error, whatever their ESS
-    constant = ~(spread > 1e-14 * np.abs(influence).max(axis=0))
+    constant = ~(spread > 1e-14 * np.abs(values).max(axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.where(constant, 0.0, spread / np.sqrt(ess))
-    if not np.all(np.isfinite(error)):
+    error = np.where(finite & np.isfinite(error), error, np.nan)
+    if np.isnan(error).all():
         return dict(NOT_DEFINED)
     return {"mcse_chain": float(error) if error.ndim == 0 else error}
