@@ -25,7 +25,9 @@ def draw_response(schema_text, rng, ticket, rules, parameters, x, mask, tickets,
         found = np.flatnonzero(tickets == ticket)
         if not len(found):
             raise RuntimeError(NO_RECORD)
-        mine = nodes[:, 0] == found[0]
+        # Draws of one log joint can have different trees, as where two features divide the rows alike: any of them, so
+        # that the draws together have the law of all their trees.
+        mine = nodes[:, 0] == found[rng.integers(len(found))]
         first = int(np.argmax(mine))
         leaf = _route(rng, nodes, first, values)
         statistics, sizes = leaves[mine], nodes[mine, 7]

@@ -266,6 +266,22 @@ def test_posterior_predictive_at_new_rows(runs):
         assert (np.abs((values == k).mean(0) - expected[:, k]) < 5.0 * error + 0.01).all()
 
 
+def test_posterior_predictive_of_trees_with_equal_log_joints():
+    """Two features that divide the training rows alike have trees of one log joint, and differ at new rows."""
+    x = np.arange(40.0) % 4
+    with pm.Model() as model:
+        t = ps.DecisionTree("t", pd.DataFrame({"a": x, "b": x}), alpha_s=0.8, max_depth=1)
+        ps.TreeResponse("y", t, family=ps.BinaryLeaves(1.0, 1.0), observed=(x > 1.5).astype(int))
+    idata = sample(model, 200, 50)
+    new = pd.DataFrame({"a": [0.0, 3.0], "b": [3.0, 0.0]})
+    expected = ps.TreePosterior.from_idata(idata).predict_proba(new).sel({"class": 1}).values
+    with model:
+        pm.set_data(t.data(new))
+        ps.load_trees(idata)
+        drawn = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False, predictions=True)
+    np.testing.assert_allclose(drawn["predictions"]["y"].mean(("chain", "draw")), expected, atol=0.1)
+
+
 def test_handle_codes_new_rows():
     frame, y = table()
     with pm.Model():
