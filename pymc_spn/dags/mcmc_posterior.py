@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
-from pymc_spn.tables.tree_files import check_dimensions, read_tree
+from pymc_spn.tables.tree_files import check_dimensions, read_results
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,8 +100,7 @@ class DagDraws:
         ValueError
             If the tree holds no such draws, or several and no name is given.
         """
-        if isinstance(idata, str | PathLike):
-            return cls.from_idata(read_tree(idata), name)
+        idata = read_results(idata)
         schema = find_schema(idata, name)
         group = unpack_graphs(idata, schema.name)[schema.name].dataset
         check_dimensions(group["graphs"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
-from pymc_spn.tables.tree_files import check_dimensions, read_tree
+from pymc_spn.tables.tree_files import check_dimensions, read_results
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -84,8 +84,7 @@ class GraphDraws:
         UserWarning
             If births were refused because a graph was full.
         """
-        if isinstance(idata, str | PathLike):
-            return cls.from_idata(read_tree(idata), name)
+        idata = read_results(idata)
         name = _find(idata, name)
         schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
         group = unpack_reputed_graphs(idata, name)[name].dataset

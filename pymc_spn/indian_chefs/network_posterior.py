@@ -14,7 +14,7 @@ from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import read_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,8 +66,7 @@ class BeliefNetworkPosterior:
         ValueError
             If there is no belief network, several and no name is given, or draws are missing.
         """
-        if isinstance(idata, str | PathLike):
-            return cls.from_idata(read_tree(idata), name)
+        idata = read_results(idata)
         schema = find_network(idata, name)
         cls._check(schema)
         if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:

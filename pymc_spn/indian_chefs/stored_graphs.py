@@ -1,5 +1,6 @@
 """Recorded graphs lent to a model, so that its other terms can be predicted or evaluated given each of them."""
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,12 +8,13 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_draws import GraphDraws, graph_names
 from pymc_spn.indian_chefs.packed_graphs import pack_arrays
 from pymc_spn.indian_chefs.process import TICKET
+from pymc_spn.tables.tree_files import read_results
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def load_graphs(idata: "xr.DataTree", model: Any = None) -> None:
+def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -> None:
     """Lend the recorded graphs of unknown size to the model, so that stored draws can be evaluated.
 
     ``pm.sample_posterior_predictive(idata)`` and ``pm.compute_log_likelihood(idata)`` then find the graph of every
@@ -21,7 +23,7 @@ def load_graphs(idata: "xr.DataTree", model: Any = None) -> None:
 
     Parameters
     ----------
-    idata : DataTree
+    idata : DataTree or path
         Result of ``pm.sample``.
     model : Model, optional
         The model in whose context this is called.
@@ -36,6 +38,7 @@ def load_graphs(idata: "xr.DataTree", model: Any = None) -> None:
     import pymc as pm
 
     model = pm.modelcontext(model)
+    idata = read_results(idata)
     names = graph_names(idata)
     if not names:
         raise ValueError("idata holds no draws of a ps.IndianChefsProcess")

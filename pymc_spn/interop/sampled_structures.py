@@ -1,5 +1,6 @@
 """What ``pm.sample`` recorded of networks, graphs and trees: which a tree of data holds, and as labelled arrays."""
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymc_spn.circuits.records.record import network_names, unpack_network
@@ -8,6 +9,7 @@ from pymc_spn.dags.schema import graph_names
 from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names
 from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
+from pymc_spn.tables.tree_files import read_results
 from pymc_spn.trees.record import tree_names, unpack_trees
 
 if TYPE_CHECKING:
@@ -54,12 +56,12 @@ def whole_structures(idata: "xr.DataTree") -> list[str]:
     return [name for name in found if name not in parts]
 
 
-def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "xr.DataTree":
     """A tree of data in which the recorded structures stand as labelled arrays.
 
     Parameters
     ----------
-    idata : DataTree
+    idata : DataTree or path
         Result of ``pm.sample``; not changed.
     name : str, optional
         Name of one variable of the model; all by default.
@@ -89,11 +91,12 @@ def unpack(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
     ValueError
         If there is no such structure, or no complete record of it.
     """
-    found = sampled_structures(idata)
+    tree = read_results(idata)
+    found = sampled_structures(tree)
     if not found:
         raise ValueError(f"the tree {NOTHING}")
     if name is not None and name not in found:
         raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
     for chosen in found if name is None else [name]:
-        idata = found[chosen].unpack(idata, chosen)
-    return idata
+        tree = found[chosen].unpack(tree, chosen)
+    return tree

@@ -9,7 +9,7 @@ from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
-from pymc_spn.tables.tree_files import open_tree, read_tree
+from pymc_spn.tables.tree_files import open_tree, read_results
 from pymc_spn.trees.draws import GROUP as TREES
 
 
@@ -60,7 +60,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
         from pymc_spn.circuits.queries.posterior import SPNPosterior
 
         return SPNPosterior.from_idata(path)
-    idata = read_tree(path)
+    idata = read_results(path)
     found = sampled_structures(idata)
     if not found:
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")

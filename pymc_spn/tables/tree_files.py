@@ -1,9 +1,9 @@
-"""Trees of data in files, read so that nothing of them is left there."""
+"""Trees of data as a posterior object takes them: from files, of which nothing is left there, and from memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,6 +67,49 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
             for variable in node.variables.values():
                 variable.load()
     return tree
+
+
+def read_results(idata: Any) -> "xr.DataTree":
+    """What ``pm.sample`` returned, or the file that it was saved to, as a tree whose data and schemas stand there once.
+
+    ``xr.concat`` of several results, chain after chain, repeats the groups that have no chains, too.
+
+    Parameters
+    ----------
+    idata : DataTree or path
+        Not changed.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    ValueError
+        If data or schemas differ between chains or draws, or as `open_tree` says.
+    """
+    import xarray as xr
+
+    if isinstance(idata, str | PathLike):
+        idata = read_tree(idata)
+    if not isinstance(idata, xr.DataTree):
+        raise TypeError(
+            f"idata must be the DataTree that pm.sample returned, or the path of its netCDF file, got {type(idata)}"
+        )
+    for group in ("constant_data", "observed_data"):
+        node = idata.children.get(group)
+        repeated = [] if node is None else [d for d in ("chain", "draw") if d in node.dims]
+        if node is None or not repeated:
+            continue
+        data = node.to_dataset()
+        once = data.isel(dict.fromkeys(repeated, 0), drop=True)
+        for name, values in data.data_vars.items():
+            if not once[name].variable.broadcast_equals(values.variable):
+                raise ValueError(
+                    f"variable {name!r} of {group} must be the same for all chains and draws: "
+                    "results of different models or data are no draws of one posterior"
+                )
+        idata = idata.copy()
+        idata[group] = xr.DataTree(once)
+    return idata
 
 
 def check_dimensions(array: "xr.DataArray") -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import read_results, read_tree
 from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.features import check_same_rows
@@ -55,9 +55,7 @@ class TreePosterior:
         """
         from pymc_spn.trees.record import read_draws
 
-        if isinstance(idata, str | PathLike):
-            return cls(read_draws(read_tree(idata), name))
-        return cls(read_draws(idata, name))
+        return cls(read_draws(read_results(idata), name))
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything to one netCDF file."""

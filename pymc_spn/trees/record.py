@@ -1,9 +1,11 @@
 """Trees of ``pm.sample`` in a DataTree: finding them, reading them, and lending them to a model for predictions."""
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.tables.tree_files import read_results
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features
 from pymc_spn.trees.leaves import FAMILIES
@@ -136,6 +138,9 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
         for k in FAMILIES[schema.family["family"]].parameters
     ]
     n = n_nodes.size
+    chains = group["chain"].values
+    if len(np.unique(chains)) < n_chains:  # results put together, which name their chains alike
+        chains = np.arange(n_chains)
     return TreeDraws(
         name=name,
         features=features,
@@ -144,7 +149,7 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
         decisions=padded[np.arange(padded.shape[2]) < n_nodes[..., None]].astype(np.int32),
         begin=np.concatenate([[0], np.cumsum(n_nodes)]).astype(np.int64),
         weights=np.full(n, 1.0 / n),
-        group=np.repeat(group["chain"].values, n_draws),
+        group=np.repeat(chains, n_draws),
         draw=np.tile(group["draw"].values, n_chains),
         parameters=np.column_stack([p.ravel() for p in parameters]),
         rules=np.column_stack([r.ravel() for r in rules]),
@@ -154,24 +159,26 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     )
 
 
-def load_trees(idata: "xr.DataTree", model: Any = None) -> None:
+def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -> None:
     """Lends the recorded trees to the model, so that ``pm.sample_posterior_predictive(idata)`` finds them.
 
     Parameters
     ----------
-    idata : DataTree
+    idata : DataTree or path
         Result of ``pm.sample``, also reloaded in another process.
     model : Model, optional
         The model in whose context this is called.
 
     Notes
     -----
-    A draw is recognised by its ``<name>_log_joint``. After ``pm.set_data(tree.data(new_X))`` the predictive is that at
-    the new rows: cuts drawn from their gaps, leaf parameters from their posterior, then responses.
+    A draw is recognised by its ``<name>_log_joint``; where several have the same, each is given the tree of any of
+    them, which changes nothing in the law of all draws together. After ``pm.set_data(tree.data(new_X))`` the predictive
+    is that at the new rows: cuts drawn from their gaps, leaf parameters from their posterior, then responses.
     """
     import pymc as pm
 
     model = pm.modelcontext(model)
+    idata = read_results(idata)
     names = tree_names(idata)
     if not names:
         raise ValueError("idata holds no decision tree")

@@ -105,6 +105,48 @@ def test_draws_of_every_family_unpack_and_load(tmp_path):
     xr.testing.assert_identical(ps.load(tmp_path / "draws.nc").graphs(), draws.graphs())
 
 
+def test_results_put_together_by_xarray_are_read_as_they_were(tmp_path):
+    idata = sampled()
+    parts = [idata.sel(chain=[0]), idata.sel(chain=[1])]
+    together = xr.concat(parts, dim="chain", data_vars="all")
+    assert together["constant_data"]["net_schema"].dims[0] == "chain"
+    together.to_netcdf(tmp_path / "together.nc", engine="h5netcdf")
+    for name, (kind, question) in QUESTIONS.items():
+        expected = question(kind.from_idata(idata, name))
+        for again in (kind.from_idata(together, name), ps.load(tmp_path / "together.nc", name)):
+            np.testing.assert_array_equal(question(again), expected)
+    xr.testing.assert_identical(ps.unpack(together)["tree"], ps.unpack(idata)["tree"])
+    other = parts[1].copy(deep=True)
+    other["observed_data"]["net"][3, 1] += 1.0
+    with pytest.raises(ValueError, match=r"variable 'net' of observed_data must be the same for all chains and draws"):
+        ps.SPNPosterior.from_idata(xr.concat([parts[0], other], dim="chain", data_vars="all"))
+
+
+def test_chains_of_one_label_are_several():
+    """Two results put together both have a chain 0."""
+    idata = sampled()
+    alike = xr.DataTree.from_dict(
+        {
+            group: node.to_dataset().assign_coords(chain=[0, 0]) if "chain" in node.dims else node.to_dataset()
+            for group, node in idata.children.items()
+        }
+    )
+    for name, (kind, question) in QUESTIONS.items():
+        np.testing.assert_array_equal(question(kind.from_idata(alike, name)), question(kind.from_idata(idata, name)))
+    one, two = (ps.TreePosterior.from_idata(d) for d in (alike, idata))
+    xr.testing.assert_identical(one.log_likelihood(), two.log_likelihood())
+    xr.testing.assert_identical(one.rhat(), two.rhat())
+
+
+@pytest.mark.parametrize(
+    "read",
+    [ps.unpack, ps.load_trees, ps.load_graphs, *(kind.from_idata for kind, _ in QUESTIONS.values())],
+)
+def test_a_group_alone_is_no_result(read):
+    with pm.Model(), pytest.raises(TypeError, match=r"idata must be the DataTree that pm\.sample returned"):
+        read(sampled()["posterior"].to_dataset())
+
+
 def test_unpacked_trees_are_the_drawn_ones():
     idata = sampled()
     group = ps.unpack(idata, "tree")["tree"].dataset

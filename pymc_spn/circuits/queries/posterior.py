@@ -29,7 +29,7 @@ from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.tables import Table, decode, row_labels
 from pymc_spn.tables.column import as_name
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import read_results
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,8 +73,7 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         ValueError
             If it holds no sum-product network, or several and no name is given.
         """
-        if isinstance(idata, str | PathLike):
-            idata = read_tree(idata)
+        idata = read_results(idata)
         states = RecordedStates(read_record(idata, name))
         saved = idata.attrs.get(SAVED)
         if saved is None:

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
-from pymc_spn.tables.tree_files import read_tree
+from pymc_spn.tables.tree_files import read_results
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,8 +47,7 @@ class VariationalPosterior(SPNPosterior):
         ValueError
             If it holds no variational fit, or one of another name.
         """
-        if isinstance(idata, str | PathLike):
-            idata = read_tree(idata)
+        idata = read_results(idata)
         states = read_fit(idata)
         if name is not None and name != states.schema.name:
             raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")

@@ -91,7 +91,6 @@ def region_labels(structure: Any) -> list[str]:
 
 def network_names(idata: "xr.DataTree") -> list[str]:
     """Names of the sum-product networks whose draws a tree holds."""
-    checks.check_tree(idata)
     constants = idata.children.get("constant_data")
     if constants is None:
         return []

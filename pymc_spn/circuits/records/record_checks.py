@@ -23,21 +23,6 @@ def refuse(place: str, rule: str, found: Any) -> NoReturn:
     raise ValueError(f"{place} must {rule}, got {found}; {ALTERED}")
 
 
-def check_tree(idata: Any) -> None:
-    """Refuse anything but a tree of data.
-
-    Raises
-    ------
-    TypeError
-    """
-    import xarray as xr
-
-    if not isinstance(idata, xr.DataTree):
-        raise TypeError(
-            f"idata must be the DataTree that pm.sample returned, or the path of its netCDF file, got {type(idata)}"
-        )
-
-
 def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.DataArray":
     """The observed table (N, D) of a network, with all its rows; its values are not looked at."""
     data = idata.children.get("observed_data")
