@@ -107,6 +107,11 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
         if len(set(names)) < len(names):
             raise ValueError(f"{argument} must have distinct columns, got {list(names)}")
     else:
+        if not isinstance(data, np.ndarray | list | tuple):  # NumPy would drop the names of its columns
+            raise TypeError(
+                f"{argument} must be a DataFrame or a 2-D array, got {type(data).__name__}; convert with to_frame(), "
+                "to_pandas(), pd.DataFrame() or np.asarray()"
+            )
         cells = np.asarray(data)
         if cells.ndim != 2:
             raise ValueError(f"{argument} must be a table of rows and columns; got shape {cells.shape}")

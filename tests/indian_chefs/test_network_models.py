@@ -348,6 +348,16 @@ def test_numbers_of_any_dtype_are_read():
         ps.UnitScaling.from_data(frame.set_axis(["x", "x"], axis=1))
 
 
+def test_named_columns_are_never_taken_by_position(drawn):
+    """Arrays of xarray, and tables of Arrow and Polars, have columns by name, which NumPy drops."""
+    post = ps.BeliefNetworkPosterior.from_idata(drawn["linear"])
+    turned = pd.DataFrame({"y": [0.2, 0.5], "x": [0.1, 0.3]})
+    for table in (turned.to_xarray().to_dataarray("column").T, turned.to_xarray(), turned.to_dict("list")):
+        for read in (ps.UnitScaling.from_data, post.log_density):
+            with pytest.raises(TypeError, match=r"must be a DataFrame or a 2-D array, got .*; convert with to_frame"):
+                read(table)
+
+
 def test_an_array_is_scaled_by_the_scaling_of_an_array():
     X = ring()
     named = ps.UnitScaling.from_data(X)
