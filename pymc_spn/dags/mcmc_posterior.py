@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
-from pymc_spn.tables.tree_files import check_dimensions, read_results
+from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,11 +52,11 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
         if group not in idata.children or variable not in idata[group].data_vars:
             raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
     stats = idata["sample_stats"].to_dataset()
-    parents, state = stats[schema.name + PARENTS], idata["posterior"].dataset[schema.name]
-    check_dimensions(parents)
+    parents = read_record(stats[schema.name + PARENTS], "iu")
     labels = [
-        np.asarray(state[c].values) if c in state.coords else np.arange(state.sizes[c]) for c in ("chain", "draw")
+        np.asarray(parents[c].values) if c in parents.coords else np.arange(parents.sizes[c]) for c in ("chain", "draw")
     ]
+    state = draws_of_record(idata["posterior"].dataset[schema.name], *labels)
     draws = DagDraws(schema, parents.values.astype(np.int64), state.values.astype(np.int64), *labels)
     left = stats.drop_vars(schema.name + PARENTS).drop_dims(str(parents.dims[2]), errors="ignore")
     tree["sample_stats"] = xr.DataTree(left)
@@ -103,9 +103,9 @@ class DagDraws:
         idata = read_results(idata)
         schema = find_schema(idata, name)
         group = unpack_graphs(idata, schema.name)[schema.name].dataset
-        check_dimensions(group["graphs"])
+        drawn = read_record(group["graphs"], "biu")
         bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
-        graphs = group["graphs"].transpose(*DIMS).values.astype(bool)
+        graphs = drawn.transpose(*DIMS).values.astype(bool)
         parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
         state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
         return cls(schema, parents, state, group["chain"].values, group["draw"].values)

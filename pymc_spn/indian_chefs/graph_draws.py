@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
-from pymc_spn.tables.tree_files import check_dimensions, read_results
+from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -88,7 +88,7 @@ class GraphDraws:
         name = _find(idata, name)
         schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
         group = unpack_reputed_graphs(idata, name)[name].dataset
-        check_dimensions(group["graphs"])
+        read_record(group["graphs"], "biu")
         arrays = [
             group[part].transpose("chain", "draw", *dims).values
             for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
@@ -113,7 +113,7 @@ class GraphDraws:
                 numbers[argument] = np.full(arrays[0].shape, source["fixed"])
             elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
                 values = idata["posterior"].dataset[source["variable"]]
-                numbers[argument] = values.transpose("chain", "draw").values
+                numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
         counts, places, parents = arrays
         labels = group["chain"].values, group["draw"].values
         return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
@@ -337,12 +337,11 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
         return out
     schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
     stats = idata["sample_stats"].to_dataset()
-    record = stats[name + GRAPH]
-    check_dimensions(record)
+    record = read_record(stats[name + GRAPH], "f")
     labels = [
         np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
     ]
-    arrays = unpack_arrays(record.transpose("chain", "draw", ...).values, schema.max_nodes)
+    arrays = unpack_arrays(record.values, schema.max_nodes)
     out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH))
     out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels).to_group())
     return out

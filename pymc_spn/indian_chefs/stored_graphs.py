@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_draws import GraphDraws, graph_names
 from pymc_spn.indian_chefs.packed_graphs import pack_arrays
 from pymc_spn.indian_chefs.process import TICKET
-from pymc_spn.tables.tree_files import read_results
+from pymc_spn.tables.tree_files import draws_of_record, read_results
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +53,7 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -
             raise ValueError(f"{name!r} of the model must have max_nodes = {draws.schema.max_nodes}, as idata has")
         if "posterior" not in idata.children or ticket not in idata["posterior"].data_vars:
             raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
-        tickets = idata["posterior"].dataset[ticket].transpose("chain", "draw").values
+        tickets = draws_of_record(idata["posterior"].dataset[ticket], draws.chains, draws.draws).values
         rows = np.unique(np.concatenate([tickets[..., None], packed], axis=-1).reshape(tickets.size, -1), axis=0)
         same = np.flatnonzero(rows[1:, 0] == rows[:-1, 0])
         if same.size:

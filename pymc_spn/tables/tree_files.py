@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -112,17 +114,63 @@ def read_results(idata: Any) -> "xr.DataTree":
     return idata
 
 
-def check_dimensions(array: "xr.DataArray") -> None:
-    """Refuse draws that were selected by one number: records are read by chain and draw.
+def read_record(record: "xr.DataArray", kinds: str) -> "xr.DataArray":
+    """What was recorded of each draw as (chain, draw, ...).
+
+    Parameters
+    ----------
+    record : DataArray
+    kinds : str
+        Kinds of dtypes that it can have, as NumPy names them by letters.
 
     Raises
     ------
     ValueError
-        If a dimension is missing.
+        If a dimension is missing, as where draws were selected by one number, or there are no draws, or gaps.
     """
     for dimension in ("chain", "draw"):
-        if dimension not in array.dims:
+        if dimension not in record.dims:
             raise ValueError(
-                f"{array.name!r} must have the dimensions chain and draw, got {list(array.dims)}; select by a list, "
+                f"{record.name!r} must have the dimensions chain and draw, got {list(record.dims)}; select by a list, "
                 f"as in idata.sel({dimension}=[0])"
             )
+        if not record.sizes[dimension]:
+            raise ValueError(f"{record.name!r} must hold at least one draw of one chain, got no {dimension}")
+    if record.dtype.kind not in kinds or record.isnull().any():
+        raise ValueError(
+            f"{record.name!r} must hold a record of every chain and draw, got gaps or what had them (dtype "
+            f"{record.dtype}), as where chains of different lengths are put together: cut them to one length before "
+            "that, as in idata.isel(draw=slice(0, 500))"
+        )
+    return record.transpose("chain", "draw", ...)
+
+
+def draws_of_record(values: "xr.DataArray", chains: Any, draws: Any) -> "xr.DataArray":
+    """Draws of a variable as (chain, draw, ...), where they are those of a record.
+
+    Parameters
+    ----------
+    values : DataArray
+        Of the group ``posterior``.
+    chains, draws : (n_chains,) and (n_draws,) arrays
+        Labels of the record.
+
+    Raises
+    ------
+    ValueError
+        If they are others, as where draws were selected from one group alone.
+    """
+    for dimension, labels in (("chain", chains), ("draw", draws)):
+        there = values[dimension].values if dimension in values.coords else np.arange(values.sizes.get(dimension, 0))
+        if len(there) != len(labels) or (dimension in values.coords and not np.array_equal(there, labels)):
+            raise ValueError(
+                f"{values.name!r} of the posterior must have the labels of dimension {dimension!r} that the record in "
+                f"sample_stats has, {_few(labels)}, got {_few(there)}; select draws of all groups together, as in "
+                "idata.isel(draw=slice(100, None))"
+            )
+    return values.transpose("chain", "draw", ...)
+
+
+def _few(labels: Any) -> str:
+    shown = ", ".join(map(str, labels[:3]))
+    return f"[{shown}, ...] ({len(labels)})" if len(labels) > 3 else f"[{shown}]"

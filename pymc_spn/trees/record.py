@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.tables.tree_files import read_results
+from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features
 from pymc_spn.trees.leaves import FAMILIES
@@ -59,10 +59,7 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
     if _is_unpacked(idata, name):
         return out
     stats = idata["sample_stats"].to_dataset()
-    record = stats[name + RECORD]
-    for needed in ("chain", "draw"):
-        if needed not in record.dims:
-            raise ValueError(f"sample_stats must have the dimension {needed!r}: select draws by slices, not by numbers")
+    record = read_record(stats[name + RECORD], "SUO")
     codes = record.values.reshape(record.shape[:2])
     trees = [[Tree.decode(_as_bytes(code)) for code in chain] for chain in codes]
     n_nodes = np.array([[len(t.decisions) for t in chain] for chain in trees])
@@ -129,16 +126,16 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
             "keep the DataTree of pm.sample apart from predictions at other rows"
         )
     group = unpack_trees(idata, name)[name].dataset
-    n_nodes = group["n_nodes"].transpose("chain", "draw").values
+    n_nodes = read_record(group["n_nodes"], "iu").values
     n_chains, n_draws = n_nodes.shape
     padded = group["decisions"].transpose("chain", "draw", "node", "term").values
-    rules = [_draws_of(idata, schema.rules[k], (n_chains, n_draws), name) for k in ("alpha_s", "beta_s")]
+    labels = group["chain"].values, group["draw"].values
+    rules = [_draws_of(idata, schema.rules[k], labels, name) for k in ("alpha_s", "beta_s")]
     parameters = [
-        _draws_of(idata, schema.parameters[k], (n_chains, n_draws), name)
-        for k in FAMILIES[schema.family["family"]].parameters
+        _draws_of(idata, schema.parameters[k], labels, name) for k in FAMILIES[schema.family["family"]].parameters
     ]
     n = n_nodes.size
-    chains = group["chain"].values
+    chains = labels[0]
     if len(np.unique(chains)) < n_chains:  # results put together, which name their chains alike
         chains = np.arange(n_chains)
     return TreeDraws(
@@ -150,7 +147,7 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
         begin=np.concatenate([[0], np.cumsum(n_nodes)]).astype(np.int64),
         weights=np.full(n, 1.0 / n),
         group=np.repeat(chains, n_draws),
-        draw=np.tile(group["draw"].values, n_chains),
+        draw=np.tile(labels[1], n_chains),
         parameters=np.column_stack([p.ravel() for p in parameters]),
         rules=np.column_stack([r.ravel() for r in rules]),
         max_depth=-1 if schema.max_depth is None else schema.max_depth,
@@ -169,6 +166,11 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) ->
     model : Model, optional
         The model in whose context this is called.
 
+    Raises
+    ------
+    ValueError
+        If there is no tree, the model lacks its response, or the posterior group lacks ``<name>_log_joint``.
+
     Notes
     -----
     A draw is recognised by its ``<name>_log_joint``; where several have the same, each is given the tree of any of
@@ -183,16 +185,25 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) ->
     if not names:
         raise ValueError("idata holds no decision tree")
     for name in names:
-        draws = read_draws(idata, name)
-        rv = model[TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values).response]
+        idata = unpack_trees(idata, name)
+        draws, group = read_draws(idata, name), idata[name].dataset
+        response = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values).response
+        if response not in model.named_vars:
+            raise ValueError(f"the model has no response {response!r} of {name!r}, whose draws idata holds")
+        posterior, ticket = idata.children.get("posterior"), name + TICKET
+        if posterior is None or ticket not in posterior.data_vars:
+            raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
+        recorded = draws_of_record(posterior.dataset[ticket], group["chain"].values, group["draw"].values)
+        rv = model[response]
         tickets, nodes, leaves = rv.owner.op.dist_params(rv.owner)[-3:]
         table, statistics = simulation_nodes(draws)
-        tickets.set_value(np.ravel(idata["posterior"].dataset[name + TICKET].values).astype(np.float64))
+        tickets.set_value(np.ravel(recorded.values).astype(np.float64))
         nodes.set_value(table)
         leaves.set_value(statistics)
 
 
-def _draws_of(idata: Any, source: dict[str, Any], shape: tuple[int, ...], name: str) -> np.ndarray:
+def _draws_of(idata: Any, source: dict[str, Any], labels: tuple[Any, Any], name: str) -> np.ndarray:
+    shape = len(labels[0]), len(labels[1])
     if "fixed" in source:
         return np.full(shape, source["fixed"])
     for fixed in ("constant_data", "observed_data"):  # by `pm.do` or `pm.observe`
@@ -204,7 +215,7 @@ def _draws_of(idata: Any, source: dict[str, Any], shape: tuple[int, ...], name: 
             f"a parameter of {name!r} is the variable {source['variable']!r}, which the posterior group does not hold; "
             "sample with it among var_names"
         )
-    return posterior.dataset[source["variable"]].transpose("chain", "draw").values
+    return draws_of_record(posterior.dataset[source["variable"]], *labels).values
 
 
 def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:

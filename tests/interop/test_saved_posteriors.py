@@ -138,6 +138,57 @@ def test_chains_of_one_label_are_several():
     xr.testing.assert_identical(one.rhat(), two.rhat())
 
 
+def with_posterior(idata, change):
+    """The tree with another group of the posterior draws, the statistics left as they are."""
+    groups = {name: node.to_dataset() for name, node in idata.children.items()}
+    return xr.DataTree.from_dict(groups | {"posterior": change(groups["posterior"])})
+
+
+def chefs():
+    """Draws of a graph of unknown size, whose record is of floats."""
+    with pm.Model():
+        ps.IndianChefsProcess("g", alpha=1.0, gamma=pm.Gamma("gamma", 2, 1), phi=1.0, observed_nodes=["a", "b"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pm.sample(
+                6, tune=2, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+            )
+
+
+@pytest.mark.parametrize("name", [*QUESTIONS, "g"])
+def test_draws_that_are_missing_or_of_one_group_alone_are_refused(name):
+    """Chains of two lengths are padded by xarray, and what padded integers become reads as draws that nobody made."""
+    idata = chefs() if name == "g" else sampled()
+    kind = ps.GraphDraws if name == "g" else QUESTIONS[name][0]
+    ragged = [idata.sel(chain=[0]), idata.isel(chain=[1], draw=slice(0, 4))]
+    padded = xr.concat(ragged, dim="chain", data_vars="all", join="outer")
+    with pytest.raises(
+        ValueError, match=r"must hold (integers, got the dtype|a record of every chain and draw, got gaps)"
+    ):
+        kind.from_idata(padded, name)
+    if name not in ("net", "tree"):  # whose lengths xarray refuses to put together
+        unpacked = xr.concat([ps.unpack(part, name) for part in ragged], dim="chain", data_vars="all", join="outer")
+        with pytest.raises(ValueError, match="must hold a record of every chain and draw, got gaps"):
+            kind.from_idata(unpacked, name)
+    for nothing in (idata.sel(chain=[]), idata.isel(draw=slice(0, 0))):
+        with pytest.raises(ValueError, match=r"at least one draw|no complete record"):
+            kind.from_idata(nothing, name)
+    xr.testing.assert_identical(ps.unpack(idata.map_over_datasets(turned), name)[name], ps.unpack(idata, name)[name])
+
+
+def turned(data):
+    return data.transpose(..., "draw", "chain", missing_dims="ignore")
+
+
+@pytest.mark.parametrize("change", ["draws", "order", "chains"])
+def test_the_posterior_group_has_the_draws_of_the_record(change):
+    places = {"draws": {"draw": slice(2, None)}, "order": {"draw": slice(None, None, -1)}, "chains": {"chain": [1, 0]}}
+    place = places[change]
+    for idata, name, kind in ((sampled(), "order", ps.DagDraws), (chefs(), "g", ps.GraphDraws)):
+        with pytest.raises(ValueError, match=r"of the posterior must have the labels of dimension '(draw|chain)' that"):
+            kind.from_idata(with_posterior(idata, lambda d: d.isel(place)), name)
+
+
 @pytest.mark.parametrize(
     "read",
     [ps.unpack, ps.load_trees, ps.load_graphs, *(kind.from_idata for kind, _ in QUESTIONS.values())],

@@ -362,8 +362,28 @@ def test_chains_in_another_order_keep_their_names_and_single_draws_are_refused(r
     found = ps.TreePosterior.from_idata(idata.isel(chain=[1, 0])).log_likelihood()
     xr.testing.assert_equal(found.sel(chain=expected["chain"]), expected)
     for dim in ("chain", "draw"):
-        with pytest.raises(ValueError, match=f"sample_stats must have the dimension '{dim}'"):
+        with pytest.raises(ValueError, match=rf"'t_record' must have the dimensions chain and draw, .*{dim}="):
             ps.TreePosterior.from_idata(idata.isel({dim: 0}))
+
+
+@pytest.mark.parametrize("place", [{"draw": slice(2, None)}, {"draw": slice(None, None, -1)}, {"chain": [1, 0]}])
+def test_hyperparameters_of_other_draws_are_refused(place, runs):
+    model, idata = runs["learned"]
+    groups = {name: node.to_dataset() for name, node in idata.children.items()}
+    other = xr.DataTree.from_dict(groups | {"posterior": groups["posterior"].isel(place)})
+    for read in (ps.TreePosterior.from_idata, lambda d: ps.load_trees(d, model)):
+        with pytest.raises(ValueError, match=r"'.*' of the posterior must have the labels of dimension '(draw|chain)'"):
+            read(other)
+
+
+def test_trees_are_lent_to_the_model_that_has_them(runs):
+    idata = runs["learned"][1]
+    with pm.Model(), pytest.raises(ValueError, match="the model has no response 'y' of 't', whose draws idata holds"):
+        ps.load_trees(idata)
+    groups = {name: node.to_dataset() for name, node in idata.children.items()}
+    groups["posterior"] = groups["posterior"].drop_vars("t_log_joint")
+    with pytest.raises(ValueError, match="lacks 't_log_joint'; sample with it among var_names"):
+        ps.load_trees(xr.DataTree.from_dict(groups), runs["learned"][0])
 
 
 def test_leave_one_out_for_loo():
