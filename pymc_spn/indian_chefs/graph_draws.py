@@ -111,6 +111,8 @@ class GraphDraws:
                 continue
             if "fixed" in source:
                 numbers[argument] = np.full(arrays[0].shape, source["fixed"])
+            elif (fixed := _fixed_later(idata, source["variable"])) is not None:
+                numbers[argument] = np.full(arrays[0].shape, fixed)
             elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
                 values = idata["posterior"].dataset[source["variable"]]
                 numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
@@ -351,6 +353,14 @@ def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":
     """Sampler statistics without one raw record and the dimension that is its own."""
     dims = [d for d in stats[variable].dims if d not in ("chain", "draw")]
     return stats.drop_vars(variable).drop_dims(dims, errors="ignore")
+
+
+def _fixed_later(idata: "xr.DataTree", variable: str) -> float | None:
+    """The number at which `pm.do` or `pm.observe` fixed a variable of the model."""
+    for group in ("constant_data", "observed_data"):
+        if group in idata.children and variable in idata[group].data_vars:
+            return float(idata[group].dataset[variable])
+    return None
 
 
 def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:

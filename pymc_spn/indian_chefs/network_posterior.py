@@ -322,9 +322,13 @@ def _kept(idata, schema):
     constants = idata["constant_data"].to_dataset()[[schema.name + NETWORK_SCHEMA, schema.graph + GRAPH_SCHEMA]]
     stats = idata["sample_stats"].to_dataset()
     mine = [str(v) for v in stats.data_vars if str(v).startswith((f"{schema.graph}_", f"{schema.name}_"))]
-    groups = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "constant_data": constants, "sample_stats": stats[mine]}
     sources = GraphSchema.from_vector(constants[schema.graph + GRAPH_SCHEMA].values).hyperparameters
     variables = [s["variable"] for s in sources.values() if "variable" in s]
+    for group in ("constant_data", "observed_data"):  # where `pm.do` or `pm.observe` fixed them
+        if group in idata.children:
+            data = idata[group].dataset
+            constants = constants.assign({v: data[v] for v in variables if v in data.data_vars})
+    groups = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "constant_data": constants, "sample_stats": stats[mine]}
     posterior = idata.children.get("posterior")
     if posterior is not None:
         kept = [v for v in [*variables, f"{schema.graph}_log_joint"] if v in posterior.data_vars]
