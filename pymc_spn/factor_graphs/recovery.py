@@ -14,6 +14,7 @@ from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.tables.tree_files import read_results
 
 KINDS = ("marginals", "map", "samples")
 MOST_NUMBERS = 4_000_000  # log evidence entries held at a time
@@ -26,7 +27,7 @@ def recover_discrete(
 
     Parameters
     ----------
-    idata : DataTree
+    idata : DataTree or path
         With a ``posterior`` that holds the model's free variables.
     model : pm.Model, optional
         By default the model of the context.
@@ -63,11 +64,15 @@ def recover_discrete(
     emissions = [rv for rv in model.observed_RVs if isinstance(getattr(rv.tag, "field_emission", None), EmissionSpec)]
     if not emissions:
         raise ValueError("the model has no ps.FieldEmission, so there is no discrete field to recover")
-    posterior = idata["posterior"]
-    posterior = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+    tree = read_results(idata)
+    if "posterior" not in tree.children:
+        raise ValueError(f"idata must have the group 'posterior', got the groups {list(tree.children)}")
+    posterior = tree["posterior"].to_dataset()
     for dim in ("chain", "draw"):
         if dim not in posterior.dims:
             raise ValueError(f"idata.posterior must have the dimension {dim!r}: select draws by slices, not by numbers")
+        if not posterior.sizes[dim]:
+            raise ValueError(f"idata.posterior must have at least one draw of one chain, got no {dim}")
     rng = np.random.default_rng(random_seed)
     result: dict[str, xr.DataArray] = {}
     for rv in emissions:
@@ -90,9 +95,25 @@ def _parameters_of_draws(emission: Any, model: Any, posterior: Any) -> Any:
     if missing:
         raise ValueError(f"idata.posterior must hold the free variables of the model, {missing[0]!r} is missing")
     function = pm.compile(inputs, outputs, on_unused_input="ignore")
-    draws = [posterior[rv.name].stack(_draws=("chain", "draw")).transpose("_draws", ...).values for rv in free]
+    draws = [_draws_of(posterior[rv.name], model) for rv in free]
     shape = tuple(posterior.sizes[d] for d in ("chain", "draw"))
     return lambda i: function(*(d[i] for d in draws)), shape
+
+
+def _draws_of(values: xr.DataArray, model: Any) -> np.ndarray:
+    """(draw, ...) numbers of a variable, its own dimensions in the model's order."""
+    named = model.named_vars_to_dims.get(values.name) or [None] * (values.ndim - 2)
+    own = [f"{values.name}_dim_{i}" if dim is None else dim for i, dim in enumerate(named)]
+    if set(values.dims) == {"chain", "draw", *own}:
+        values = values.transpose("chain", "draw", *own)
+    missing = values.isnull()
+    if missing.any():
+        chain, draw = (int(np.argwhere(missing.transpose("chain", "draw", ...).values)[0][i]) for i in (0, 1))
+        raise ValueError(
+            f"{values.name!r} of idata.posterior must be a number in every draw, and is missing in chain {chain}, draw "
+            f"{draw} (positions), as where chains of different lengths are put together"
+        )
+    return values.stack(_draws=("chain", "draw")).transpose("_draws", ...).values
 
 
 def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], rng: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from pymc.model.fgraph import clone_model
 
 import pymc_spn as ps
@@ -356,6 +357,30 @@ def test_models_that_pymc_makes_of_others_recover_from_their_own_variables(model
         found = ps.recover_discrete(draws, model=fixed, what=["marginals"]).z_marginals
         np.testing.assert_allclose(found[0, 1], expected[0, 1], atol=1e-12)
         assert np.abs(found - expected)[0, 0].max() > 1e-6
+
+
+def test_recovery_reads_dimensions_by_name_and_results_from_files(model, sampled, tmp_path):
+    some = sampled.isel(draw=slice(0, 3))
+    expected = ps.recover_discrete(some, model=model, what=["marginals"])
+    turned = some.map_over_datasets(lambda d: d.transpose("P_dim_1", "draw", ..., "chain", missing_dims="ignore"))
+    assert turned.posterior["P"].dims == ("P_dim_1", "draw", "P_dim_0", "chain")
+    some.to_netcdf(tmp_path / "some.nc", engine="h5netcdf")
+    for idata in (turned, tmp_path / "some.nc"):
+        assert ps.recover_discrete(idata, model=model, what=["marginals"]).equals(expected)
+
+
+def test_recovery_refuses_draws_that_are_missing(model, sampled):
+    """States of parameters that are no numbers were given, as None, beside marginals that are numbers."""
+    ragged = [sampled.isel(chain=[0], draw=slice(0, 3)), sampled.isel(chain=[1], draw=slice(0, 2))]
+    padded = xr.concat(ragged, dim="chain", data_vars="all", join="outer")
+    with pytest.raises(ValueError, match=r"must be a number in every draw, and is missing in chain 1, draw 2"):
+        ps.recover_discrete(padded, model=model)
+    with pytest.raises(ValueError, match="at least one draw of one chain, got no chain"):
+        ps.recover_discrete(sampled.sel(chain=[]), model=model)
+    with pytest.raises(ValueError, match="idata must have the group 'posterior', got the groups"):
+        ps.recover_discrete(xr.DataTree(), model=model)
+    with pytest.raises(TypeError, match=r"idata must be the DataTree that pm\.sample returned"):
+        ps.recover_discrete(sampled["posterior"].to_dataset(), model=model)
 
 
 def test_recovery_refuses_what_it_cannot_do(model, sampled):
