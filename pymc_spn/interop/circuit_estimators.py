@@ -15,12 +15,13 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.estimator_inputs import (
     one_of,
     read_classes,
+    read_response,
     read_rows,
     read_training_rows,
     seed_of,
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
-from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted, validate_data
+from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
 from pymc_spn.tables import Column, Table
 
 METHODS = ("variational", "sampling")
@@ -280,7 +281,7 @@ random_state, progressbar
         ValueError, TypeError
             Data that `Table.from_frame` refuses, fewer than two classes, parameters out of range.
         """
-        y = validate_data(self, y=y)
+        y = read_response(self, y)
         rows = read_training_rows(self, X)
         self.classes_, codes = read_classes(self, y, rows)
         features = Table.from_frame(rows, self.kinds)

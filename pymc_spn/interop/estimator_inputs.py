@@ -24,7 +24,7 @@ def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
     estimator : estimator
         Gets ``n_features_in_`` and, for a frame whose column names are all str, ``feature_names_in_``.
     X : DataFrame or (N, D) array_like of numbers
-        A frame keeps its dtypes. The columns of an array are called ``x0``, ``x1``, ...
+        A frame keeps its dtypes. The columns of an array are called ``x0``, ``x1``, ...; its masked cells are missing.
 
     Raises
     ------
@@ -70,6 +70,11 @@ def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, n
     return classes, codes
 
 
+def read_response(estimator: Any, y: Any, **checks: Any) -> Any:
+    """The response as scikit-learn checks it; what is masked is missing."""
+    return validate_data(estimator, y=_without_mask(y), **checks)
+
+
 def seed_of(random_state: Any) -> int | None:
     """What ``random_seed=`` gets: an integer or None as it is, a number drawn from a generator."""
     if random_state is None or isinstance(random_state, Integral):
@@ -88,11 +93,20 @@ def one_of(argument: str, value: Any, allowed: Any) -> None:
 def _as_frame(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
     if isinstance(X, pd.DataFrame):
         return validate_data(estimator, X, reset=reset, skip_check_array=True)
-    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    X = np.asarray(X) if isinstance(X, list | tuple) else _without_mask(X)
     _refuse_strings(X)
     finite: Any = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
     array = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
     return pd.DataFrame(array, columns=[f"x{position}" for position in range(array.shape[1])])
+
+
+def _without_mask(values: Any) -> Any:
+    """Masked cells as None: scikit-learn would take what stands below the mask."""
+    if not np.ma.is_masked(values):
+        return values
+    cells = np.ma.getdata(values).astype(object)
+    cells[np.ma.getmaskarray(values)] = None
+    return cells
 
 
 def _refuse_strings(X: Any) -> None:

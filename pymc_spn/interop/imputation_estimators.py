@@ -76,6 +76,11 @@ random_state, progressbar
         )
         self.strategy = strategy
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def fit(self, X: Any, y: Any = None) -> "SPNImputer":
         """Learn the network.
 
@@ -110,7 +115,8 @@ random_state, progressbar
         Returns
         -------
         DataFrame or (N, D) array
-            What was given, frames with their index, names and dtypes; means of integers are floats.
+            What was given, with its dtypes, frames with their index and names; means of integers are floats, and
+            arrays of integers and bools become float64.
         """
         rows = read_rows(self, X)
         if self.strategy == "draw":
@@ -118,7 +124,10 @@ random_state, progressbar
             completed = self.posterior_.impute(rows, n=1, random_seed=seed)[0].set_axis(rows.columns, axis="columns")
         else:
             completed = self._with_means(rows)
-        return completed if isinstance(X, pd.DataFrame) else completed.to_numpy(dtype=np.float64)
+        if isinstance(X, pd.DataFrame):
+            return completed
+        dtype = rows.dtypes.iloc[0]
+        return completed.to_numpy(dtype=dtype if dtype.kind == "f" else np.float64)
 
     def _with_means(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Column by column, since each predicts from the observed cells and not from what was filled in."""
@@ -130,6 +139,8 @@ random_state, progressbar
                 found = self.posterior_.predict(rows[missing], str(column)).values
                 if pd.api.types.is_integer_dtype(cells.dtype) and found.dtype.kind == "f":
                     cells = cells.astype("Float64")
+                elif isinstance(cells.dtype, np.dtype) and cells.dtype.kind == "f":
+                    found = found.astype(cells.dtype)  # pandas sets no longer float in a narrow column
                 cells = cells.copy()
                 cells[missing] = found
             completed[column] = cells

@@ -8,12 +8,13 @@ import pandas as pd
 from pymc_spn.interop.estimator_inputs import (
     one_of,
     read_classes,
+    read_response,
     read_rows,
     read_training_rows,
     seed_of,
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
-from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin, validate_data
+from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
 from pymc_spn.tables import Table
 from pymc_spn.trees.fit import fit_tree
 from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves
@@ -148,7 +149,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         UserWarning
             As `fit_tree`.
         """
-        y = validate_data(self, y=y)
+        y = read_response(self, y)
         rows = read_training_rows(self, X)
         self.classes_, codes = read_classes(self, y, rows)
         self._grow(rows, self.classes_[codes], ClassLeaves(alpha=self.alpha, levels=tuple(self.classes_.tolist())))
@@ -253,7 +254,7 @@ random_state, progressbar
                     f"family must be one of {list(NUMBER_FAMILIES)}, ps.NormalLeaves(...) or ps.CountLeaves(...), "
                     f"got {self.family!r}"
                 )
-        y = validate_data(self, y=y, y_numeric=True)
+        y = read_response(self, y, y_numeric=True)
         rows = read_training_rows(self, X)
         if len(rows) < 2:
             raise ValueError(f"X must have at least two rows, got {len(rows)}: a regression on 1 sample has no spread")

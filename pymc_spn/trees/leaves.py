@@ -256,7 +256,7 @@ def _series(y: Any) -> pd.Series:
             raise ValueError(f"y must have one column, got {y.shape[1]}")
         y = y.iloc[:, 0]
     if not isinstance(y, pd.Series | pd.Index | pd.Categorical):
-        y = np.asarray(y)
+        y = np.asanyarray(y)  # a mask stays: what it covers is missing
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
     series = y if isinstance(y, pd.Series) else pd.Series(y)

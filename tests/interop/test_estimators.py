@@ -246,6 +246,35 @@ def test_arrays_stay_arrays_and_pipelines_go_on():
     assert scores.min() > 0.7
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_narrow_floats_stay_narrow(dtype):
+    X = numbers().astype(dtype)
+    X[3, 1] = np.nan
+    imputer = ps.SPNImputer(random_state=1, **SMALL).fit(X)
+    completed = imputer.transform(X)
+    assert completed.dtype == dtype
+    assert completed[3, 1] == imputer.posterior_.predict(pd.DataFrame(X[3:4], columns=["x0", "x1", "x2"]), "x1")[
+        0
+    ].astype(dtype)
+    assert imputer.set_params(strategy="draw").transform(X).dtype == dtype
+    frame = pd.DataFrame(X, columns=list("abc")).assign(a=np.arange(80))
+    completed = ps.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
+    assert completed.dtypes.equals(frame.dtypes) and not completed.isna().any(axis=None)
+
+
+def test_masked_cells_are_missing_and_masked_labels_refused():
+    X = numbers().copy()
+    X[3, 1] = np.nan
+    masked = np.ma.masked_equal(np.where(np.isnan(X), -999.0, X), -999.0)
+    density = ps.SPNDensity(random_state=1, **SMALL).fit(X)
+    np.testing.assert_array_equal(density.score_samples(masked), density.score_samples(X))
+    np.testing.assert_array_equal(clone(density).fit(masked).score_samples(X), density.score_samples(X))
+    whole = np.ma.masked_array(np.arange(80) % 2, mask=np.arange(80) == 5)
+    for estimator in (ps.SPNClassifier(), ps.BayesianTreeClassifier(), ps.BayesianTreeRegressor()):
+        with pytest.raises(ValueError, match=r"y must not hold missing values; .*row 5 is"):
+            estimator.fit(X, whole)
+
+
 # ---- inside scikit-learn's tools
 
 

@@ -58,6 +58,12 @@ def test_arguments(arguments, message):
         ([0.0, 1.0, 0.25, 1.0], "classes", r'y must hold labels, no fractions: say family="real".*; row 2 is 0\.25'),
         ([0, 1, None, 1], "classes", "y must not hold missing values; row 2 is missing"),
         ([0.0, np.nan, 1.0, 2.0], "real", "y must not hold missing values; row 1 is missing"),
+        (
+            np.ma.masked_equal([0.0, 3.0, -999.0, 2.0], -999.0),
+            "real",
+            "y must not hold missing values; row 2 is missing",
+        ),
+        (np.ma.masked_equal(["a", "b", "?", "a"], "?"), "classes", "y must not hold missing values; row 2 is missing"),
         ([0.0, np.inf, 1.0, 2.0], "real", "y must hold finite numbers; row 1 is inf"),
         ([2.0] * 4, "real", "y must vary for the default b0"),
         ([1e200, -1e200, 0.0, 1.0], "real", r"squares of its deviations are no floats, its range is 2e\+200"),
