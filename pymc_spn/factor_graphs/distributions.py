@@ -260,8 +260,8 @@ def FieldEmission(
         axis: shape (K,), (n_sites, K) or (n_rows, n_sites, K). Given the field, components are independent.
     observed : mapping or DataFrame
         For each component data of shape (n_sites,), or (n_rows, n_sites) for independent copies of the field with
-        common parameters; NaN is missing and summed out. Other keys are variables of the field, observed directly, as
-        labels with gaps: one column of n_rows labels, or a single label.
+        common parameters; NaN is missing and summed out, and so is what an array masks. Other keys are variables of
+        the field, observed directly, as labels with gaps: one column of n_rows labels, or a single label.
     sites : mapping of str to sequence of str, optional
         The variables to which a component's columns belong; by default all, in declared order.
     dims : str or (str,), optional
@@ -330,7 +330,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
     for key in direct:
         column = observed[key]
         scalar = np.ndim(column) == 0 or isinstance(column, str)
-        values = column if isinstance(column, pd.Series) else [column] if scalar else list(column)
+        values = column if isinstance(column, pd.Series | np.ma.MaskedArray) else [column] if scalar else list(column)
         codes = code_values(values, graph.states[graph.number[key]], key).astype(np.float64)
         codes[codes < 0] = np.nan
         n_rows, has_rows = _same_rows(n_rows, has_rows, len(codes), not scalar, key)
@@ -338,7 +338,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
     for key, dist in components.items():
         if isinstance(observed[key], Variable):
             raise TypeError(f"observed[{key!r}] must hold numbers, got the tensor {observed[key]}; give its values")
-        data = np.asarray(observed[key], dtype=np.float64)
+        data = np.ma.filled(np.ma.asarray(observed[key], dtype=np.float64), np.nan)
         numbers = graph.numbers(sites[key]) if key in sites else np.arange(len(graph.names))
         cards = set(graph.card[numbers].tolist())
         if len(cards) != 1:

@@ -116,7 +116,9 @@ def _columns(given: Any) -> tuple[dict[str, Any], Any]:
 
 
 def code_values(values: Any, states: tuple[Any, ...], name: str, rows: Any = None) -> np.ndarray:
-    """(n,) int32 codes of labels, -1 for NaN, None and pd.NA."""
+    """(n,) int32 codes of labels, -1 for NaN, None, pd.NA and what is masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.tolist()  # None where masked
     if isinstance(states[0], bool | int) and not isinstance(values, list):
         array = values.to_numpy() if isinstance(values, pd.Series) else np.asarray(values)
         if array.dtype.kind in "fiu" and states == tuple(range(len(states))):

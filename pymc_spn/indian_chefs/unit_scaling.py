@@ -112,7 +112,7 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
                 f"{argument} must be a DataFrame or a 2-D array, got {type(data).__name__}; convert with to_frame(), "
                 "to_pandas(), pd.DataFrame() or np.asarray()"
             )
-        cells = np.asarray(data)
+        cells = np.asanyarray(data)  # a mask stays: what it covers is missing
         if cells.ndim != 2:
             raise ValueError(f"{argument} must be a table of rows and columns; got shape {cells.shape}")
         data = pd.DataFrame(cells)

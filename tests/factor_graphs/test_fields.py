@@ -125,6 +125,24 @@ def test_discrete_data_with_gaps_learn_a_conditional_table():
     np.testing.assert_allclose(model.compile_logp(vars=[rv], sum=False, mode=PLAIN)(point)[0], expected, rtol=1e-13)
 
 
+def test_what_an_array_masks_is_missing():
+    def log_p(data, **components):
+        fg = ps.FactorGraph({"rain": ["no", "yes"], "wet": 2})
+        fg.add_factor(("rain", "wet"), np.log([[0.5, 0.2], [0.1, 0.2]]))
+        with pm.Model() as model:
+            ps.FieldEmission("data", ps.DiscreteField("z", fg), observed=data, components=components or None)
+        return model.compile_logp(sum=False, mode=PLAIN)({})[0]
+
+    masked = {"wet": np.ma.array([0, 1, 1], mask=[0, 1, 0]), "rain": np.ma.array(["no", "yes", "-"], mask=[0, 0, 1])}
+    np.testing.assert_array_equal(log_p(masked), log_p({"wet": [0, None, 1], "rain": ["no", "yes", None]}))
+    np.testing.assert_allclose(log_p(masked), np.log([0.5, 0.3, 0.4]), rtol=1e-13)
+    normal = pm.Normal.dist(np.array([0.0, 1.0]), 1.0)
+    data = np.array([[0.3, -999.0], [1.0, 2.0]])
+    gaps = np.where(data == -999.0, np.nan, data)
+    masked = np.ma.masked_equal(data, -999.0)
+    np.testing.assert_array_equal(log_p({"v": masked}, v=normal), log_p({"v": gaps}, v=normal))
+
+
 def test_unnormalised_fields_are_divided_by_their_own_partition_function():
     """Potts field with learned coupling: log p(y | beta) = log Z(beta, y) - log Z(beta)."""
     y = np.array([0.1, 1.2, 0.9, -0.3])

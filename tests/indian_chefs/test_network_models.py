@@ -339,6 +339,11 @@ def test_what_is_no_number_is_not_made_one(column, dtype):
             ps.UnitScaling.from_data(frame.to_numpy())
 
 
+def test_what_an_array_masks_is_a_gap():
+    with pytest.raises(ValueError, match="must be complete and finite: row 1, column 'x2' is nan"):
+        ps.UnitScaling.from_data(np.ma.masked_equal([[0.0, 1.0], [2.0, -999.0]], -999.0))
+
+
 def test_numbers_of_any_dtype_are_read():
     frame = pd.DataFrame({"x": pd.array([1, 2, 3], "Int64"), "y": [True, False, True]})
     expected = ps.UnitScaling(("x", "y"), (1.0, 0.0), (3.0, 1.0))
