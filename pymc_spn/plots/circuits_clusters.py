@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def plot_cluster_profile(data: pd.DataFrame, clusters: "xr.DataArray", ax: Any = None, max_clusters: int = 8) -> Any:
+def plot_cluster_profile(
+    data: pd.DataFrame, clusters: "xr.DataArray | np.ndarray", ax: Any = None, max_clusters: int = 8
+) -> Any:
     """Mean of each column in each cluster, in standard deviations from the mean of the column.
 
     Levels enter one by one, by their share. The clusters are those of one draw, to look at: another draw may
@@ -20,7 +22,7 @@ def plot_cluster_profile(data: pd.DataFrame, clusters: "xr.DataArray", ax: Any =
     ----------
     data : DataFrame
         The training table.
-    clusters : DataArray
+    clusters : DataArray or (N,) array of int
         What ``SPNPosterior.top_clusters`` returns.
     ax : matplotlib Axes, optional
     max_clusters : int
@@ -33,14 +35,18 @@ def plot_cluster_profile(data: pd.DataFrame, clusters: "xr.DataArray", ax: Any =
     Raises
     ------
     ValueError
-        If `clusters` does not label the rows of `data`.
+        If `clusters` does not label the rows of `data`, a column holds no value, or no cluster is asked for.
     """
-    labels = np.asarray(clusters.values)
+    labels = np.asarray(clusters)
     if labels.shape != (len(data),):
         raise ValueError(f"clusters must label the {len(data)} rows of data, got shape {labels.shape}")
+    if max_clusters < 1:
+        raise ValueError(f"max_clusters must be at least 1, got {max_clusters!r}")
     columns = {}
     for name in data.columns:
         column = data[name]
+        if column.isna().all():
+            raise ValueError(f"data must have a value in every column; {name!r} has none")
         if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             columns[str(name)] = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
             continue
@@ -55,7 +61,8 @@ def plot_cluster_profile(data: pd.DataFrame, clusters: "xr.DataArray", ax: Any =
     shown = [k for k in range(labels.max() + 1) if (labels == k).any()][:max_clusters]
     profile = np.array([_means(standard[labels == k]) for k in shown])
     if ax is None:
-        size = (2.5 + 0.55 * len(columns), 1.8 + 0.45 * len(shown))
+        longest = max(map(len, columns))  # in letters
+        size = (2.5 + 0.55 * len(columns) + 0.03 * longest, 1.3 + 0.45 * len(shown) + 0.06 * longest)
         _, ax = plt.subplots(figsize=size, layout="constrained")
     limit = max(1.0, float(np.nanmax(np.abs(profile))))
     image = ax.imshow(profile, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")

@@ -38,8 +38,8 @@ def plot_dependence(dependence: "xr.Dataset", ax: Any = None, annotate: bool = T
     upper = np.triu(np.ones(mean.shape, bool), 1)
     shown = np.where(upper, mean, width)
     if ax is None:
-        side = 1.5 + 0.65 * len(names)
-        _, ax = plt.subplots(figsize=(side + 1.2, side), layout="constrained")
+        side, longest = 1.5 + 0.65 * len(names), max(len(str(name)) for name in names)  # longest in letters
+        _, ax = plt.subplots(figsize=(side + 0.6 + 0.08 * longest, side + 0.06 * longest), layout="constrained")
     image = ax.imshow(shown, cmap="viridis", vmin=0.0)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_yticks(range(len(names)), names)

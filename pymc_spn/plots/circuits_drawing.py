@@ -28,9 +28,15 @@ def plot_circuit(circuit: Circuit, log_weights: Any = None, ax: Any = None) -> A
 
     Raises
     ------
+    TypeError
+        If it is no `Circuit`.
     ValueError
         If the circuit has more than 400 nodes, or `log_weights` another shape.
     """
+    if not isinstance(circuit, Circuit):
+        has_one = isinstance(getattr(circuit, "circuit", None), Circuit)
+        hint = "; draw its .circuit and .log_weights" if has_one else ""
+        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}{hint}")
     if circuit.n_nodes > MOST_NODES:
         raise ValueError(f"circuit must have at most {MOST_NODES} nodes to be drawn, got {circuit.n_nodes}")
     depth = np.zeros(circuit.n_nodes, np.int64)

@@ -9,6 +9,8 @@ import pandas as pd
 
 from pymc_spn.tables.column import as_name
 
+MOST_LABELS = 8  # of levels on one axis of these small drawings
+
 
 def plot_pairs(
     data: pd.DataFrame, drawn: pd.DataFrame, columns: Sequence[str] | None = None, axes: Any = None, max_rows: int = 500
@@ -20,7 +22,8 @@ def plot_pairs(
     data, drawn : DataFrame
         The table, and ``SPNPosterior.sample(n)``. Rows with a gap in a pair are left out of it.
     columns : sequence of str, optional
-        By default all, at most six. Levels are drawn at their numbers, jittered.
+        By default all, at most six. Levels, those of `data` and of `drawn`, are drawn at their numbers, jittered; where
+        there are many, some are labelled.
     axes : (k, k) array of matplotlib Axes, optional
     max_rows : int
         Rows of each that are drawn as points, the first ones.
@@ -31,21 +34,31 @@ def plot_pairs(
 
     Raises
     ------
+    TypeError
+        If one of the tables is no frame.
     ValueError
-        If `columns` names one that `data` or `drawn` lacks, or `axes` has another shape.
+        If `columns` names none, or one that `data` or `drawn` lacks or that holds nothing in `data`, or `axes` has
+        another shape.
     """
+    for argument, table in (("data", data), ("drawn", drawn)):
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(f"{argument} must be a DataFrame; got {type(table).__name__}")
     data, drawn = data.rename(columns=as_name), drawn.rename(columns=as_name)
+    if isinstance(columns, str) or (columns is not None and not len(columns)):
+        raise ValueError(f"columns must be a sequence of names, got {columns!r}")
     names = list(data.columns[:6]) if columns is None else [as_name(label) for label in columns]
     for name in names:
         if name not in data or name not in drawn:
             raise ValueError(f"columns names {name!r}, which data and drawn must both have")
+        if data[name].isna().all():
+            raise ValueError(f"data must have a value in every column that is drawn; {name!r} has none")
     k = len(names)
     if axes is None:
         _, axes = plt.subplots(k, k, figsize=(1.9 * k + 0.6, 1.9 * k + 0.6), squeeze=False, layout="constrained")
     axes = np.asarray(axes)
     if axes.shape != (k, k):
         raise ValueError(f"axes must have shape ({k}, {k}), got {axes.shape}")
-    levels = {n: _levels(data[n]) for n in names}
+    levels = {n: _levels(data[n], drawn[n]) for n in names}
     rng = np.random.default_rng(0)  # of the jitter
     for i, below in enumerate(names):
         for j, across in enumerate(names):
@@ -71,13 +84,15 @@ def plot_pairs(
     return axes
 
 
-def _levels(column: pd.Series) -> list[Any]:
-    """Levels of a column that holds no numbers, else an empty list."""
+def _levels(column: pd.Series, drawn: pd.Series) -> list[Any]:
+    """Levels of a column that holds no numbers, also those that only draws have, else an empty list."""
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         return []
+    found = drawn.dropna().unique().tolist()
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.categories.tolist()
-    return sorted(column.dropna().unique().tolist())
+        levels = column.cat.categories.tolist()
+        return levels + sorted(set(found) - set(levels))
+    return sorted({*column.dropna().unique().tolist(), *found})
 
 
 def _numbers(column: pd.Series, levels: list[Any]) -> np.ndarray:
@@ -120,6 +135,8 @@ def _limits(ax: Any, across: pd.Series, levels_across: list[Any], below: Any, le
 
 def _ticks(ax: Any, across: list[Any], below: list[Any] | None) -> None:
     if across:
-        ax.set_xticks(range(len(across)), [str(v) for v in across], rotation=45, ha="right")
+        every = -(-len(across) // MOST_LABELS)
+        ax.set_xticks(range(0, len(across), every), [str(v) for v in across[::every]], rotation=45, ha="right")
     if below:
-        ax.set_yticks(range(len(below)), [str(v) for v in below])
+        every = -(-len(below) // MOST_LABELS)
+        ax.set_yticks(range(0, len(below), every), [str(v) for v in below[::every]])

@@ -28,7 +28,8 @@ def plot_log_joint(results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str
     Raises
     ------
     ValueError
-        If there is no result, or one holds several networks and `name` is not given or not among them.
+        If there is no result, one holds no draws or lacks the dimension of chains or draws, or one holds several
+        networks and `name` is not given or not among them.
     """
     import arviz as az
     import xarray as xr
@@ -42,7 +43,13 @@ def plot_log_joint(results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str
     for i, (label, trace) in enumerate(traces.items()):
         for c in range(trace.sizes["chain"]):
             ax.plot(
-                trace["draw"], trace[c], color=f"C{i}", lw=0.8, alpha=0.7, label=label if c == 0 and label else None
+                trace["draw"],
+                trace[c],
+                color=f"C{i}",
+                lw=0.8,
+                marker="." if trace.sizes["draw"] == 1 else None,
+                alpha=0.7,
+                label=label if c == 0 and label else None,
             )
     ax.set_xlabel("draw")
     ax.set_ylabel("log joint (nats)")
@@ -58,10 +65,18 @@ def plot_log_joint(results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str
 
 
 def _trace(tree: Any, name: str | None) -> Any:
+    if "posterior" not in getattr(tree, "children", ()):
+        raise ValueError(
+            f"results must be what pm.sample returned, with a group 'posterior'; got {type(tree).__name__}"
+        )
     found = [str(v) for v in tree["posterior"].data_vars if str(v).endswith("_log_joint")]
     wanted = found if name is None else [v for v in found if v == f"{name}_log_joint"]
     if len(wanted) != 1:
         raise ValueError(
             f"results must hold one network, or name= one of {[v.removesuffix('_log_joint') for v in found]}"
         )
-    return tree["posterior"][wanted[0]].transpose("chain", "draw")
+    trace = tree["posterior"][wanted[0]]
+    for dim in ("chain", "draw"):
+        if dim not in trace.dims:
+            raise ValueError(f"results must have the dimension {dim!r}: select by slices, not by numbers")
+    return trace.transpose("chain", "draw")

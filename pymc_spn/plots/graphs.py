@@ -34,18 +34,24 @@ def plot_edge_probabilities(
 
     Raises
     ------
+    TypeError
+        If `edges` is no DataArray.
     ValueError
         If `edges` has other dimensions.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
+    if not hasattr(edges, "dims"):
+        raise TypeError(f"edges must be a DataArray with the names of its nodes; got {type(edges).__name__}")
     if set(edges.dims) != {"parent", "child"}:
         raise ValueError(f"edges must have the dimensions parent and child, got {edges.dims}")
     edges = edges.transpose("parent", "child")
     parents, children = list(edges.parent.values), list(edges.child.values)
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.5 + 0.55 * len(children), 0.6 + 0.5 * len(parents)))
+        beside, below = (max(len(str(name)) for name in names) for names in (parents, children))  # letters
+        size = 1.7 + 0.55 * len(children) + 0.08 * beside, 0.8 + 0.5 * len(parents) + 0.06 * below
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     values = np.where(np.equal.outer(edges.parent.values, edges.child.values), np.nan, edges.values)
     picture = ax.imshow(values, cmap="Blues", vmin=0.0, vmax=1.0)
     ax.set_xticks(range(len(children)), children, rotation=45, ha="right")
@@ -80,17 +86,21 @@ def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None =
 
     Raises
     ------
+    TypeError
+        If it is no DAG or CPDAG.
     ValueError
         If a position names no variable of the graph.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyArrowPatch
 
+    if not isinstance(graph, DAG | CPDAG):
+        raise TypeError(f"graph must be a ps.DAG or ps.CPDAG; got {type(graph).__name__}")
     unknown = [name for name in positions if name not in graph.names]
     if unknown:
         raise ValueError(f"positions name {unknown[0]!r}, which is not a variable; they are {list(graph.names)}")
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 5))
+        _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)
     place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | positions
     directed = graph.edges if isinstance(graph, DAG) else graph.directed
@@ -101,7 +111,7 @@ def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None =
             room = [_half_box(name, away) for name in (parent, child)]
             arrow = FancyArrowPatch(
                 place[parent], place[child], arrowstyle=style, mutation_scale=16, shrinkA=room[0], shrinkB=room[1],
-                color=_INK,
+                color=plt.rcParams["text.color"],
             )  # fmt: skip
             ax.add_patch(arrow)
     for name, (x, y) in place.items():

@@ -45,7 +45,7 @@ def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str |
     if lacking:
         raise ValueError(f"graph must have a reputation for every node; {lacking[0]!r} has none")
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 5))
+        _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
     places = _places(graph)
     for parent, child in graph.edges:
         (x0, y0), (x1, y1) = places[parent], places[child]
@@ -59,7 +59,7 @@ def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str |
                 mutation_scale=12,
                 shrinkA=9,
                 shrinkB=9,
-                color=_INK,
+                color=plt.rcParams["text.color"],
                 linewidth=0.9,
                 connectionstyle=f"arc3,rad={bend}",
             )
@@ -127,12 +127,12 @@ def plot_expected_nodes(
         raise ValueError(f"alphas and gammas must have at least two values; got {alphas.size} and {gammas.size}")
     values = [[float(expected_graph(a, g, 1.0, n_observed).nodes) for a in alphas] for g in gammas]
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 4))
+        _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     curves = ax.contour(alphas, gammas, np.array(values), levels=levels, cmap="viridis")
     ax.clabel(curves, fmt="%g", fontsize=8)
     ax.set_xlabel("alpha")
     ax.set_ylabel("gamma")
-    ax.set_title(f"expected number of nodes, {n_observed} observed at reputation 0")
+    ax.set_title(f"expected number of nodes,\n{n_observed} observed at reputation 0")
     return ax
 
 
@@ -162,7 +162,7 @@ def plot_expected_edges(
     from pymc_spn.indian_chefs.node_law import expected_graph, gamma_for_nodes
 
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 4))
+        _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     for nodes in expected_nodes:
         gammas = [gamma_for_nodes(nodes, a, n_observed) for a in alphas]
         edges = [expected_graph(a, g, 1.0, n_observed).hidden_edges for a, g in zip(alphas, gammas, strict=True)]
@@ -196,9 +196,9 @@ def plot_expected_hidden(
     from pymc_spn.indian_chefs.node_law import expected_graph
 
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 4))
+        _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     for alpha in alphas:
-        hidden = [float(expected_graph(alpha, gamma, 1.0, int(d)).nodes) - d for d in n_observed]
+        hidden = [float(expected_graph(alpha, gamma, 1.0, d).nodes) - d for d in n_observed]
         ax.plot(list(n_observed), hidden, marker="o", markersize=3, label=f"alpha = {alpha:g}")
     ax.set_xlabel("observed nodes")
     ax.set_ylabel("expected hidden nodes")
@@ -271,7 +271,7 @@ def plot_fantasies(
     outside = int(((shown[1] < low) | (shown[1] > high)).any(1).sum())
     titles = ["data", f"fantasy data, {outside} of {len(shown[1])} outside" if outside else "fantasy data"]
     for ax, values, title in zip(axes, shown, titles, strict=True):
-        ax.plot(values[:, 0], values[:, 1], ".", markersize=3, alpha=0.5, color=_INK)
+        ax.plot(values[:, 0], values[:, 1], ".", markersize=3, alpha=0.5, color=plt.rcParams["text.color"])
         ax.set_xlim(low[0], high[0])
         ax.set_ylim(low[1], high[1])
         ax.set_xlabel(str(names[0]))

@@ -13,6 +13,7 @@ from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import class_masses
 
 _CLASSES = "tab10"
+_INK = "black"  # on boxes that are light whatever the style
 
 
 def plot_tree(
@@ -63,14 +64,14 @@ def plot_tree(
                 ax.plot([x, cx], [y, cy], color="0.6", lw=0.6 + 3.0 * draws.nodes.size[child] / len(draws.y), zorder=1)
                 box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}
                 at = x + 0.62 * (cx - x), y + 0.62 * (cy - y)
-                ax.text(*at, _wrapped(text), ha="center", va="center", fontsize=7, bbox=box, zorder=2)
+                ax.text(*at, _wrapped(text), ha="center", va="center", fontsize=7, color=_INK, bbox=box, zorder=2)
             label, colour = f"n = {n}", "0.93"
         else:
             cut_off = flat.feature[node] >= 0
             label = f"n = {n}\n…" if cut_off else f"n = {n}\n{leaf_words(draws, node)}"
             colour = _leaf_colour(draws, node)
         box = {"boxstyle": "round,pad=0.3", "fc": colour, "ec": "0.4"}
-        ax.text(x, y, label, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
+        ax.text(x, y, label, ha="center", va="center", fontsize=8, color=_INK, bbox=box, zorder=3)
     ax.set_xlim(-0.6, max(n_leaves - 0.4, 0.6))
     ax.set_ylim(-deepest - 0.4, 0.4)
     ax.set_axis_off()
@@ -110,6 +111,7 @@ def variable_importance(
     ax.set_yticks(at, [("+ " if i else "") + f for i, f in enumerate(table["feature"])])
     ax.invert_yaxis()
     ax.set_xlabel("mean log predictive (nats)")
+    ax.locator_params(axis="x", nbins=5)
     return ax
 
 
@@ -150,12 +152,26 @@ def plot_pdp(
     grid, X : optional
         As in `TreePosterior.partial_dependence`.
     classes : sequence, optional
-        Which classes to draw; all by default.
+        Which classes to draw, for a response of classes; all by default.
     mass : float
         Of the central band over drawn trees.
     n_draws : int
         Trees drawn by weight for the band.
+    random_seed : int or Generator, optional
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        For what `TreePosterior.partial_dependence` refuses, for classes that the response does not have, and for a
+        mass or number of draws out of range.
     """
+    if isinstance(classes, str) or (classes is not None and not len(classes)):
+        raise ValueError(f"classes must be a sequence of classes, got {classes!r}")
     if not 0.0 < mass < 1.0:
         raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
     if not isinstance(n_draws, int | np.integer) or n_draws < 1:
@@ -167,6 +183,7 @@ def plot_pdp(
     low, high = np.quantile(curves.values[chosen], [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
     ax = _axes(ax, (5.0, 3.2))
     x, ticks = _positions(mean[dimension_of(feature)].values)
+    _refuse_classes("classes", classes, mean)
     if "class" in mean.dims:
         levels = mean["class"].values.tolist()
         unknown = [level for level in ([] if classes is None else classes) if level not in levels]
@@ -181,8 +198,7 @@ def plot_pdp(
     else:
         _curve(ax, x, mean.values, low, high, "C0", None, ticks is not None)
         ax.set_ylabel("mean prediction")
-    if ticks is not None:
-        ax.set_xticks(x, ticks)
+    _ticks(ax, x, ticks)
     ax.set_xlabel(feature)
     return ax
 
@@ -198,8 +214,35 @@ def plot_ice(
     random_seed: int | np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Curves of single rows, and their mean; for classes the probability of one ``level``."""
+    """Curves of single rows, and their mean.
+
+    Parameters
+    ----------
+    post : TreePosterior
+    feature : str
+    level : optional
+        For a response of classes: the class whose probability is drawn, by default the last.
+    grid, X : optional
+        As in `TreePosterior.ice`.
+    n_rows : int
+        Rows drawn at random whose curves are shown; all where there are not so many.
+    random_seed : int or Generator, optional
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        For what `TreePosterior.ice` refuses, for a level that the response does not have, and for a negative number
+        of rows.
+    """
+    if not isinstance(n_rows, int | np.integer) or n_rows < 0:
+        raise ValueError(f"n_rows must be an integer of at least 0, got {n_rows!r}")
     curves = post.ice(feature, grid, X)
+    _refuse_classes("level", level, curves)
     if "class" in curves.dims:
         levels = curves["class"].values.tolist()
         level = levels[-1] if level is None else level
@@ -210,11 +253,11 @@ def plot_ice(
     x, ticks = _positions(curves[dimension_of(feature)].values)
     n = min(n_rows, len(curves))
     rows = np.random.default_rng(random_seed).choice(len(curves), n, replace=False)
-    ax.plot(x, curves.values[rows].T, color="0.6", lw=0.6, alpha=0.7)
+    along = np.argsort(x)  # a grid comes in any order
+    ax.plot(x[along], curves.values[rows].T[along], marker=_dot(x), color="0.6", lw=0.6, alpha=0.7)
     ax.plot([], [], color="0.6", lw=0.6, label=f"{n} rows")
-    ax.plot(x, curves.values.mean(0), color="C0", lw=2, label="mean of all rows")
-    if ticks is not None:
-        ax.set_xticks(x, ticks)
+    ax.plot(x[along], curves.values.mean(0)[along], marker=_dot(x), color="C0", lw=2, label="mean of all rows")
+    _ticks(ax, x, ticks)
     ax.set_xlabel(feature)
     ax.set_ylabel("prediction" if level is None else f"probability of {level}")
     ax.legend(fontsize=8)
@@ -237,7 +280,7 @@ def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | Non
     ax = _axes(ax, (6.0, 2.8))
     values = idata["posterior"].dataset[f"{name}_log_joint"]
     for chain, trace in zip(values["chain"].values, values.values, strict=True):
-        ax.plot(values["draw"].values, trace, lw=0.7, label=f"chain {chain}")
+        ax.plot(values["draw"].values, trace, marker=_dot(trace), lw=0.7, label=f"chain {chain}")
     ax.set_xlabel("draw")
     ax.set_ylabel(f"log joint of {name} (nats)")
     ax.legend(fontsize=8, ncols=4)
@@ -261,5 +304,23 @@ def _curve(ax, x, mean, low, high, colour, label, is_levels):
             x, mean, [mean - np.minimum(low, mean), np.maximum(high, mean) - mean], fmt="o", color=colour, label=label
         )
     else:
-        ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-        ax.plot(x, mean, color=colour, label=label)
+        along = np.argsort(x)  # a grid comes in any order
+        ax.fill_between(x[along], low[along], high[along], color=colour, alpha=0.2, lw=0)
+        ax.plot(x[along], mean[along], marker=_dot(x), color=colour, label=label)
+
+
+def _dot(x: np.ndarray) -> str | None:
+    """A marker where one point would be a line without length."""
+    return "o" if len(x) == 1 else None
+
+
+def _ticks(ax: Axes, x: np.ndarray, labels: list[str] | None) -> None:
+    """Levels below the axis, aslant where they would run into each other."""
+    if labels is not None:
+        is_long = sum(map(len, labels)) > 40
+        ax.set_xticks(x, labels, rotation=45 if is_long else 0, ha="right" if is_long else "center")
+
+
+def _refuse_classes(argument: str, asked: Any, curves: Any) -> None:
+    if asked is not None and "class" not in curves.dims:
+        raise ValueError(f"{argument} is for a response of classes, this one is of numbers; got {asked!r}")

@@ -90,6 +90,15 @@ def test_fantasies_stand_beside_data():
     plt.close("all")
 
 
+def test_ink_shows_on_dark_paper():
+    data = pd.DataFrame({"x": [0.0, 1.0], "y": [1.0, 0.0]})
+    graph = nx.DiGraph([("h", "x")])
+    nx.set_node_attributes(graph, {"h": 0.5, "x": 0.0}, "reputation")
+    with plt.style.context("dark_background"):
+        assert plots.plot_fantasies(data, data)[0].lines[0].get_color() == "white"
+        assert plots.plot_chefs_graph(graph).patches[0].get_edgecolor() == (1.0, 1.0, 1.0, 1.0)
+
+
 def test_hidden_nodes_over_observed_ones():
     ax = plots.plot_expected_hidden([1, 2, 3], alphas=[1.0], gamma=1.5)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [2.0518, 2.7748, 3.2239], atol=1e-4)

@@ -55,6 +55,49 @@ def test_pairs_of_data_and_draws():
         plots.plot_pairs(data, data, axes=axes[0])
 
 
+def test_levels_that_only_draws_have_keep_their_share():
+    data = pd.DataFrame({"a": ["x", "y"] * 4, "b": pd.Categorical(["u"] * 8)})
+    drawn = pd.DataFrame({"a": ["x", "y", "w", "w"], "b": ["u", "u", "u", "t"]})
+    axes = plots.plot_pairs(data, drawn)
+    assert [bar.get_height() for bar in axes[0, 0].patches] == [0.0, 0.5, 0.5, 0.5, 0.25, 0.25]
+    assert [bar.get_height() for bar in axes[1, 1].patches] == [1.0, 0.0, 0.75, 0.25]
+    assert len(axes[1, 0].lines[1].get_xdata()) == 4
+    many = pd.DataFrame({"a": [f"level {i}" for i in range(20)]})
+    assert len(plots.plot_pairs(many, many)[0, 0].get_xticks()) == 7
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda d: plots.plot_pairs(d.to_numpy(), d), TypeError, "data must be a DataFrame; got ndarray"),
+        (lambda d: plots.plot_pairs(d, d, columns="ab"), ValueError, "columns must be a sequence of names, got 'ab'"),
+        (lambda d: plots.plot_pairs(d, d, columns=[]), ValueError, r"columns must be a sequence of names, got \[\]"),
+        (lambda d: plots.plot_pairs(d * np.nan, d), ValueError, "in every column that is drawn; 'a' has none"),
+        (lambda d: plots.plot_cluster_profile(d * np.nan, [0, 1]), ValueError, "in every column; 'a' has none"),
+        (
+            lambda d: plots.plot_cluster_profile(d, [0, 1], max_clusters=0),
+            ValueError,
+            "max_clusters must be at least 1",
+        ),
+        (lambda d: plots.plot_log_joint(d), ValueError, "with a group 'posterior'; got DataFrame"),
+        (
+            lambda d: plots.plot_log_joint(sampled_tree("missing").isel(chain=0)),
+            ValueError,
+            "results must have the dimension 'chain'",
+        ),
+        (lambda d: plots.plot_circuit(ps.complete_tree(["a"])), TypeError, "must be a ps.Circuit; got RegionTree$"),
+        (
+            lambda d: plots.plot_circuit(ps.SPNPosterior.from_idata(sampled_tree("missing")).as_circuit(1)),
+            TypeError,
+            r"got PosteriorCircuit; draw its \.circuit and \.log_weights",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call(pd.DataFrame({"a": [1.0, 2.0]}))
+
+
 def test_cluster_profile_shows_standardised_means():
     post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
     data = pd.DataFrame(problem_of("missing").X, columns=["x0", "x1", "x2"])
@@ -64,6 +107,8 @@ def test_cluster_profile_shows_standardised_means():
     x = data["x0"]
     expected = np.nanmean(x[rows] - x.mean()) / x.std(ddof=0)
     assert shown[0, 0] == pytest.approx(expected)
+    again = plots.plot_cluster_profile(data, clusters.values).images[0].get_array()
+    np.testing.assert_array_equal(again, shown)
     with pytest.raises(ValueError, match="clusters must label the 2 rows of data"):
         plots.plot_cluster_profile(data.iloc[:2], clusters)
 

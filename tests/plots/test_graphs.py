@@ -51,6 +51,25 @@ def test_cells_and_frames_are_found_by_name():
         plot_edge_probabilities(edges.expand_dims("draw"))
     with pytest.raises(ValueError, match="positions name 'z', which is not a variable"):
         plot_graph(GRAPH, z=(0.0, 0.0))
+    with pytest.raises(TypeError, match="edges must be a DataArray with the names of its nodes; got ndarray"):
+        plot_edge_probabilities(values)
+    with pytest.raises(TypeError, match=r"graph must be a ps\.DAG or ps\.CPDAG; got dict"):
+        plot_graph({"a": ["b"]})
+
+
+def test_nothing_is_cut_off_or_drawn_in_the_colour_of_the_paper():
+    names = ["a rather long name", "a", "b"]
+    edges = xr.DataArray(np.eye(3), {"parent": names, "child": names}, ("parent", "child"))
+    graph = ps.DAG.from_edges(["a", *names[::2]], [("a", "b")])  # the long name at the right
+    for ax in (plot_edge_probabilities(edges), plot_graph(graph)):
+        ax.figure.draw_without_rendering()
+        page = ax.figure.bbox
+        for text in [*ax.get_xticklabels(), *ax.get_yticklabels()] if ax.axison else ax.texts:
+            box = text.get_window_extent()
+            assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0, text.get_text()
+    with plt.style.context("dark_background"):
+        ax = plot_graph(graph)
+        assert {p.get_edgecolor() for p in ax.patches if isinstance(p, FancyArrowPatch)} == {(1.0, 1.0, 1.0, 1.0)}
 
 
 def test_arrows_and_lines():

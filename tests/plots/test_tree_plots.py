@@ -82,6 +82,31 @@ def test_labels_and_curves(post):
     assert [t.get_text() for t in steps.get_yticklabels()] == ["(none)", "+ a", "+ c"]
 
 
+def test_grids_in_any_order_and_classes_where_there_are_none(post):
+    values = [1.0, -1.0, 0.0]
+    ax = plots.plot_pdp(post, "a", grid=values, n_draws=5, random_seed=1)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), sorted(values))
+    expected = post.partial_dependence("a", values).values[[1, 2, 0], 0]
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), expected)
+    one = plots.plot_ice(post, "a", grid=[0.0], random_seed=1)
+    assert {line.get_marker() for line in one.lines if len(line.get_xdata())} == {"o"}
+    x = np.arange(8.0)
+    numbers = ps.fit_tree(pd.DataFrame({"a": x}), x, "real", particles=2, islands=1, random_seed=1)
+    for call, message in (
+        (lambda: plots.plot_ice(numbers, "a", level="q"), "level is for a response of classes, .* got 'q'"),
+        (lambda: plots.plot_pdp(numbers, "a", classes=["q"]), "classes is for a response of classes"),
+        (lambda: plots.plot_pdp(post, "a", classes="pq"), "classes must be a sequence of classes, got 'pq'"),
+        (lambda: plots.plot_ice(post, "a", n_rows=-1), "n_rows must be an integer of at least 0, got -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_words_on_light_boxes_are_dark(post):
+    with plt.style.context("dark_background"):
+        assert {t.get_color() for t in plots.plot_tree(post).texts} == {"black"}
+
+
 def test_convergence_of_chains():
     x = np.arange(8.0)[:, None]
     with pm.Model():
