@@ -180,7 +180,13 @@ class TopDownSPNStep(OwnerStep):
         from pymc_spn.circuits.records.cell_moves import CellMoves
 
         variable = model[f"{self.spn}_missing"]
-        if model.rvs_to_values[variable] not in self.vars:
+        value = model.rvs_to_values.get(variable)
+        if value is None or variable in model.observed_RVs:
+            raise ValueError(
+                f"'{self.spn}_missing' is held fixed, as by pm.do or pm.observe; to fix cells give them in the "
+                f"observed of ps.SPN({self.spn!r}, ...)"
+            )
+        if value not in self.vars:
             raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
         if kernel in WITHOUT_CELLS:
             allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
@@ -192,7 +198,6 @@ class TopDownSPNStep(OwnerStep):
         self.cells = CellMoves(schema, rows, columns)
         own = {self.spn, variable.name, f"{self.spn}_log_joint"}
         others = [v for v in model.basic_RVs + model.potentials if v.name not in own]
-        value = model.rvs_to_values[variable]
         terms = model.logp(vars=others, sum=False) if others else []
         terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
         if terms:

@@ -51,6 +51,16 @@ def test_a_fixed_hyperparameter_is_read_where_pymc_keeps_it(change, tmp_path):
     np.testing.assert_array_equal(ps.load(tmp_path / "posterior.nc").log_density(rows), post.log_density(rows))
 
 
+@pytest.mark.parametrize("change", [pm.do, pm.observe])
+def test_fixed_cells_are_refused_by_name(change):
+    table = two_columns().copy()
+    table.loc[3, "a"] = np.nan
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table, missing="draw")
+    with pytest.raises(ValueError, match=r"'x_missing' is held fixed, .* give them in the observed of ps\.SPN\('x'"):
+        sampled(change(model, {"x_missing": [0.5]}))
+
+
 @pytest.mark.parametrize("missing", ["marginal", "draw"])
 def test_pictures(missing):
     table = two_columns().copy()

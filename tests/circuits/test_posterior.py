@@ -5,6 +5,8 @@ import sys
 from functools import cache
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy.special import logsumexp
@@ -231,6 +233,26 @@ def test_arviz_reads_the_group():
     tree = sampled_tree("mixed", draws=60)
     tree["log_likelihood"] = ps.SPNPosterior.from_idata(tree).log_likelihood()
     assert np.isfinite(az.loo(tree).elpd)
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")
+def test_rows_without_a_cell_are_no_data():
+    """az.loo stopped at them: "All tail values are the same"."""
+    import arviz as az
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(12, 2)), columns=["a", "b"], index=list("abcdefghijkl"))
+    table.loc[["c", "f"]] = np.nan
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table)
+        idata = pm.sample(30, tune=5, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+    post = ps.SPNPosterior.from_idata(idata)
+    idata["log_likelihood"] = post.log_likelihood()
+    logs = idata["log_likelihood"]["x"]
+    assert "".join(logs["x_row"].values) == "abdeghijkl"
+    everything = post._states.leave_one_out()
+    np.testing.assert_array_equal(logs.values.reshape(60, -1), np.delete(everything, [2, 5], axis=1))
+    assert np.isfinite(az.loo(idata).elpd)
 
 
 # ---- records

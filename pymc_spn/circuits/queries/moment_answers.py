@@ -24,6 +24,23 @@ class MomentAnswers(ConditionedDraws):
         column is 1/2 or less in some draw that has a weight, its tails are too heavy for a mean: unoccupied leaves
         then count with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal
         leaves have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
+
+        Parameters
+        ----------
+        given : mapping or str, optional
+            A condition, as in `SPNPosterior`; a column given at a value has this as its mean.
+        per_draw : bool
+            Whether each draw's own mean is wanted instead of that of their mixture.
+
+        Returns
+        -------
+        DataArray
+            (column,) or (chain, draw, column) float64, in the units of the data.
+
+        Raises
+        ------
+        ValueError
+            If all columns are categorical, or `given` is impossible under every draw.
         """
         known, numbers, attrs = self._moment_query(given, per_draw)
         means, _ = self._states.moments(self._row(known), spread_of(known), numbers, False)
@@ -47,6 +64,24 @@ class MomentAnswers(ConditionedDraws):
         such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
         ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
         covariances do not exist and are NaN.
+
+        Parameters
+        ----------
+        given : mapping or str, optional
+            A condition, as in `SPNPosterior`; a column given at a value does not vary.
+        per_draw : bool
+            Whether each draw's own covariance is wanted instead of that of their mixture.
+
+        Returns
+        -------
+        DataArray
+            (column, other) or (chain, draw, column, other) float64, in products of the units of the data. Categorical
+            columns are left out and named in ``attrs["left_out"]``.
+
+        Raises
+        ------
+        ValueError
+            If all columns are categorical, or `given` is impossible under every draw.
         """
         known, numbers, attrs = self._moment_query(given, per_draw)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)

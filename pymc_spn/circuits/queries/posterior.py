@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-import pandas as pd
 
 from pymc_spn.circuits.events.event_text import as_events
 from pymc_spn.circuits.events.events import (
@@ -16,33 +14,29 @@ from pymc_spn.circuits.events.events import (
     events_from_json,
     events_to_json,
     points_of,
-    spread_of,
 )
 from pymc_spn.circuits.events.unions import alternatives, both_unions, log_union
 from pymc_spn.circuits.maxima.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.moment_answers import MomentAnswers
-from pymc_spn.circuits.queries.row_answers import RowAnswers
-from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choose_draws, complete_rows
-from pymc_spn.circuits.records.draw_averages import chain_error, effective_draws, log_average, relative_weights
+from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
+from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.tables import Table, decode, row_labels
+from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import as_name
 from pymc_spn.tables.tree_files import read_results
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
 BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
-ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
 
 
-class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
+class SPNPosterior(SimulatedAnswers, ModeAnswers, MomentAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
@@ -68,8 +62,15 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         name : str, optional
             Name of the network in the model, where there are several.
 
+        Returns
+        -------
+        SPNPosterior
+            As it was saved, with its condition, columns and weights of chains.
+
         Raises
         ------
+        FileNotFoundError
+            If there is no such file.
         ValueError
             If it holds no sum-product network, or several and no name is given.
         """
@@ -87,7 +88,21 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all that `from_idata` needs to one netCDF file."""
+        """Write all that `from_idata` needs to one netCDF file.
+
+        Draws, training table and schema are in it, and a condition, a choice of columns and weights of chains, too:
+        what is read again gives the same bits.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        """
         query = {
             "kept": list(self._kept),
             "evidence": events_to_json(self._evidence),
@@ -211,6 +226,22 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         Without `df`: for each draw and training row the log predictive given the other rows (the row is taken
         out, evaluated and put back), whose reciprocals are the importance weights of leave-one-out. With
         `df`: the log predictive of new rows for each draw.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table, optional
+            As for `log_density`.
+
+        Returns
+        -------
+        DataTree
+            One variable of the network's name, (chain, draw, <name>_row) float64, in nats. Training rows without an
+            observed cell are left out: they are no data, and Pareto smoothing stops at weights that are all equal.
+
+        Raises
+        ------
+        ValueError
+            If no `df` is given to a condition, a marginal or a posterior with weighted chains.
         """
         import xarray as xr
 
@@ -220,8 +251,10 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
                 raise ValueError(
                     "log_likelihood of training rows needs the posterior as sampled, no condition or marginal"
                 )
-            found = self._states.leave_one_out()
-            logs = self._labelled("log", found, {rows: self._states.record.rows}, True, **self._cell_mark())
+            record = self._states.record
+            seen = ~np.isnan(record.table).all(axis=1)  # az.loo stops at a row that is worth 0 in every draw
+            found = self._states.leave_one_out()[:, seen]
+            logs = self._labelled("log", found, {rows: record.rows[seen]}, True, **self._cell_mark())
         else:
             logs = self.log_density(df, per_draw=True).rename({"row": rows})
         return xr.DataTree(xr.Dataset({self.name: logs}))
@@ -240,6 +273,17 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         given : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
             Of a sequence one holds, of a list of intervals, too: the answer is then a `UnionPosterior`. Text as for
             `probability`.
+
+        Returns
+        -------
+        SPNPosterior or UnionPosterior
+
+        Raises
+        ------
+        TypeError
+            If it is None or no condition.
+        ValueError
+            If it names no column or no level, or has probability or density zero under every draw.
         """
         given = as_events("given", given, *self._readable)
         if _is_single(given):
@@ -276,7 +320,25 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         return SPNPosterior(self._states, kept, known, self._log_weights)
 
     def marginal(self, columns: Sequence[str]) -> "SPNPosterior":
-        """The posterior predictive of some columns, the others summed out."""
+        """The posterior predictive of some columns, the others summed out.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            In any order; the columns keep theirs.
+
+        Returns
+        -------
+        SPNPosterior
+            A condition that was given before still holds, also on columns that are summed out.
+
+        Raises
+        ------
+        TypeError
+            If it is one name and no sequence.
+        ValueError
+            If one is no column, or there is none.
+        """
         names = [c.name for c in self.columns]
         if isinstance(as_name(columns), str):
             raise TypeError(f"columns must be a list of names, got {columns!r}")
@@ -346,20 +408,6 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         whole = len(self._kept) == len(self._schema.columns)
         return whole and not self._evidence and not np.any(self._log_weights)
 
-    def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
-        """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
-
-        Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
-        """
-        from pymc_spn.circuits.queries.drawn_circuits import draw_circuits
-
-        if self._evidence or len(self._kept) < len(self._schema.columns):
-            raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
-        rng = np.random.default_rng(random_seed)
-        chosen = choose_draws(self._log_weights[:, None], checked_count("n", n), rng)[:, 0]
-        attrs = self._attrs(exactness=SIMULATION)
-        return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]
-
     def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
         """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
 
@@ -383,59 +431,6 @@ class SPNPosterior(RowAnswers, ModeAnswers, MomentAnswers):
         from pymc_spn.circuits.queries.posterior_circuit import predictive_circuit
 
         return predictive_circuit(self, [self._evidence], max_draws)
-
-    # ---- simulation
-
-    def sample(
-        self,
-        n: int,
-        given: Mapping[str, Any] | str | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> pd.DataFrame:
-        """Rows drawn from the posterior predictive; columns given at a value hold it.
-
-        Its ``attrs`` hold the marks of an answer: each row is an exact draw from the predictive of one draw of the
-        chain, chosen by its weight.
-        """
-        known = self._given(given)
-        rng = np.random.default_rng(random_seed)
-        log_weights = self._log_of(known) + self._log_weights
-        chosen = choose_draws(log_weights[:, None], checked_count("n", n), rng)
-        row = self._row(known)[None]
-        completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
-        frame = decode(completed[:, list(self._kept)], self._left)
-        frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._draw_weights(known))
-        return frame
-
-    def impute(self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None) -> list[pd.DataFrame]:
-        """Completed copies of a table: missing cells drawn given the observed ones of their row.
-
-        Each row's draws of the chain are weighted by the density of what is observed in it. Observed cells
-        are unchanged. Of a network with ``rounded=True`` the observed values stand for their cells, and what is filled
-        in are exact values, not rounded ones. The ``attrs`` of each table hold the marks of an answer, ``ess_draws``
-        that of the row for which the fewest draws count.
-        """
-        table = Table.from_frame(df, schema=self._left)
-        values, possible = self._embed(table)
-        rng = np.random.default_rng(random_seed)
-        cells = self._cells(values)
-        logs = self._states.log_densities(values, spread_of(self._evidence), cells) + self._log_weights[:, None]
-        impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
-        self._refuse_rows(impossible, values, table.index)
-        chosen = choose_draws(logs, checked_count("n", n), rng)
-        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
-        frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
-        if isinstance(df, pd.DataFrame):
-            frames = [frame[[str(c) for c in df.columns]] for frame in frames]
-            for c in df.columns:
-                if not df[c].isna().any():
-                    for frame in frames:
-                        frame[str(c)] = df[c]
-        few = float(effective_draws(logs).min(initial=np.inf))
-        attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, ess_draws=few)
-        for frame in frames:
-            frame.attrs = dict(attrs)
-        return frames
 
 
 def _is_single(given: Any) -> TypeGuard[Mapping[str, Any]]:

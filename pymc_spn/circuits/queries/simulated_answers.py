@@ -1,0 +1,147 @@
+"""What a posterior draws: new rows, what is missing in given ones, and circuits."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.events.events import spread_of
+from pymc_spn.circuits.queries.row_answers import RowAnswers
+from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choose_draws, complete_rows
+from pymc_spn.circuits.records.draw_averages import effective_draws
+from pymc_spn.tables import Table, decode
+
+if TYPE_CHECKING:
+    from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
+
+ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
+
+
+class SimulatedAnswers(RowAnswers):
+    """Draws from the posterior and its predictive."""
+
+    def sample(
+        self,
+        n: int,
+        given: Mapping[str, Any] | str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> pd.DataFrame:
+        """Rows drawn from the posterior predictive; columns given at a value hold it.
+
+        Each row is an exact draw from the predictive of one draw of the chain, chosen by its weight.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows, at least 0.
+        given : mapping or str, optional
+            A condition, as in `SPNPosterior`, without unions; for those take `SPNPosterior.condition`.
+        random_seed : int or Generator, optional
+            The same seed draws the same rows; a generator moves on.
+
+        Returns
+        -------
+        DataFrame
+            (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
+            numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``ess_draws`` where a
+            condition weights the draws.
+
+        Raises
+        ------
+        TypeError
+            If `given` is no single condition.
+        ValueError
+            If `given` is impossible under every draw, or `n` no integer of at least 0.
+        """
+        known = self._given(given)
+        rng = np.random.default_rng(random_seed)
+        log_weights = self._log_of(known) + self._log_weights
+        chosen = choose_draws(log_weights[:, None], checked_count("n", n), rng)
+        row = self._row(known)[None]
+        completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
+        frame = decode(completed[:, list(self._kept)], self._left)
+        frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._draw_weights(known))
+        return frame
+
+    def impute(self, df: Any, n: int = 20, random_seed: int | np.random.Generator | None = None) -> list[pd.DataFrame]:
+        """Completed copies of a table: missing cells drawn given the observed ones of their row.
+
+        Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
+        row are drawn together. Of a network with ``rounded=True`` the observed values stand for their cells, and what
+        is filled in are exact values, not rounded ones.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
+            missing.
+        n : int
+            Number of completed tables, at least 0.
+        random_seed : int or Generator, optional
+            The same seed fills in the same cells; a generator moves on.
+
+        Returns
+        -------
+        list of n DataFrame
+            Index and order of columns of `df`. Observed cells are unchanged; a column with gaps has the dtype of the
+            training table, or float64 where a leaf of real numbers drew for a column of integers. The ``attrs`` hold
+            the marks of an answer, ``ess_draws`` that of the row for which the fewest draws count.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Data that the schema refuses, such as an unknown level; a row that is impossible under every draw; `n` no
+            integer of at least 0.
+        """
+        table = Table.from_frame(df, schema=self._left)
+        values, possible = self._embed(table)
+        rng = np.random.default_rng(random_seed)
+        cells = self._cells(values)
+        logs = self._states.log_densities(values, spread_of(self._evidence), cells) + self._log_weights[:, None]
+        impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
+        self._refuse_rows(impossible, values, table.index)
+        chosen = choose_draws(logs, checked_count("n", n), rng)
+        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
+        frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
+        if isinstance(df, pd.DataFrame):
+            frames = [frame[[str(c) for c in df.columns]] for frame in frames]
+            for c in df.columns:
+                if not df[c].isna().any():
+                    for frame in frames:
+                        frame[str(c)] = df[c]
+        few = float(effective_draws(logs).min(initial=np.inf))
+        attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, ess_draws=few)
+        for frame in frames:
+            frame.attrs = dict(attrs)
+        return frames
+
+    def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
+        """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
+
+        Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
+
+        Parameters
+        ----------
+        n : int
+            Number of circuits; draws of the chain are chosen with replacement, by their weights.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        list of DrawnCircuit
+
+        Raises
+        ------
+        ValueError
+            If this is a condition or a marginal, or `n` no integer of at least 0.
+        """
+        from pymc_spn.circuits.queries.drawn_circuits import draw_circuits
+
+        if self._evidence or len(self._kept) < len(self._schema.columns):
+            raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
+        rng = np.random.default_rng(random_seed)
+        chosen = choose_draws(self._log_weights[:, None], checked_count("n", n), rng)[:, 0]
+        attrs = self._attrs(exactness=SIMULATION)
+        return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]
