@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,10 @@ from pymc_spn.dags.answers import (
     in_words,
     joined,
     labelled,
-    most_probable_first,
     read_evidence,
     read_given,
 )
-from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
 
@@ -34,15 +33,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.regular_tree import RegularTree
 
 
-class MostProbable(NamedTuple):
-    """The most probable pair of order and graph."""
-
-    graph: DAG
-    order: tuple[str, ...]
-    log_probability: float
-
-
-class OrderSPN(SampledQueries):
+class OrderSPN(ExactQueries, SampledQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
@@ -95,6 +86,10 @@ class OrderSPN(SampledQueries):
         progressbar : bool
             Show a bar once it has taken a second.
 
+        Returns
+        -------
+        OrderSPN
+
         Raises
         ------
         ValueError
@@ -139,6 +134,15 @@ class OrderSPN(SampledQueries):
             Of the Gibbs orders that guide the beam.
         progressbar : bool
             Show a bar once it has taken a second.
+
+        Returns
+        -------
+        OrderSPN
+
+        Raises
+        ------
+        ValueError
+            If `max_prefixes` is less than d + 3, `refine` negative, or `beam_factor` below 1.
         """
         from pymc_spn.dags.lattice_search import search, search_steps
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
@@ -187,6 +191,10 @@ class OrderSPN(SampledQueries):
             For "dibs": ``n_particles`` (30) and ``steps`` (3000).
         progressbar : bool
             Show one where growing takes longer than a second; each level of splits is a like part of it.
+
+        Returns
+        -------
+        OrderSPN
 
         References
         ----------
@@ -238,37 +246,23 @@ class OrderSPN(SampledQueries):
         words = f"OrderSPN({self.kind}: {self.scores.d} variables, {size}, log mass {self._log_total:.3f}"
         return words + (f", given {given})" if given else ")")
 
-    # ---- edges and parent sets
-
-    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
-        """Posterior probability of every edge, (parent, child).
+    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
+        """The posterior given that some edges are present and others absent.
 
         Parameters
         ----------
-        given : mapping with keys "present" and "absent", optional
-            Sequences of (parent, child) edges that are known.
-        """
-        asked = self._given(given)
-        return asked._pairs("edge_probability", asked._passes.edges())
+        present, absent : sequence of (parent, child), optional
+            Pairs of names.
 
-    def probability(
-        self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
-    ) -> "xr.DataArray":
-        """Probability that some edges are present and others absent."""
-        asked = self._given(given)
-        both = joined(asked.evidence, read_evidence(self.names, present, absent))
-        if clashes(both):
-            return self._scalar("probability", 0.0)
-        value = np.exp(asked._with(both)._log_total - asked._log_total)
-        return self._scalar("probability", min(float(value), 1.0))
-
-    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
-        """The posterior given that some edges are present and others absent.
+        Returns
+        -------
+        OrderSPN
+            On the same support; what was known before is still known.
 
         Raises
         ------
         ValueError
-            If that has probability zero on the support.
+            If that has probability zero on the support, or an edge names no variable or leads to its own parent.
         """
         both = joined(self.evidence, read_evidence(self.names, present, absent))
         post = self._with(both)
@@ -276,92 +270,45 @@ class OrderSPN(SampledQueries):
             raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
         return post
 
-    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
-        """Posterior of the parent sets of one variable, most probable first.
-
-        Parameters
-        ----------
-        child : str
-        most : int or None
-            How many sets are returned, None for all among the candidates; ``attrs["shown"]`` is their total.
-        given : mapping, optional
-        """
-        asked = self._given(given)
-        i = self.scores.position(child)
-        table = asked._passes.parent_sets(i)
-        shown = table.size if most is None else min(count("most", most), table.size)
-        best = most_probable_first(table, shown)
-        labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
-        values = table[best]
-        return asked._answer(
-            "parent_set_probability", values, {"parents": labels}, child=child, shown=float(values.sum())
-        )
-
-    # ---- orders
-
-    def before_probabilities(self, given: Given | None = None) -> "xr.DataArray":
-        """Probability that one variable stands before another in the order, (before, after)."""
-        from pymc_spn.dags import lattice_kernels
-
-        asked = self._given(given)
-        passes, lattice = asked._lattice_passes, asked.lattice
-        out = np.empty((self.scores.d, self.scores.d))
-        lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, passes.edge, out)
-        np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
-        return asked._answer("before_probability", out, {"before": self.names, "after": self.names})
-
-    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
-        """Probability of one complete order, zero outside the support."""
-        from pymc_spn.dags import lattice_kernels
-
-        if len(order) != self.scores.d or set(order) != set(self.names):
-            raise ValueError(f"order must hold every variable once, got {list(order)}")
-        asked = self._given(given)
-        numbers = np.array([[self.scores.position(name) for name in order]])
-        if not self._holds(numbers)[0]:
-            return asked._scalar("order_probability", 0.0)
-        log_weight = np.empty(1)
-        sums = asked._leaf_tables.flat_log_sums()
-        lattice_kernels.order_log_weights(numbers, self.scores.lookup, self.scores.offsets, sums, log_weight)
-        return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
-
-    def most_probable(self, given: Given | None = None) -> MostProbable:
-        """The most probable pair of order and graph.
-
-        The most probable *graph* is another question: a graph is counted once for each of its orders.
-        """
-        from pymc_spn.dags.drawing import most_probable
-
-        asked = self._given(given)
-        order, graph, log_weight = most_probable(asked)
-        names = tuple(self.names[i] for i in order)
-        return MostProbable(DAG(self.names, graph), names, float(log_weight - asked._log_total))
-
-    # ---- causal effects
-
-    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
-        """Exact posterior mean of every total causal effect, (cause, effect); one on the diagonal.
-
-        The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
-        """
-        from pymc_spn.dags.causal_effects import mean_effects
-
-        asked = self._given(given)
-        return asked._answer(
-            "causal_effect", mean_effects(asked, max_gigabytes), {"cause": self.names, "effect": self.names}
-        )
-
     # ---- files
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one netCDF file, which `load` reads."""
+        """Write everything to one netCDF file, which `load` and `ps.load` read: scores, support and evidence.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        """
         from pymc_spn.dags.storage import to_tree
 
         to_tree(self).to_netcdf(path, engine="h5netcdf")
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "OrderSPN":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        OrderSPN
+            Every query gives the same bits as before.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no `OrderSPN`.
+        """
         from pymc_spn.dags.storage import from_file
 
         return from_file(path)

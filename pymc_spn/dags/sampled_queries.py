@@ -55,6 +55,11 @@ class SampledQueries:
         orders, random_seed, sweeps, progressbar
             As in `coverage`.
 
+        Returns
+        -------
+        DataArray
+            Scalar, in nats, with ``mcse`` (delta method) and ``coverage``.
+
         Raises
         ------
         ValueError
@@ -71,10 +76,25 @@ class SampledQueries:
     def order_edge_probabilities(
         self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Edge probabilities of the whole order-modular posterior, without the support, (parent, child).
+        """Edge probabilities of the whole order-modular posterior, without the support.
 
         Averages over Gibbs orders of the probability given the order, which is exact (Rao-Blackwell). For comparison
         where `coverage` is small.
+
+        Parameters
+        ----------
+        orders, random_seed, sweeps, progressbar
+            As in `coverage`; at least two orders.
+
+        Returns
+        -------
+        DataArray
+            (parent, child) float64 with ``mcse`` of the same shape.
+
+        Raises
+        ------
+        ValueError
+            If the posterior is conditioned on edges.
         """
         from pymc_spn.dags.certificates import order_edge_probabilities
         from pymc_spn.dags.lattice_search import gibbs_orders
@@ -92,6 +112,15 @@ class SampledQueries:
     def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
         """Independent draws from the posterior.
 
+        Parameters
+        ----------
+        draws : int
+            At least 1.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+        random_seed : int, Generator or None
+            The same seed gives the same draws.
+
         Returns
         -------
         DataArray
@@ -107,7 +136,28 @@ class SampledQueries:
         return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
 
     def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
-        """Posterior draws of all total causal effects, (draw, cause, effect): graph, then coefficients given it."""
+        """Posterior draws of all total causal effects: graph, then coefficients given it.
+
+        Parameters
+        ----------
+        draws : int
+            At least 1.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+        random_seed : int, Generator or None
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        DataArray
+            (draw, cause, effect) float64, in units of the effect per unit of the cause; one on the diagonal, and zero
+            where no path leads from the cause to the effect.
+
+        Raises
+        ------
+        ValueError
+            If the scores are not BGe.
+        """
         from pymc_spn.dags.causal_effects import draw_effects
 
         asked = self._given(given)
@@ -120,6 +170,11 @@ class SampledQueries:
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
     ) -> "xr.Dataset":
         """Markov equivalence classes of drawn graphs and how often each occurred, most frequent first.
+
+        Parameters
+        ----------
+        draws, given, random_seed
+            As in `sample`.
 
         Returns
         -------
@@ -149,7 +204,18 @@ class SampledQueries:
     def ancestor_probabilities(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
     ) -> "xr.DataArray":
-        """Probability that a directed path leads from one variable to another, (ancestor, descendant)."""
+        """Probability that a directed path leads from one variable to another.
+
+        Parameters
+        ----------
+        draws, given, random_seed
+            As in `sample`.
+
+        Returns
+        -------
+        DataArray
+            (ancestor, descendant) float64, zero on the diagonal; the share of draws, with ``mcse`` of the same shape.
+        """
         asked = self._given(given)
         graphs = asked.sample(draws, None, random_seed).values
         reached = graphs.copy()
@@ -170,6 +236,11 @@ class SampledQueries:
         The order-modular posterior counts a graph once for each of its orders. A draw is therefore weighted by one over
         the number of its orders (those that keep the tiers). Where the order posterior covers only part of all orders,
         so does this one.
+
+        Parameters
+        ----------
+        draws, given, random_seed
+            As in `sample`.
 
         Returns
         -------
@@ -219,6 +290,13 @@ class SampledQueries:
         self, chains: int = 4, draws: int = 500, given: Given | None = None, random_seed: Seed = None
     ) -> "xr.DataTree":
         """Independent draws in the form of an MCMC result, for ArviZ.
+
+        Parameters
+        ----------
+        chains, draws : int
+            At least 1; chains are parts of one sequence of independent draws.
+        given, random_seed
+            As in `sample`.
 
         Returns
         -------

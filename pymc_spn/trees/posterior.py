@@ -8,10 +8,9 @@ import pandas as pd
 
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.tree_files import read_results, read_tree
-from pymc_spn.trees import agreement, effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
+from pymc_spn.trees.feature_answers import FeatureAnswers
 from pymc_spn.trees.features import check_same_rows
-from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.predictives import (
     average,
     class_payload,
@@ -19,13 +18,13 @@ from pymc_spn.trees.predictives import (
     log_predictive_density,
     moment_payload,
 )
-from pymc_spn.trees.tree import Tree
+from pymc_spn.trees.tree_answers import TreeAnswers
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-class TreePosterior:
+class TreePosterior(FeatureAnswers, TreeAnswers):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
@@ -52,20 +51,60 @@ class TreePosterior:
         idata : DataTree, or path of a netCDF file
         name : str, optional
             Name of the `DecisionTree`, where there are several.
+
+        Returns
+        -------
+        TreePosterior
+            Every recorded draw with the same weight.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no tree, or several and no name is given.
         """
         from pymc_spn.trees.record import read_draws
 
         return cls(read_draws(read_results(idata), name))
 
     def save(self, path: "str | PathLike[str]") -> None:
-        """Write everything to one netCDF file."""
+        """Write everything to one netCDF file, which `load` and `ps.load` read: trees, weights, training data.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        """
         tree = self._draws.to_tree()
         tree[GROUP].attrs["weights_in_use"] = self._weights.tolist()
         tree.to_netcdf(path, engine="h5netcdf")
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "TreePosterior":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        TreePosterior
+            Every query gives the same bits as before.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no trees.
+        """
         tree = read_tree(path)
         if GROUP not in tree.children:
             raise ValueError(f"{path}: no trees; a file of TreePosterior.save has the group {GROUP!r}")
@@ -182,11 +221,28 @@ class TreePosterior:
         DataArray
             (row, class); exact given the draws. ``attrs["mcse_chain"]`` is the largest standard error from the spread
             between chains or islands.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the response is of numbers, or the rows are refused by the schema of the training table.
         """
         return self._answer(X, class_payload(self._draws), ("class", self.classes), soft, per_draw, unseen)
 
     def predict(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Most probable class, or the predictive mean, at new rows; arguments as for `predict_proba`."""
+        """Most probable class, or the predictive mean, at new rows.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+
+        Returns
+        -------
+        DataArray
+            (row,): labels, of equally probable ones the first; or float64 in the units of the response, whose
+            ``attrs["mcse_chain"]`` is the largest standard error from the spread between chains or islands.
+        """
         if self._draws.family["family"] in ("classes", "binary"):
             p = self.predict_proba(X, soft=soft, unseen=unseen)
             out = p.isel({"class": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
@@ -197,7 +253,23 @@ class TreePosterior:
         return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)
 
     def predict_sd(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Standard deviation of the posterior predictive of a real or count response."""
+        """Standard deviation of the posterior predictive of a real or count response.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+
+        Returns
+        -------
+        DataArray
+            (row,) float64, in the units of the response: of a new value, not of the mean.
+
+        Raises
+        ------
+        ValueError
+            If the response is of classes.
+        """
         if self._draws.family["family"] in ("classes", "binary"):
             raise ValueError("predict_sd is for real and count responses; use predict_proba")
         payload = moment_payload(self._draws, float(self._draws.y.mean()))
@@ -208,7 +280,25 @@ class TreePosterior:
         return out
 
     def log_predictive(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """(row,) log of the posterior predictive density or probability of ``y``, averaged over the draws."""
+        """Log of the posterior predictive density or probability of ``y``, averaged over the draws.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+        y : (N,) array_like
+            A response for each row, such as those of the training table.
+
+        Returns
+        -------
+        DataArray
+            (row,) float64, in nats; densities are per unit of the response.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `y` has another length, gaps, or a class that the training response did not have.
+        """
         import xarray as xr
 
         values, labels = self._rows(X, unseen)
@@ -218,7 +308,12 @@ class TreePosterior:
         return xr.DataArray(found, dims="row", coords={"row": labels}, attrs={"exactness": "exact"})
 
     def log_likelihood(self) -> "xr.DataArray":
-        """(chain, draw, row) log predictive of each training row without that row, the tree given: for ``az.loo``.
+        """Log predictive of each training row without that row, the tree given: for ``az.loo``.
+
+        Returns
+        -------
+        DataArray
+            (chain, draw, row) float64, in nats.
 
         Raises
         ------
@@ -265,115 +360,3 @@ class TreePosterior:
             error = np.sqrt((share**2 * (each - total) ** 2).sum(0) * len(groups) / (len(groups) - 1))
             attrs["mcse_chain"] = float(error.max(initial=0.0)) if np.isfinite(error).all() else np.nan
         return xr.DataArray(total, dims=dims, coords=coords, attrs=attrs)
-
-    # ---- the trees themselves
-
-    def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
-        """Trees drawn by their weights."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
-        rng = np.random.default_rng(random_seed)
-        return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
-
-    def most_probable(self) -> int:
-        """Number of the drawn tree with the largest log joint density."""
-        return int(np.argmax(self._draws.log_joint))
-
-    def tree(self, number: int) -> Tree:
-        """One of the drawn trees."""
-        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if not is_whole or not 0 <= number < self._draws.n_trees:
-            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {number!r}")
-        return self._draws.tree(number)
-
-    def rules(self, number: int | None = None) -> str:
-        """One tree as indented text with counts; the most probable by default."""
-        return tree_rules(self._draws, self._number(number))
-
-    def leaf_posterior(self, number: int | None = None, mass: float = 0.9) -> pd.DataFrame:
-        """Each leaf of one tree: its rule, rows, and the posterior of its parameters.
-
-        Parameters
-        ----------
-        number : int, optional
-            The most probable tree by default.
-        mass : float
-            Of the central credible intervals.
-        """
-        if not 0.0 < mass < 1.0:
-            raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
-        return leaf_frame(self._draws, self._number(number), mass)
-
-    def _number(self, number: int | None) -> int:
-        if number is None:
-            return self.most_probable()
-        self.tree(number)
-        return number
-
-    @property
-    def log_joint(self) -> "xr.DataArray":
-        """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats."""
-        import xarray as xr
-
-        return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
-
-    # ---- features
-
-    def variable_inclusion(self) -> "xr.DataArray":
-        """(statistic, feature): probability that a feature is used, and its expected share of the splits."""
-        return effects.inclusion(self._draws, self._weights)
-
-    def variable_importance(self, X: Any = None, y: Any = None, *, max_features: int | None = None) -> pd.DataFrame:
-        """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
-
-        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
-        not see. Parameters are the rows to score, by default the training rows.
-        """
-        values, coded = self._scored(X, y)
-        return effects.importance(self._draws, self._weights, values, coded, max_features)
-
-    def partial_dependence(
-        self, feature: str, grid: Any = None, X: Any = None, *, per_draw: bool = False
-    ) -> "xr.DataArray":
-        """Mean prediction over rows with one feature set to each value of a grid.
-
-        Parameters
-        ----------
-        feature : str
-            The answer's dimension; one called ``row``, ``tree`` or ``class`` has it as ``row_value`` and so on.
-        grid : sequence, optional
-            20 quantiles or all levels by default.
-        X : optional
-            Rows to average over, by default the training rows.
-        per_draw : bool
-            One curve for each tree: the posterior of the curve.
-        """
-        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
-        if not len(values):
-            raise ValueError("X must have at least one row to average over, it has none")
-        return effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
-
-    def ice(self, feature: str, grid: Any = None, X: Any = None) -> "xr.DataArray":
-        """Individual conditional expectations: the curve of every row; arguments as for `partial_dependence`."""
-        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
-        return effects.individual_curves(self._draws, self._weights, feature, grid, values)
-
-    def _scored(self, X: Any, y: Any) -> Any:
-        if (X is None) != (y is None):
-            raise ValueError("X and y must be given together, or neither")
-        if X is None:
-            return self._draws.features.values, self._draws.y
-        values, (coded, _) = self._rows(X, "error")[0], self._draws.leaf_family.code(y)
-        check_same_rows(X, y, len(values), len(coded))
-        return values, coded
-
-    # ---- convergence
-
-    def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = 0) -> "xr.DataArray":
-        """(tree, tree) share of row pairs that one tree joins in a leaf and the other separates (one minus Rand)."""
-        return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
-
-    def rhat(self, X: Any = None, y: Any = None) -> "xr.DataArray":
-        """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree."""
-        values, coded = self._scored(X, y)
-        return agreement.rhat(self._draws, values, coded)

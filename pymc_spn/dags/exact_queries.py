@@ -1,0 +1,224 @@
+"""What an order posterior answers by sums over its support: edges, parent sets, orders, mean causal effects."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.dags.answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
+from pymc_spn.dags.dag import DAG
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class MostProbable(NamedTuple):
+    """The most probable pair of order and graph."""
+
+    graph: DAG
+    order: tuple[str, ...]
+    log_probability: float
+
+
+class ExactQueries:
+    """Queries of `OrderSPN` that draw nothing."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # ---- edges and parent sets
+
+    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Posterior probability of every edge, (parent, child).
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            Sequences of (parent, child) edges that are known.
+
+        Returns
+        -------
+        DataArray
+            (parent, child) float64, zero on the diagonal.
+
+        Raises
+        ------
+        ValueError
+            If `given` has another key, names no variable, or has probability zero on the support.
+        """
+        asked = self._given(given)
+        return asked._pairs("edge_probability", asked._passes.edges())
+
+    def probability(
+        self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
+    ) -> "xr.DataArray":
+        """Probability that some edges are present and others absent.
+
+        Parameters
+        ----------
+        present, absent : sequence of (parent, child), optional
+            Pairs of names; those of a cycle have probability zero.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            A scalar.
+
+        Raises
+        ------
+        ValueError
+            If an edge names no variable, leads to its own parent, or is both present and absent; as for
+            `edge_probabilities`.
+        """
+        asked = self._given(given)
+        both = joined(asked.evidence, read_evidence(self.names, present, absent))
+        if clashes(both):
+            return self._scalar("probability", 0.0)
+        value = np.exp(asked._with(both)._log_total - asked._log_total)
+        return self._scalar("probability", min(float(value), 1.0))
+
+    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+        """Posterior of the parent sets of one variable, most probable first.
+
+        Parameters
+        ----------
+        child : str
+        most : int or None
+            How many sets are returned, None for all among the candidates.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            (parents,) float64, labelled by the sets as text: names with commas between, or "(none)".
+            ``attrs["shown"]`` is the probability of those returned.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable, or `most` is no integer of at least 1; as for `edge_probabilities`.
+        """
+        asked = self._given(given)
+        i = self.scores.position(child)
+        table = asked._passes.parent_sets(i)
+        shown = table.size if most is None else min(count("most", most), table.size)
+        best = most_probable_first(table, shown)
+        labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
+        values = table[best]
+        return asked._answer(
+            "parent_set_probability", values, {"parents": labels}, child=child, shown=float(values.sum())
+        )
+
+    # ---- orders
+
+    def before_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Probability that one variable stands before another in the order.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            (before, after) float64, zero on the diagonal.
+        """
+        from pymc_spn.dags import lattice_kernels
+
+        asked = self._given(given)
+        passes, lattice = asked._lattice_passes, asked.lattice
+        out = np.empty((self.scores.d, self.scores.d))
+        lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, passes.edge, out)
+        np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
+        return asked._answer("before_probability", out, {"before": self.names, "after": self.names})
+
+    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
+        """Probability of one complete order, zero outside the support.
+
+        Parameters
+        ----------
+        order : sequence of str
+            Every variable once, from first to last.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            A scalar.
+
+        Raises
+        ------
+        ValueError
+            If `order` lacks a variable or holds another; as for `edge_probabilities`.
+        """
+        from pymc_spn.dags import lattice_kernels
+
+        if len(order) != self.scores.d or set(order) != set(self.names):
+            raise ValueError(f"order must hold every variable once, got {list(order)}")
+        asked = self._given(given)
+        numbers = np.array([[self.scores.position(name) for name in order]])
+        if not self._holds(numbers)[0]:
+            return asked._scalar("order_probability", 0.0)
+        log_weight = np.empty(1)
+        sums = asked._leaf_tables.flat_log_sums()
+        lattice_kernels.order_log_weights(numbers, self.scores.lookup, self.scores.offsets, sums, log_weight)
+        return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
+
+    def most_probable(self, given: Given | None = None) -> MostProbable:
+        """The most probable pair of order and graph.
+
+        The most probable *graph* is another question: a graph is counted once for each of its orders.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        MostProbable
+            ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats.
+        """
+        from pymc_spn.dags.drawing import most_probable
+
+        asked = self._given(given)
+        order, graph, log_weight = most_probable(asked)
+        names = tuple(self.names[i] for i in order)
+        return MostProbable(DAG(self.names, graph), names, float(log_weight - asked._log_total))
+
+    # ---- causal effects
+
+    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
+        """Exact posterior mean of every total causal effect.
+
+        The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+        max_gigabytes : float
+            Refused if the mean coefficients of all parent sets would need more memory.
+
+        Returns
+        -------
+        DataArray
+            (cause, effect) float64, in units of the effect per unit of the cause; one on the diagonal.
+
+        Raises
+        ------
+        ValueError
+            If the scores are not BGe, or more memory would be needed; as for `edge_probabilities`.
+        """
+        from pymc_spn.dags.causal_effects import mean_effects
+
+        asked = self._given(given)
+        return asked._answer(
+            "causal_effect", mean_effects(asked, max_gigabytes), {"cause": self.names, "effect": self.names}
+        )

@@ -1,0 +1,111 @@
+"""What a posterior over trees says of its features: their use, their worth, and how predictions move with them."""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pymc_spn.trees import effects
+from pymc_spn.trees.features import check_same_rows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class FeatureAnswers:
+    """Queries of `TreePosterior` about features."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def variable_inclusion(self) -> "xr.DataArray":
+        """Probability that a feature is used, and its expected share of the splits.
+
+        Returns
+        -------
+        DataArray
+            (statistic, feature) float64, the statistics being ``probability`` and ``share``.
+        """
+        return effects.inclusion(self._draws, self._weights)
+
+    def variable_importance(self, X: Any = None, y: Any = None, *, max_features: int | None = None) -> pd.DataFrame:
+        """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
+
+        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
+        not see.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows and responses to score, both or neither; by default the training rows.
+        max_features : int, optional
+            Steps; all features by default.
+
+        Returns
+        -------
+        DataFrame
+            ``feature``, first "(none)"; ``log_predictive``, the mean over rows in nats; ``gain`` over the step before.
+
+        Raises
+        ------
+        ValueError
+            If only one of `X` and `y` is given, or `max_features` is no integer of at least 1.
+        """
+        values, coded = self._scored(X, y)
+        return effects.importance(self._draws, self._weights, values, coded, max_features)
+
+    def partial_dependence(
+        self, feature: str, grid: Any = None, X: Any = None, *, per_draw: bool = False
+    ) -> "xr.DataArray":
+        """Mean prediction over rows with one feature set to each value of a grid.
+
+        Parameters
+        ----------
+        feature : str
+            The answer's dimension; one called ``row``, ``tree`` or ``class`` has it as ``row_value`` and so on.
+        grid : sequence, optional
+            20 quantiles or all levels by default.
+        X : optional
+            Rows to average over, by default the training rows.
+        per_draw : bool
+            One curve for each tree: the posterior of the curve.
+
+        Returns
+        -------
+        DataArray
+            (feature,), for classes (feature, class), with ``per_draw`` a dimension ``tree`` in front; float64.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, `grid` holds what it cannot be, or `X` has no rows.
+        """
+        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
+        if not len(values):
+            raise ValueError("X must have at least one row to average over, it has none")
+        return effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
+
+    def ice(self, feature: str, grid: Any = None, X: Any = None) -> "xr.DataArray":
+        """Individual conditional expectations: the curve of every row.
+
+        Parameters
+        ----------
+        feature, grid, X
+            As for `partial_dependence`.
+
+        Returns
+        -------
+        DataArray
+            (row, feature), for classes (row, feature, class); float64.
+        """
+        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
+        return effects.individual_curves(self._draws, self._weights, feature, grid, values)
+
+    def _scored(self, X: Any, y: Any) -> Any:
+        if (X is None) != (y is None):
+            raise ValueError("X and y must be given together, or neither")
+        if X is None:
+            return self._draws.features.values, self._draws.y
+        values, (coded, _) = self._rows(X, "error")[0], self._draws.leaf_family.code(y)
+        check_same_rows(X, y, len(values), len(coded))
+        return values, coded

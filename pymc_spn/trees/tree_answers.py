@@ -1,0 +1,169 @@
+"""What a posterior over trees says of the drawn trees themselves, and how far they agree."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.trees import agreement
+from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
+from pymc_spn.trees.tree import Tree
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class TreeAnswers:
+    """Queries of `TreePosterior` about its trees."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
+        """Trees drawn by their weights, with replacement.
+
+        Parameters
+        ----------
+        n : int
+            At least 0.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        list of Tree
+
+        Raises
+        ------
+        ValueError
+            If `n` is no integer of at least 0.
+        """
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        rng = np.random.default_rng(random_seed)
+        return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
+
+    def most_probable(self) -> int:
+        """Number of the drawn tree with the largest log joint density."""
+        return int(np.argmax(self._draws.log_joint))
+
+    def tree(self, number: int) -> Tree:
+        """One of the drawn trees.
+
+        Parameters
+        ----------
+        number : int
+            From 0, in the order of `weights`.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        ValueError
+            If there is no such number.
+        """
+        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not is_whole or not 0 <= number < self._draws.n_trees:
+            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {number!r}")
+        return self._draws.tree(number)
+
+    def rules(self, number: int | None = None) -> str:
+        """One tree as indented text, with the number of training rows of each node and what its leaves predict.
+
+        Parameters
+        ----------
+        number : int, optional
+            The most probable tree by default.
+
+        Returns
+        -------
+        str
+        """
+        return tree_rules(self._draws, self._number(number))
+
+    def leaf_posterior(self, number: int | None = None, mass: float = 0.9) -> pd.DataFrame:
+        """Each leaf of one tree: its rule, rows, and the posterior of its parameters.
+
+        Parameters
+        ----------
+        number : int, optional
+            The most probable tree by default.
+        mass : float
+            Of the central credible intervals.
+
+        Returns
+        -------
+        DataFrame
+            A row for each leaf, by its node's number: ``rule`` as text, ``rows`` of the training table, and the
+            posterior mean of each parameter with the ends of its interval as further columns: the probabilities of
+            the classes, mean and sd, or the rate.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree, or `mass` lies outside (0, 1).
+        """
+        if not 0.0 < mass < 1.0:
+            raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
+        return leaf_frame(self._draws, self._number(number), mass)
+
+    def _number(self, number: int | None) -> int:
+        if number is None:
+            return self.most_probable()
+        self.tree(number)
+        return number
+
+    @property
+    def log_joint(self) -> "xr.DataArray":
+        """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats."""
+        import xarray as xr
+
+        return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
+
+    def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = 0) -> "xr.DataArray":
+        """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
+
+        Parameters
+        ----------
+        numbers : sequence of int, optional
+            Which trees; all by default.
+        n_pairs : int
+            Pairs of rows drawn at random; all pairs where there are not more.
+        random_seed : int, Generator or None
+            0 by default: the same pairs in every call.
+
+        Returns
+        -------
+        DataArray
+            (tree, other) float64; exact for all pairs, else with ``mcse``, the largest standard error that a share of
+            so many pairs can have.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree, or `n_pairs` is no integer of at least 1.
+        """
+        return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
+
+    def rhat(self, X: Any = None, y: Any = None) -> "xr.DataArray":
+        """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows and responses for the log predictive, both or neither; by default the training rows.
+
+        Returns
+        -------
+        DataArray
+            (scalar,) float64, by the names ``log_joint``, ``leaves``, ``depth``, ``log_predictive`` and ``distance``.
+
+        Raises
+        ------
+        ValueError
+            If there are not two chains of ``pm.sample``, or only one of `X` and `y` is given.
+        """
+        values, coded = self._scored(X, y)
+        return agreement.rhat(self._draws, values, coded)
