@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
+from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
 
 if TYPE_CHECKING:
@@ -151,13 +152,16 @@ class DagDraws:
             ``attrs["mcse"]`` is the largest Monte Carlo standard error of an edge, NaN below four draws;
             `edge_diagnostics` has all.
         """
-        found = self.edge_diagnostics(scores)
-        errors = found["mcse"].values
-        out = found["probability"].rename("edge_probabilities")
+        import xarray as xr
+
+        probability, errors = self._edge_errors(self._edge_draws(scores))
         worst = float(np.nanmax(errors)) if np.isfinite(errors).any() else 0.0
         if self.draws.size < 4:
             worst = float("nan")
-        return out.assign_attrs(found.attrs, mcse=worst)
+        names = list(self.names)
+        marks = {"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates}
+        coords = {"parent": names, "child": names}
+        return xr.DataArray(probability, coords, list(coords), "edge_probabilities", marks | {"mcse": worst})
 
     def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":
         """Probability, Monte Carlo standard error, bulk effective draws and R-hat of every edge.
@@ -175,18 +179,17 @@ class DagDraws:
         import arviz as az
         import xarray as xr
 
-        draws = self._graphs.astype(np.float64) if scores is None else self.edges_given_order(scores).values
-        probability = draws.mean(axis=(0, 1))
+        draws = self._edge_draws(scores)
+        probability, errors = self._edge_errors(draws)
         d = len(self.names)
-        found = {name: np.full((d, d), np.nan) for name in ("mcse", "ess", "r_hat")}
-        varies = np.argwhere(np.ptp(draws, axis=(0, 1)) > 0)
+        found = {"mcse": errors} | {name: np.full((d, d), np.nan) for name in ("ess", "r_hat")}
+        varies = np.argwhere((draws != draws[:1, :1]).any(axis=(0, 1)))
         if varies.size and draws.shape[1] > 3:
-            some = {"e": draws[:, :, varies[:, 0], varies[:, 1]]}
+            some = {"e": draws[:, :, varies[:, 0], varies[:, 1]].astype(np.float64)}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # an edge that is constant in one chain
                 data = az.from_dict({"posterior": some})
                 for name, value in (
-                    ("mcse", az.mcse(data)),
                     ("ess", az.ess(data)),
                     ("r_hat", az.rhat(data) if draws.shape[0] > 1 else None),
                 ):
@@ -199,6 +202,18 @@ class DagDraws:
             coords=coords,
             attrs={"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates},
         )
+
+    def _edge_draws(self, scores: LocalScores | None) -> np.ndarray:
+        """(chain, draw, parent, child) whether each edge is drawn, or its probability given the drawn order."""
+        return self._graphs if scores is None else self.edges_given_order(scores).values
+
+    def _edge_errors(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (parent, child) of what `_edge_draws` gives, and its error: NaN where it does not vary."""
+        errors = np.full(draws.shape[2:], np.nan)
+        varies = (draws != draws[:1, :1]).any(axis=(0, 1))
+        if draws.shape[1] > 3:
+            errors[varies] = mean_errors(draws[:, :, varies])
+        return draws.mean(axis=(0, 1)), errors
 
     def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
         """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order."""

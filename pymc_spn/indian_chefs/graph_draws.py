@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
 
 if TYPE_CHECKING:
@@ -284,18 +285,11 @@ class GraphDraws:
 
 def largest_mcse(events: np.ndarray) -> float:
     """Largest Monte Carlo standard error of means over (chain, draw): 0 where nothing varies, NaN below four draws."""
-    import arviz as az
-
-    flat = events.reshape(*events.shape[:2], -1).astype(np.float64)
-    varies = np.flatnonzero(np.ptp(flat, axis=(0, 1)) > 0)
+    flat = events.reshape(*events.shape[:2], -1)
+    varies = np.flatnonzero((flat != flat[:1, :1]).any(axis=(0, 1)))
     if flat.shape[1] < 4:
         return float("nan")
-    if not varies.size:
-        return 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # an event that is constant in one chain
-        errors = az.mcse(az.from_dict({"posterior": {"e": flat[..., varies]}}))["e"].values
-    return float(np.nanmax(errors))
+    return float(np.nanmax(mean_errors(flat[..., varies]), initial=0.0))
 
 
 def graph_names(idata: "xr.DataTree") -> list[str]:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.effective_sizes import BLOCK_VALUES, effective_sizes
+
 NOT_DEFINED = {"mcse_chain_note": "no mcse_chain: per-draw values are infinite or their ESS is not defined"}
 
 
@@ -47,25 +49,29 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
 
     NaN where values are infinite or NaN, or their ESS is not defined; where all are, a note in its place.
     """
-    from arviz_stats.base import array_stats
-
     n_draws = len(influence) // n_chains
     if n_draws < 4:
         return {"mcse_chain_note": f"no mcse_chain: {n_draws} draws a chain, 4 are needed"}
     if influence.size == 0:  # nothing was asked, and each of no answers has its error
         return {"mcse_chain": np.zeros(influence.shape[1:])}
-    finite = np.isfinite(influence).all(axis=0)
-    if not finite.any():
+    flat = influence.reshape(len(influence), -1)
+    error = np.empty(flat.shape[1])
+    step = max(1, BLOCK_VALUES // len(influence))
+    for start in range(0, error.size, step):
+        error[start : start + step] = _errors(flat[:, start : start + step], n_chains)
+    if np.isnan(error).all():
         return dict(NOT_DEFINED)
+    return {"mcse_chain": float(error[0]) if influence.ndim == 1 else error.reshape(influence.shape[1:])}
+
+
+def _errors(influence: np.ndarray, n_chains: int) -> np.ndarray:
+    """Standard errors (M,) of means of per-draw values (S, M), NaN where they are not defined."""
+    finite = np.isfinite(influence).all(axis=0)
     values = np.where(finite, influence, 0.0)
     spread = values.std(axis=0, ddof=1)
-    ess = array_stats.ess(values.reshape(n_chains, n_draws, -1), chain_axis=0, draw_axis=1, method="mean")
-    ess = np.reshape(ess, influence.shape[1:])
+    ess = effective_sizes(values.reshape(n_chains, -1, values.shape[1]))
     # values that are constant up to rounding have no error, whatever their ESS
     constant = ~(spread > 1e-14 * np.abs(values).max(axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.where(constant, 0.0, spread / np.sqrt(ess))
-    error = np.where(finite & np.isfinite(error), error, np.nan)
-    if np.isnan(error).all():
-        return dict(NOT_DEFINED)
-    return {"mcse_chain": float(error) if error.ndim == 0 else error}
+    return np.where(finite & np.isfinite(error), error, np.nan)
