@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import information_answers
+from pymc_spn.circuits.queries import dependence_answers, information_answers
 from pymc_spn.circuits.queries.dependence_answers import shortest_interval
 from tests.circuits.hand_made_records import enumerated_posterior
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
@@ -252,6 +252,19 @@ def test_information_identities(seed, known):
         both = float(post.mutual_information(["x0"], ["x1", "x2"]))
         assert both == pytest.approx(float(post.mutual_information("x0", "x2")) + by_level, abs=1e-12)
     assert float(post.kl(post)) == 0.0
+
+
+def test_bounds_of_entropy_go_through_the_draws_once_for_all_pairs(monkeypatch):
+    """Once for bounds of the network, once for each column, once for the pairs; with room for one pair alike."""
+    post = levels_posterior()
+    asked, laws = [], information_answers.InformationAnswers._laws
+    monkeypatch.setattr(
+        information_answers.InformationAnswers, "_laws", lambda self, s, known: asked.append(s) or laws(self, s, known)
+    )
+    whole = post.entropy(method="bounds")
+    assert len(asked) <= (1 + 3 + 1) * post._states.n_draws
+    monkeypatch.setattr(dependence_answers, "BLOCK_VALUES", 1)
+    assert post.entropy(method="bounds").equals(whole)
 
 
 def test_dependence_is_the_table_of_pairs():

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.circuits.events.events import Events
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL, LOG_NORMAL
-from pymc_spn.circuits.laws.column_laws import ColumnLaw
+from pymc_spn.circuits.laws.column_laws import ColumnLaw, regions_of
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.share_kernels import all_shares
 
@@ -16,6 +16,7 @@ BULK = 0.02
 NODES = 6  # Gauss points of a panel
 MOST_COUNTS = 4_000  # values of a count column that are summed
 GRID_DRAWS = 8  # draws whose mixture places a grid
+KEPT_BYTES = 64_000_000  # densities below parts of regions, kept for the next pair of columns
 LARGEST = 1e290  # where the grid of a column with log-normal leaves ends, whose quantiles may be beyond all numbers
 
 
@@ -49,19 +50,28 @@ class DrawLaws:
         self._columns, self._place = states.column_leaves(s, net)
         self._leaves: dict[int, ColumnLaw] = {}
         self._below: dict[tuple[int, int], np.ndarray] = {}
+        self._regions: dict[int, frozenset[int]] = {}
+        self._parts: dict[int, list[tuple[np.ndarray, list[int]]]] = {}
+        self._on_grid: dict[int, tuple[Grid, np.ndarray]] = {}  # the last one of each column
+        self._given_child: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._bytes = 0
 
     def parts_of(self, r: int) -> list[tuple[np.ndarray, list[int]]]:
         """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
-        net = self.net
-        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
-        if net.n_splits[r] == 1:
-            return [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
-        own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
-        return [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+        if r not in self._parts:
+            net = self.net
+            parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
+            own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
+            self._parts[r] = [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+            if net.n_splits[r] == 1:
+                self._parts[r] = [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+        return self._parts[r]
 
     def holds(self, r: int, d: int) -> bool:
         """Whether a region has the column."""
-        return bool(np.isin(d, self.tree.order[self.tree.begin[r] : self.tree.end[r]]))
+        if d not in self._regions:
+            self._regions[d] = frozenset(regions_of(self.tree, d).tolist())
+        return r in self._regions[d]
 
     def below(self, r: int, d: int) -> np.ndarray:
         """Probability (children of r + 1, leaves of column d) of each leaf given the child of region r."""
@@ -70,16 +80,23 @@ class DrawLaws:
         net = self.net
         out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
         if net.column[r] >= 0:
-            regions = net.leaf_region[net.source == d]
-            start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
             at = np.arange(int(net.top[r]))
-            out[at, start + at] = 1.0
+            out[at, self._first_leaf(r, d) + at] = 1.0
         else:
             for which, parts in self.parts_of(r):
                 q = next(q for q in parts if self.holds(q, d))
-                out[which] = self.share[q][which] @ self.below(q, d)
+                if net.column[q] >= 0:  # its children are the leaves
+                    first, n = self._first_leaf(q, d), int(net.top[q])
+                    out[which, first : first + n] = self.share[q][which, :n]
+                else:
+                    out[which] = self.share[q][which] @ self.below(q, d)
         self._below[r, d] = out
         return out
+
+    def _first_leaf(self, r: int, d: int) -> int:
+        """Where the leaves of a univariate region stand among those of its column."""
+        regions = self.net.leaf_region[self.net.source == d]
+        return int(np.sum(self.net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
 
     def leaves(self, d: int) -> ColumnLaw:
         """The leaves of a column at all its places, with their probabilities left at 1."""
@@ -93,18 +110,19 @@ class DrawLaws:
         """Column at a place, and which of the column's leaves stand there."""
         net = self.net
         c = int(net.source[d])
-        regions = net.leaf_region[net.source == c]
-        start = int(np.sum(net.top[regions[: int(np.flatnonzero(regions == net.leaf_region[d])[0])]]))
-        return c, start + np.arange(int(net.top[net.leaf_region[d]]))
+        return c, self._first_leaf(int(net.leaf_region[d]), c) + np.arange(int(net.top[net.leaf_region[d]]))
 
     def on_grid(self, d: int, grid: Grid) -> np.ndarray:
         """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
+        if d in self._on_grid and self._on_grid[d][0] is grid:
+            return self._on_grid[d][1]
         law = self.leaves(d)
         out = np.zeros((law.share.size, grid.x.size))
         reached = (self.share[0][0] @ self.below(0, d)) > 0.0
         some = type(law.leaves)(*(v[reached] for v in law.leaves))
         with np.errstate(over="ignore"):  # at the far points of log-normal leaves others have no density
             out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
+        self._on_grid[d] = grid, out
         return out
 
     def masses(self, d: int, grid: Grid) -> np.ndarray:
@@ -113,7 +131,7 @@ class DrawLaws:
 
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
         """Joint masses (X, Y) of two columns on their grids, from `masses`."""
-        total = np.zeros((on_a.shape[1], on_b.shape[1]))
+        first, second = [np.zeros((0, on_a.shape[1]))], [np.zeros((0, on_b.shape[1]))]
         waiting = [(0, self.share[0][0])]
         while waiting:
             r, reach = waiting.pop()
@@ -125,10 +143,25 @@ class DrawLaws:
                 if p == q:
                     waiting.append((p, weight @ self.share[p][which]))
                     continue
-                first = (self.share[p][which] @ self.below(p, a)) @ on_a
-                second = (self.share[q][which] @ self.below(q, b)) @ on_b
-                total += (first * weight[:, None]).T @ second
-        return total
+                first.append(self._given_children(p, a, which, on_a) * weight[:, None])
+                second.append(self._given_children(q, b, which, on_b))
+        return np.concatenate(first).T @ np.concatenate(second)
+
+    def _given_children(self, q: int, d: int, which: np.ndarray, on_d: np.ndarray) -> np.ndarray:
+        """Masses (k, X) of a column on its grid, below part q, given each of the children that have this part."""
+        known, found = self._given_child.get((q, d), (None, None))
+        if known is on_d and found is not None:
+            return found
+        n = int(self.net.top[q])
+        if self.net.column[q] >= 0:
+            first = self._first_leaf(q, d)
+            found = self.share[q][which, :n] @ on_d[first : first + n]
+        else:
+            found = (self.share[q][which] @ self.below(q, d)) @ on_d
+        if self._bytes + found.nbytes <= KEPT_BYTES:
+            self._bytes += found.nbytes
+            self._given_child[q, d] = on_d, found
+        return found
 
     def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
         """Density (X,) of a column on its grid."""

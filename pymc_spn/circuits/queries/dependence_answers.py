@@ -1,6 +1,6 @@
 """How columns depend on each other: mutual information of two columns or of groups, and the table of all pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -141,28 +141,29 @@ class DependenceAnswers(ColumnAnswers):
             each = min(max(1, max_draws // self._n_chains), length)
             within = np.linspace(0, length - 1, each).round().astype(np.int64)
             used = (np.arange(self._n_chains)[:, None] * length + within).ravel()
-        grids = self._grids(asked, known, FEW_PANELS)
-        fine = self._grids(asked, known, 2 * FEW_PANELS)
+        grids, fine = self._nested_grids(asked, known, [(FEW_PANELS, 1), (2 * FEW_PANELS, 1)])
         tables = self._tables(asked, known, used, grids)
         some = used[:: max(1, used.size // 2)][:2]
         checked = self._tables(asked, known, some, fine)
         tolerance = float(np.nanmax(np.abs(checked - tables[np.searchsorted(used, some)])))
         names = [self._schema.columns[d].name for d in asked]
         coords = {"column": names, "other": names}
-        attrs = self._mark(asked, tolerance)
+        attrs, side = self._mark(asked, tolerance), len(asked)
         if per_draw:
-            return self._labelled("mutual_information", tables, coords, True, **attrs)
+            return self._labelled("mutual_information", _both_ways(tables, side, np.nan), coords, True, **attrs)
         weight = relative_weights(log_weights[used])
         weight = weight / weight.sum()
-        mean = np.einsum("s,sab->ab", weight, tables)
-        bounds = np.array(
-            [[shortest_interval(tables[:, i, j], weight, prob) for j in range(len(asked))] for i in range(len(asked))]
-        )
-        above = np.where(np.isnan(mean), np.nan, np.einsum("s,sab->ab", weight, (tables > threshold).astype(float)))
+        mean = weight @ tables
+        bounds = np.array([shortest_interval(each, weight, prob) for each in tables.T])
+        above = np.where(np.isnan(mean), np.nan, weight @ (tables > threshold))
         labels = {**coords, "bound": ["lower", "upper"]}
-        influence = used.size * weight[:, None, None] * np.nan_to_num(tables - mean)
-        attrs |= self._draw_weights(known) | {"n_draws": int(used.size)} | chain_error(influence, self._n_chains)
-        attrs = self._attrs(**attrs)
+        influence = used.size * weight[:, None] * np.nan_to_num(tables - mean)
+        error = chain_error(influence, self._n_chains)
+        if "mcse_chain" in error:
+            error["mcse_chain"] = _both_ways(error["mcse_chain"], side, 0.0)
+        mean, above = _both_ways(mean, side, np.nan), _both_ways(above, side, np.nan)
+        bounds = np.moveaxis(_both_ways(bounds.T, side, np.nan), 0, 2)
+        attrs = self._attrs(**attrs, **self._draw_weights(known), n_draws=int(used.size), **error)
         disagree = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
         disagree = self._attrs(**disagree, mcse_chain_note="no mcse_chain: it is that of mutual_information")
         return xr.Dataset(
@@ -209,38 +210,68 @@ class DependenceAnswers(ColumnAnswers):
 
     def _grids(self, asked: Sequence[int], known: Events, n_panels: int, tail_panels: int = 1) -> dict[int, Grid]:
         """A grid for each column, placed by the mixture of a few draws; see `grid_of`."""
+        return self._nested_grids(asked, known, [(n_panels, tail_panels)])[0]
+
+    def _nested_grids(
+        self, asked: Sequence[int], known: Events, panels: Sequence[tuple[int, int]]
+    ) -> list[dict[int, Grid]]:
+        """For each number of panels in the bulk and in the tails a grid for each column: of one without, the same."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         ranked = np.argsort(-weight, kind="stable")[: max(GRID_DRAWS, weight.size // 2)]
         few = np.sort(ranked[np.unique(np.linspace(0, ranked.size - 1, GRID_DRAWS).astype(np.int64))])
-        grids = {}
+        grids: list[dict[int, Grid]] = [{} for _ in panels]
         for d in asked:
             law = law_of_column(self._states, d, self._row(known), spread_of(known)).of_draws(few).mixed(weight[few])
             column = self._schema.columns[d]
             is_density = bool(self._states.compiled.is_density[d])
-            grids[d] = grid_of(law, column.name, len(column.levels or ()), is_density, n_panels, tail_panels)
+            for nested, (n, tail) in zip(grids, panels, strict=True):
+                if nested is grids[0] or self._has_panels(d):
+                    nested[d] = grid_of(law, column.name, len(column.levels or ()), is_density, n, tail)
+                else:
+                    nested[d] = grids[0][d]
         return grids
+
+    def _has_panels(self, d: int) -> bool:
+        """Whether a column's grid depends on how many panels are asked for: levels and counts are summed."""
+        return self._schema.columns[d].levels is None and bool(self._states.compiled.is_density[d])
 
     def _laws(self, s: int, known: Events) -> DrawLaws:
         return DrawLaws(self._states, s, self._row(known), spread_of(known))
 
     def _tables(self, asked: Sequence[int], known: Events, used: np.ndarray, grids: dict[int, Grid]) -> np.ndarray:
-        """Mutual information (S, D, D) of all pairs under each draw, NaN on the diagonal."""
-        out = np.full((used.size, len(asked), len(asked)), np.nan)
+        """Mutual information (S, D (D - 1) / 2) of all pairs, in the order of `combinations`, under each draw."""
+        pairs = list(combinations(asked, 2))
+        out = np.empty((used.size, len(pairs)))
         for k, s in enumerate(used):
             laws = self._laws(int(s), known)
-            on = [laws.masses(d, grids[d]) for d in asked]
-            for i, j in combinations(range(len(asked)), 2):
-                out[k, i, j] = out[k, j, i] = information(laws.pair(asked[i], asked[j], on[i], on[j]))
+            on = {d: laws.masses(d, grids[d]) for d in asked}
+            for i, (a, b) in enumerate(pairs):
+                out[k, i] = information(laws.pair(a, b, on[a], on[b]))
         return out
 
-    def _joint(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> np.ndarray:
-        """Joint masses (X, Y) of two columns on their grids under the mixture over draws."""
+    def _joints(self, pairs: Sequence[tuple[int, int]], known: Events, grids: dict[int, Grid]) -> Iterator[np.ndarray]:
+        """Joint masses (X, Y) of pairs of columns on their grids under the mixture over draws, pair by pair.
+
+        Draws are gone through once for as many pairs as there is room for: what a draw says of a column serves all.
+        """
         weight = relative_weights(self._log_of(known) + self._log_weights)
-        total = np.zeros((grids[a].x.size, grids[b].x.size))
-        for s in np.flatnonzero(weight > 0.0):
-            laws = self._laws(int(s), known)
-            total += weight[s] * laws.pair(a, b, laws.masses(a, grids[a]), laws.masses(b, grids[b]))
-        return total / weight.sum()
+        sizes = np.array([grids[a].x.size * grids[b].x.size for a, b in pairs])
+        start = 0
+        while start < len(pairs):
+            n = max(1, int(np.searchsorted(np.cumsum(sizes[start:]), BLOCK_VALUES, side="right")))
+            block = pairs[start : start + n]
+            totals = [np.zeros((grids[a].x.size, grids[b].x.size)) for a, b in block]
+            for s in np.flatnonzero(weight > 0.0):
+                laws = self._laws(int(s), known)
+                on = {d: laws.masses(d, grids[d]) for d in dict.fromkeys(d for pair in block for d in pair)}
+                for (a, b), total in zip(block, totals, strict=True):
+                    total += weight[s] * laws.pair(a, b, on[a], on[b])
+            yield from (total / weight.sum() for total in totals)
+            start += n
+
+    def _joint(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> np.ndarray:
+        """Joint masses (X, Y) of two columns, see `_joints`."""
+        return next(self._joints([(a, b)], known, grids))
 
     def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[Any, float]:
         """Value with its error over draws, and the last change on finer grids."""
@@ -264,14 +295,14 @@ class DependenceAnswers(ColumnAnswers):
 
     def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:
         every = np.arange(self._states.n_draws)
-        return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0, 1])
+        return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0])
 
     def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
         """An answer on finer and finer grids until it stays, and its last change.
 
         Of single columns the panels in the tails are halved as well.
         """
-        if all(self._schema.columns[d].levels is not None for d in asked):
+        if not any(self._has_panels(d) for d in asked):
             return ask(self._grids(asked, known, FEW_PANELS)), 0.0
         n_panels = FEW_PANELS
         value = ask(self._grids(asked, known, n_panels))
@@ -370,6 +401,14 @@ class DependenceAnswers(ColumnAnswers):
         value = max(float(p @ ratio), 0.0)
         error = chain_error(weight * (each @ ratio - value), self._n_chains)
         return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known), **error)
+
+
+def _both_ways(pairs: np.ndarray, side: int, diagonal: float) -> np.ndarray:
+    """Tables (..., D, D) of what is known of all pairs (..., D (D - 1) / 2)."""
+    table = np.full((*pairs.shape[:-1], side, side), diagonal)
+    first, second = np.triu_indices(side, 1)
+    table[..., first, second] = table[..., second, first] = pairs
+    return table
 
 
 def check_prob(prob: Any) -> None:

@@ -1,6 +1,7 @@
 """Entropy of columns and divergence between posteriors: exact, by quadrature, as bounds, or by simulation."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -339,9 +340,8 @@ class InformationAnswers(DependenceAnswers):
         """Lower and upper bound, and how far they are measured to be off."""
         weight = relative_weights(self._log_of(known) + self._log_weights)
         weight = weight / weight.sum()
-        few, grids, fine = (
-            self._grids(asked, known, n, max(n // PANELS, 1)) for n in (PANELS // 2, PANELS, 2 * PANELS)
-        )
+        panels = [(n, max(n // PANELS, 1)) for n in (PANELS // 2, PANELS, 2 * PANELS)]
+        few, grids, fine = self._nested_grids(asked, known, panels)
         nested = np.zeros((2, 2))  # grids and fine ones; lower and upper
         for s in np.flatnonzero(weight > 0.0):
             laws = self._laws(int(s), known)
@@ -352,19 +352,31 @@ class InformationAnswers(DependenceAnswers):
         parts = [self._entropy_of_column(d, known) for d in asked]
         singles, off = sum(p[0] for p in parts), sum(p[2] for p in parts)
         # joint densities of pairs are dear: their panels are halved instead
-        shared, rough = (self._tree_information(asked, known, g) for g in (grids, few))
+        shared, rough = self._tree_informations(asked, known, grids, few)
         return np.array([nested[1, 0], min(nested[1, 1], singles - shared)]), float(
             max(tolerance, off + abs(shared - rough))
         )
 
-    def _tree_information(self, asked: Sequence[int], known: Events, grids: dict[int, Grid]) -> float:
-        """Largest sum of mutual informations along a tree: sum H_i less it bounds the joint entropy (Chow and Liu)."""
-        if len(asked) > PAIRED:
-            return 0.0
-        return largest_tree(asked, lambda a, b: self._pair_information(a, b, known, grids))
+    def _tree_informations(
+        self, asked: Sequence[int], known: Events, grids: dict[int, Grid], few: dict[int, Grid]
+    ) -> tuple[float, float]:
+        """Largest sum of mutual informations along a tree, on grids and on those with fewer panels.
 
-    def _pair_information(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> float:
-        return information(self._joint(a, b, known, grids))
+        The sum of the columns' entropies less it bounds the joint entropy (Chow and Liu).
+        """
+        if len(asked) > PAIRED:
+            return 0.0, 0.0
+        pairs = list(combinations(sorted(asked), 2))
+        moved = [pair for pair in pairs if any(self._has_panels(d) for d in pair)]
+        found = self._pair_informations(pairs, known, grids)
+        rough = found | self._pair_informations(moved, known, few)
+        return _largest_tree(asked, found), _largest_tree(asked, rough)
+
+    def _pair_informations(
+        self, pairs: Sequence[tuple[int, int]], known: Events, grids: dict[int, Grid]
+    ) -> dict[tuple[int, int], float]:
+        """Mutual information of pairs of columns under the mixture."""
+        return {pair: information(mass) for pair, mass in zip(pairs, self._joints(pairs, known, grids), strict=True)}
 
     def _divergence_bound(self, other: "InformationAnswers", asked: Sequence[int]) -> float:
         """By convexity: the divergence of the draws' weights, and the mean divergence within draws."""
@@ -381,3 +393,8 @@ class InformationAnswers(DependenceAnswers):
             for s in np.flatnonzero(p > 0.0)
         )
         return float(within + divergence(p, q))
+
+
+def _largest_tree(columns: Sequence[int], of_pairs: dict[tuple[int, int], float]) -> float:
+    """`largest_tree` from the information of each pair, the smaller number first."""
+    return largest_tree(columns, lambda a, b: of_pairs[min(a, b), max(a, b)])
