@@ -16,10 +16,10 @@ def to_networkx(fg: Any) -> Any:
     graph = nx.Graph()
     for name, states in zip(fg.names, fg.states, strict=True):
         graph.add_node(name, kind="variable", states=states, bipartite=0)
-    for f in range(fg.n_factors):
+    for f, log_table in enumerate(fg.log_tables(range(fg.n_factors))):
         scope = fg.scope_of(f)
         node = ("factor", f)
-        graph.add_node(node, kind="factor", scope=scope, log_table=fg.log_table(f), bipartite=1)
+        graph.add_node(node, kind="factor", scope=scope, log_table=log_table, bipartite=1)
         for axis, name in enumerate(scope):
             graph.add_edge(node, name, axis=axis)
     return graph

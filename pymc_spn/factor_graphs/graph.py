@@ -43,6 +43,7 @@ class FactorGraph:
         self.block_shapes: list[tuple[int, ...]] = []
         self._sources: dict[int, tuple[Any, int, int]] = {}  # id of a given table: itself, its block, its offset
         self.n_potentials = 0
+        self._csr: tuple[int, np.ndarray, np.ndarray] | None = None  # calls that `scopes` has seen, and what it says
 
     def __repr__(self) -> str:
         kind = ", with tensors" if self.is_symbolic else ""
@@ -189,10 +190,13 @@ class FactorGraph:
     # -- flat form ------------------------------------------------------------------------------------
 
     def scopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """CSR (n_factors + 1,), variable numbers of all factors."""
+        """CSR (n_factors + 1,), variable numbers of all factors; not to be changed."""
+        if self._csr is not None and self._csr[0] == len(self._scopes):
+            return self._csr[1:]
         arity = np.concatenate([[0], *(np.full(len(s), s.shape[1]) for s in self._scopes)]).astype(np.int64)
         flat = np.concatenate([np.empty(0, np.int64), *(s.ravel() for s in self._scopes)])
-        return np.cumsum(arity), flat
+        self._csr = len(self._scopes), np.cumsum(arity), flat
+        return self._csr[1:]
 
     def offsets(self) -> np.ndarray:
         """(n_factors,) int64, where each factor's table starts in `potentials`."""
@@ -224,10 +228,18 @@ class FactorGraph:
 
     def log_table(self, factor: int) -> np.ndarray:
         """The log table of one factor of a graph without tensors."""
-        scope = self.numbers(self.scope_of(factor))
-        shape = tuple(self.card[scope].tolist())
-        start = self.offsets()[factor]
-        return self.potentials()[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        self.scope_of(factor)
+        return self.log_tables([factor])[0]
+
+    def log_tables(self, factors: Sequence[int]) -> list[np.ndarray]:
+        """The log tables of factors of a graph without tensors."""
+        ptr, flat = self.scopes()
+        offsets, potentials = self.offsets(), self.potentials()
+        shapes = [tuple(self.card[flat[ptr[f] : ptr[f + 1]]].tolist()) for f in factors]
+        return [
+            potentials[offsets[f] : offsets[f] + int(np.prod(shape, dtype=np.int64))].reshape(shape).copy()
+            for f, shape in zip(factors, shapes, strict=True)
+        ]
 
     def compile(self, max_table: int = DEFAULT_MAX_TABLE) -> "JunctionTree":
         """Plan exact inference by a junction tree, which on a tree is sum-product with cliques of two variables.

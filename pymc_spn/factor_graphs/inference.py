@@ -16,6 +16,7 @@ from pymc_spn.tables import row_labels
 
 EXACT = {"exactness": "exact"}
 MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
+MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
 
 
 class Inference:
@@ -139,17 +140,33 @@ class Inference:
 
     def factor_marginal(self, factor: int) -> xr.DataArray:
         """Joint probabilities of the variables of a factor, numbered in the order in which they were added."""
-        names = self.tree.graph.scope_of(factor)
-        if not names:
-            return self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
-        clique = int(self.tree.plan.factor_clique[factor])
-        numbers = tuple(int(v) for v in self.tree.graph.numbers(names))
-        coords = {n: list(self._states(n)[1]) for n in names}
-        return self._label(self._clique_marginal(clique, numbers), names, coords)
+        self.tree.graph.scope_of(factor)
+        return self._factor_marginals(np.array([int(factor)]))[0]
 
     def factor_marginals(self) -> list[xr.DataArray]:
         """`factor_marginal` of all factors, in order."""
-        return [self.factor_marginal(f) for f in range(self.tree.graph.n_factors)]
+        return self._factor_marginals(np.arange(self.tree.graph.n_factors))
+
+    def _factor_marginals(self, factors: np.ndarray) -> list[xr.DataArray]:
+        """`factor_marginal` of some factors, by a pass for as many cliques as there is room for."""
+        plan, graph = self.tree.plan, self.tree.graph
+        ptr, flat = graph.scopes()
+        cliques = np.where(np.diff(ptr)[factors] > 0, plan.factor_clique[factors], -1)
+        needed = np.unique(cliques[cliques >= 0])
+        sizes = self.evidence.n_rows * plan.arrays.n_rows[needed] * plan.arrays.n_cols[needed]
+        block = np.cumsum(sizes) // MOST_BELIEFS
+        found: list[xr.DataArray | None] = [None] * factors.size
+        for i in np.flatnonzero(cliques < 0).tolist():
+            found[i] = self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
+        for which in np.unique(block):
+            beliefs = dict(zip(needed[block == which].tolist(), self._beliefs(needed[block == which]), strict=True))
+            for i in np.flatnonzero(np.isin(cliques, list(beliefs))).tolist():
+                scope = tuple(flat[ptr[factors[i]] : ptr[factors[i] + 1]].tolist())
+                names = tuple(graph.names[v] for v in scope)
+                coords = {graph.names[v]: list(graph.states[v]) for v in scope}
+                clique = int(cliques[i])
+                found[i] = self._label(self._marginal_of(beliefs[clique], clique, scope), names, coords)
+        return [one for one in found if one is not None]
 
     def entropy(self) -> xr.DataArray:
         """Entropy of the distribution given the evidence, in nats; 0 where the evidence is impossible."""
@@ -177,10 +194,19 @@ class Inference:
         return None
 
     def _clique_marginal(self, clique: int, variables: tuple[int, ...]) -> np.ndarray:
-        """(n_rows, states of each variable) from the beliefs of a clique; one-state variables need not be in it."""
+        """(n_rows, states of each variable) of a clique, see `_marginal_of`."""
+        return self._marginal_of(self._beliefs(np.array([clique]))[0], clique, variables)
+
+    def _beliefs(self, cliques: np.ndarray) -> list[np.ndarray]:
+        """(n_rows, states of each variable) of some cliques, by one pass."""
         plan, card = self.tree.plan, self.tree.graph.card
-        axes = plan.variables_of(clique).tolist()
-        beliefs = self._run(keep=(clique,)).kept.reshape(-1, *card[axes])
+        ends = np.cumsum(plan.arrays.n_rows[cliques] * plan.arrays.n_cols[cliques])
+        parts = np.split(self._run(keep=tuple(cliques.tolist())).kept, ends[:-1], axis=1)
+        return [part.reshape(-1, *card[plan.variables_of(c)]) for c, part in zip(cliques, parts, strict=True)]
+
+    def _marginal_of(self, beliefs: np.ndarray, clique: int, variables: tuple[int, ...]) -> np.ndarray:
+        """(n_rows, states of each variable) from the beliefs of a clique; one-state variables need not be in it."""
+        axes, card = self.tree.plan.variables_of(clique).tolist(), self.tree.graph.card
         wide = [v for v in variables if v in axes]
         summed = beliefs.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in wide))
         kept = [v for v in axes if v in wide]

@@ -80,6 +80,18 @@ def test_networkx_and_back():
         FactorGraph.from_networkx(nx.path_graph(2))
 
 
+def test_a_long_graph_is_exported_in_memory_of_its_size():
+    """Each table was a view of a copy of all tables."""
+    rng = np.random.default_rng(0)
+    fg = FactorGraph({f"v{i}": 2 for i in range(300)})
+    for i in range(1, 300):
+        fg.add_factor((f"v{i - 1}", f"v{i}"), rng.normal(size=(2, 2)))
+    graph = fg.to_networkx()
+    tables = [data["log_table"] for _, data in graph.nodes(data=True) if data["kind"] == "factor"]
+    assert all((table.base is None or table.base.size == 4) and table.shape == (2, 2) for table in tables)
+    assert np.array_equal(tables[7], fg.log_table(7)) and fg.log_table(7).base is None
+
+
 def test_pgmpy_models_are_read_through_their_tables():
     """Objects with pgmpy's interface (TabularCPD: own variable first); the next test takes pgmpy's own."""
     a = SimpleNamespace(variables=["a"], values=np.array([0.3, 0.7]), state_names={"a": ["n", "y"]})
