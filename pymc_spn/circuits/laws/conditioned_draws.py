@@ -293,7 +293,13 @@ class ConditionedDraws:
         )
 
     @staticmethod
-    def _joined_errors(errors: list[dict[str, Any]]) -> dict[str, Any]:
-        if all("mcse_chain" in e for e in errors):
-            return {"mcse_chain": np.concatenate([np.atleast_1d(e["mcse_chain"]) for e in errors] or [np.zeros(0)])}
-        return next(e for e in errors if "mcse_chain" not in e)
+    def _joined_errors(errors: list[dict[str, Any]], n_rows: int, step: int) -> dict[str, Any]:
+        """Errors of `chain_error` for all rows, from those of blocks of ``step``; NaN where a block has none."""
+        found = {k * step: e["mcse_chain"] for k, e in enumerate(errors) if "mcse_chain" in e}
+        if errors and not found:
+            return errors[0]
+        shape = next(iter(found.values())).shape[1:] if found else ()
+        joined = np.full((n_rows, *shape), np.nan)
+        for start, each in found.items():
+            joined[start : start + step] = each
+        return {"mcse_chain": joined}

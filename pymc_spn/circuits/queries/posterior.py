@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
-BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
 class SPNPosterior(SimulatedAnswers, ModeAnswers, MomentAnswers):
@@ -154,7 +154,7 @@ class SPNPosterior(SimulatedAnswers, ModeAnswers, MomentAnswers):
             answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
             weight = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
-        attrs = mark | self._draw_weights() | self._joined_errors(errors)
+        attrs = mark | self._draw_weights() | self._joined_errors(errors, len(values), block)
         return self._labelled("log_density", answer, rows, False, **attrs)
 
     def probability(

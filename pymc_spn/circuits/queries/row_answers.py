@@ -21,7 +21,7 @@ EXACT_COLUMNS = 10  # columns whose subsets are all visited for Shapley values
 PERMUTATIONS = 200
 ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
 BLOCK_ROWS = 10_000  # subsets of a row that are held as rows at a time
-BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
 class RowAnswers(InformationAnswers, NoInterventions):
@@ -82,7 +82,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             relative = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(relative - weight[:, None], self._n_chains))
         own_marks = {**self._cell_mark(), **self._draw_weights()}
-        joined = self._attrs(**own_marks, **self._joined_errors(errors))
+        joined = self._attrs(**own_marks, **self._joined_errors(errors, len(values), step))
         attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
         return xr.Dataset(
             {

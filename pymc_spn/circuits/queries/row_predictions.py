@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pymc_spn.circuits.queries.column_answers import ColumnAnswers
 
-BLOCK_VALUES = 20_000_000  # values of leaves of all draws held at a time (160 MB)
+BLOCK_VALUES = 2_000_000  # values of leaves of all draws held at a time (16 MB)
 
 
 def level_probabilities(parts: "Sequence[ColumnAnswers]", df: Any, target: str, per_draw: bool) -> "xr.DataArray":
@@ -125,7 +125,7 @@ def _predicted(
     attrs = first._cell_mark() | attrs
     if per_draw:
         return first._labelled(name, np.concatenate(per, axis=1), coords, True, **attrs)
-    attrs |= {**first._joined_errors(errors), "ess_draws": np.concatenate(ess)}
+    attrs |= {**first._joined_errors(errors, len(index), step), "ess_draws": np.concatenate(ess)}
     return first._labelled(name, np.concatenate(answer), coords, False, **attrs)
 
 

@@ -16,6 +16,7 @@ from pymc_spn.tables import Table, decode
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
 
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
 
 
@@ -98,12 +99,16 @@ class SimulatedAnswers(RowAnswers):
         table = Table.from_frame(df, schema=self._left)
         values, possible = self._embed(table)
         rng = np.random.default_rng(random_seed)
-        cells = self._cells(values)
-        logs = self._states.log_densities(values, spread_of(self._evidence), cells) + self._log_weights[:, None]
-        impossible = ~possible | ~np.isfinite(logs.max(axis=0, initial=-np.inf))
-        self._refuse_rows(impossible, values, table.index)
-        chosen = choose_draws(logs, checked_count("n", n), rng)
-        completed = complete_rows(self._states, values, spread_of(self._evidence), chosen, rng, cells)
+        chosen, few = [np.empty((checked_count("n", n), 0), np.int64)], np.inf
+        block = max(1, BLOCK_VALUES // self._states.n_draws)
+        for start in range(0, len(values), block):
+            part = slice(start, start + block)
+            logs = self._log_rows(values[part]) + self._log_weights[:, None]
+            self._refuse_rows(~possible[part] | ~np.isfinite(logs.max(axis=0)), values[part], table.index[part])
+            chosen.append(choose_draws(logs, int(n), rng))
+            few = min(few, float(effective_draws(logs).min()))
+        of_rows, cells = np.concatenate(chosen, axis=1), self._cells(values)
+        completed = complete_rows(self._states, values, spread_of(self._evidence), of_rows, rng, cells)
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
         if isinstance(df, pd.DataFrame):
             frames = [frame[[str(c) for c in df.columns]] for frame in frames]
@@ -111,7 +116,6 @@ class SimulatedAnswers(RowAnswers):
                 if not df[c].isna().any():
                     for frame in frames:
                         frame[str(c)] = df[c]
-        few = float(effective_draws(logs).min(initial=np.inf))
         attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, ess_draws=few)
         for frame in frames:
             frame.attrs = dict(attrs)

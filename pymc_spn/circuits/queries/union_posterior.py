@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.posterior import SPNPosterior
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
 
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 NO_MARKS: dict[str, Any] = {}
 
 
@@ -79,16 +80,21 @@ class UnionPosterior(NoInterventions):
             (row,) or (chain, draw, row), in nats; ``-inf`` outside of the union.
         """
         table = Table.from_frame(df, schema=self._first._left)
-        joint = self._log_joint(table)
         rows, base = {"row": row_labels(table.index)}, self._log_union()
         mark = self._first._cell_mark()
         if per_draw:
+            joint = self._log_joint(table)
             return self._first._labelled("log_density", joint - base[:, None], rows, True, **mark)
-        own = self._first._log_weights
-        answer = log_average(own, joint) - log_average(own, base)
-        influence = relative_weights(joint + own[:, None]) - relative_weights(base + own)[:, None]
-        error = chain_error(influence, self._first._n_chains)
-        return self._first._labelled("log_density", answer, rows, False, **mark, **self._mark(), **error)
+        own, answer, errors = self._first._log_weights, np.empty(len(table.values)), []
+        block = max(1, BLOCK_VALUES // base.size)
+        for start in range(0, answer.size, block):
+            part = slice(start, start + block)
+            joint = self._log_joint(Table(table.columns, table.values[part], table.index[part]))
+            answer[part] = log_average(own, joint) - log_average(own, base)
+            influence = relative_weights(joint + own[:, None]) - relative_weights(base + own)[:, None]
+            errors.append(chain_error(influence, self._first._n_chains))
+        marks = mark | self._mark() | self._first._joined_errors(errors, answer.size, block)
+        return self._first._labelled("log_density", answer, rows, False, **marks)
 
     def probability(
         self,
