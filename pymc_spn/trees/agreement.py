@@ -24,7 +24,10 @@ def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Gen
     if len(draws.y) < 2:
         raise ValueError("tree_distance compares pairs of rows, and the posterior has one row")
     together, error = _joined(draws, numbers, n_pairs, rng)
-    values = (together[:, None, :] != together[None, :, :]).mean(2)
+    # pairs that each of two trees joins, less those that both join: whole numbers, and no array over pairs of trees
+    one = together.astype(np.float64)
+    joined, both = one.sum(1), one @ one.T
+    values = (joined[:, None] + joined - 2.0 * both) / one.shape[1]
     coords = {"tree": numbers, "other": numbers}
     return xr.DataArray(values, dims=("tree", "other"), coords=coords, attrs=error)
 
