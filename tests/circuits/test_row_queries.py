@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import posterior, simulated_answers, union_posterior
+from pymc_spn.circuits.queries import moment_answers, posterior, simulated_answers, union_posterior
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.circuits.test_step_methods import draw
@@ -429,3 +430,22 @@ def test_a_block_of_rows_without_errors_leaves_those_of_others():
     joined = ps.SPNPosterior._joined_errors(errors, 5, 2)["mcse_chain"]
     np.testing.assert_array_equal(joined[:, 0], [1.0, 1.0, np.nan, np.nan, 0.0])
     assert ps.SPNPosterior._joined_errors([errors[1]] * 2, 3, 2) == errors[1]
+
+
+def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draws(monkeypatch):
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 60)))
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        idata = pm.sample(draws=150, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    post = ps.SPNPosterior.from_idata(idata)
+    whole, each = post.cov(), post.cov(per_draw=True)
+    monkeypatch.setattr(moment_answers, "BLOCK_VALUES", 30_000)
+    tracemalloc.start()
+    try:
+        found = post.cov()
+        assert tracemalloc.get_traced_memory()[1] < 2 * each.nbytes
+    finally:
+        tracemalloc.stop()
+    xr.testing.assert_identical(found, whole)
+    between = np.cov(post.mean(per_draw=True).values.reshape(-1, 60).T, bias=True)
+    np.testing.assert_allclose(found, each.mean(("chain", "draw")) + between, rtol=1e-9, atol=1e-12)

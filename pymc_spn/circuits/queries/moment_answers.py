@@ -13,6 +13,8 @@ from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 if TYPE_CHECKING:
     import xarray as xr
 
+BLOCK_VALUES = 1_000_000  # per-draw covariances averaged at a time (8 MB)
+
 
 class MomentAnswers(ConditionedDraws):
     """First and second moments of the numeric columns."""
@@ -85,21 +87,30 @@ class MomentAnswers(ConditionedDraws):
         """
         known, numbers, attrs = self._moment_query(given, per_draw)
         means, covariances = self._states.moments(self._row(known), spread_of(known), numbers, True)
-        means, covariances = means[:, numbers], covariances[:, numbers][:, :, numbers]
         names = [self._schema.columns[d].name for d in numbers]
         columns = {"column": names, "other": names}
         if per_draw:
-            return self._labelled("cov", covariances, columns, True, **attrs)
+            return self._labelled("cov", covariances[:, numbers][:, :, numbers], columns, True, **attrs)
         weight = relative_weights(self._log_of(known) + self._log_weights)
         with np.errstate(invalid="ignore"):
             centred = means - weighted_mean(weight, means)
-            second = covariances + centred[:, :, None] * centred[:, None, :]
-        answer = weighted_mean(weight, second)
+        first, second = np.triu_indices(len(numbers))
+        of = np.array(numbers)
+        found, errors = np.empty(first.size), []
+        step = max(1, BLOCK_VALUES // weight.size)
+        for start in range(0, first.size, step):  # of many columns the draws' own tables are memory enough
+            a, b = of[first[start : start + step]], of[second[start : start + step]]
+            with np.errstate(invalid="ignore"):
+                each = covariances[:, a, b] + centred[:, a] * centred[:, b]
+                found[start : start + step] = mean = weighted_mean(weight, each)
+                errors.append(chain_error(weighted(weight, each - mean), self._n_chains))
+        error = self._joined_errors(errors, first.size, step)
+        if "mcse_chain" in error:
+            error["mcse_chain"] = _symmetric(error["mcse_chain"], len(numbers))
+        answer = _symmetric(found, len(numbers))
         infinite = [n for n, v in zip(names, np.diag(answer), strict=True) if not np.isfinite(v)]
         if infinite:
             attrs["infinite_variance"] = infinite
-        with np.errstate(invalid="ignore"):
-            error = chain_error(weighted(weight, second - answer), self._n_chains)
         return self._labelled("cov", answer, columns, False, **attrs, **self._draw_weights(known), **error)
 
     def _moment_query(
@@ -117,3 +128,11 @@ class MomentAnswers(ConditionedDraws):
         if any(isinstance(known.get(d), Interval) for d in numbers):
             attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
         return known, numbers, attrs
+
+
+def _symmetric(triangle: np.ndarray, side: int) -> np.ndarray:
+    """Table (D, D) from its upper triangle, the diagonal with it."""
+    table = np.empty((side, side))
+    first, second = np.triu_indices(side)
+    table[first, second] = table[second, first] = triangle
+    return table
