@@ -134,6 +134,7 @@ class TopDownSPNStep(OwnerStep):
         asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, plan or USUAL_PLAN)
         self.chunk = chunk_length(cells, asked)
         self.record_every = chunks_per_state(cells, self.chunk)
+        self.is_thinned_unasked = record_every is None
         if record_every is None and self.record_every > 1:
             records = f", {plan.draws // self.record_every} in each chain" if plan else ""
             _log.info(
@@ -226,6 +227,11 @@ class TopDownSPNStep(OwnerStep):
     def setup_chain(self, rng, tune, draws):
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
+        if self.is_thinned_unasked and 0 < draws < self.record_every:
+            raise ValueError(
+                f"{self.spn}: one state is recorded in {self.record_every} draws, which this step chose before it knew "
+                f"that {draws} are wanted; make it with record_every={draws} or less, or let pm.sample make it"
+            )
         self.tune, self.n_draws = tune > 0, 0
         self.n_tuning_sweeps = tune * self.sweeps if self.may_race else 0
         self.digits = np.zeros((0, 0), self.digits_dtype)

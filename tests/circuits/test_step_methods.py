@@ -363,11 +363,14 @@ def test_thinned_records_are_those_draws(every):
 def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
     """A step made by hand reckons with four chains of 1000 draws and as many of tuning, one of a run with its own."""
     monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 4e5)
-    with caplog.at_level(logging.INFO), own():
+    step_model = own()
+    with caplog.at_level(logging.INFO), step_model:
         step = ps.TopDownSPNStep()
-    assert step.record_every > 1
+    assert step.record_every > 3
     assert step.chunk * 8000 <= 4e5 * 1.1
     assert f"one draw in {step.record_every} are recorded (record_every)" in caplog.text
+    with step_model, pytest.raises(ValueError, match=rf"recorded in {step.record_every} draws.* 3 are wanted; make it"):
+        pm.sample(draws=3, tune=0, chains=1, step=step, progressbar=False)
     caplog.clear()
     monkeypatch.setattr("pymc_spn.circuits.step_methods.MAX_RECORD_BYTES", 3e3)
     with caplog.at_level(logging.INFO), own():
