@@ -279,15 +279,22 @@ def evaluate_leaves(net, y):
 @bare_inner_kernel
 def shift_column(net, c):
     """Subtract the largest leaf value of a column from all of them, at all its places."""
+    largest = largest_of_column(net, c)
+    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
+        begin = net.begin[net.leaf_region[d]]
+        end = begin + net.top[net.leaf_region[d]]
+        subtract(net.log_value[begin:end], largest, net.scaled[begin:end])
+    return largest
+
+
+@bare_inner_kernel
+def largest_of_column(net, c):
+    """Largest leaf value of a column, at all its places: its shift."""
     largest = EMPTY_LEAF
     for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
         begin = net.begin[net.leaf_region[d]]
         end = begin + net.top[net.leaf_region[d]]
         largest = max(largest, largest_of(net.log_value[begin:end]))
-    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
-        begin = net.begin[net.leaf_region[d]]
-        end = begin + net.top[net.leaf_region[d]]
-        subtract(net.log_value[begin:end], largest, net.scaled[begin:end])
     return largest
 
 

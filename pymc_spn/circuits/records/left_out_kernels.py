@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.gibbs.exact import log_add
-from pymc_spn.circuits.gibbs.leaf_kernels import largest_of
+from pymc_spn.circuits.gibbs.leaf_kernels import largest_of_column
 from pymc_spn.circuits.gibbs.network import EMPTY_LEAF
 from pymc_spn.circuits.gibbs.occupancy import free_mass, reaches
 from pymc_spn.circuits.records.predictive_kernels import evaluate_row
@@ -68,7 +68,7 @@ def leave_out_cells(net, y, event, event_log, scratch, without):
     for c in range(shift.size):
         shift[c] = 0.0
         if not (logs or net.missing[net.leaf_region[net.place_ptr[c]]]):
-            shift[c] = column_shift(net, c)
+            shift[c] = largest_of_column(net, c)
     # of the shifts of the columns before and behind, since a difference would lose digits to a cell far out
     before = 0.0
     for c in range(shift.size):
@@ -181,16 +181,6 @@ def log_coefficients(net, c, logs, node_flow, fresh_flow):
             flow = node_flow[net.node_begin[r] + k]
             total += math.exp(flow - largest) if logs else flow
     return largest + math.log(total)
-
-
-@bare_inner_kernel
-def column_shift(net, c):
-    """What `shift_column` took off the logs of a column's leaves."""
-    largest = EMPTY_LEAF
-    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
-        begin = net.begin[net.leaf_region[d]]
-        largest = max(largest, largest_of(net.log_value[begin : begin + net.top[net.leaf_region[d]]]))
-    return largest
 
 
 @bare_inner_kernel
