@@ -89,10 +89,10 @@ class ColumnLaw(NamedTuple):
         return ColumnLaw(leaves, share[used], np.zeros(1, np.int64), self.event)
 
     def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
-        """Log density or mass (n, X) of each leaf at points (X,)."""
-        out = np.empty((self.share.size, x.size))
+        """Log density or mass (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
+        out = np.empty((self.share.size, x.shape[-1]))
         for code, which, params in by_family(self.leaves):
-            out[which] = FAMILY[code].predictive_log_density(_columns(params), x)
+            out[which] = FAMILY[code].predictive_log_density(_columns(params), _own(x, which))
         if self.event is not None:
             with np.errstate(divide="ignore"):
                 inside = np.log(_holds(self.event, x).astype(np.float64))
@@ -100,23 +100,25 @@ class ColumnLaw(NamedTuple):
         return np.where(np.isnan(out), -np.inf, out)
 
     def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
-        """P(X <= x) (n, X) of each leaf."""
-        out = np.empty((self.share.size, x.size))
+        """P(X <= x) (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
+        out = np.empty((self.share.size, x.shape[-1]))
         for code, which, params in by_family(self.leaves):
+            own = _own(x, which)
             if self.event is None:
-                out[which] = FAMILY[code].predictive_cdf(_columns(params), x)
+                out[which] = FAMILY[code].predictive_cdf(_columns(params), own)
             elif isinstance(self.event, Interval):
                 low, high = self.event
-                upper = np.minimum(x, high)[None, :]
-                logs = FAMILY[code].predictive_log_interval(_columns(params), low, np.maximum(upper, low))
+                upper = np.maximum(np.minimum(own, high), low)
+                logs = FAMILY[code].predictive_log_interval(_columns(params), low, upper)
                 whole = FAMILY[code].predictive_log_interval(_columns(params), low, high)
-                out[which] = np.where(x < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
+                out[which] = np.where(own < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
                 mass = relative_masses(log_masses(code, params, points))
-                below = mass @ (points[:, None] <= x[None, :])
-                total = mass.sum(axis=1, keepdims=True)
-                out[which] = below / np.where(total > 0, total, 1.0)
+                cumulative = np.cumsum(np.pad(mass, ((0, 0), (1, 0))), axis=1)
+                n_below = np.searchsorted(points, np.broadcast_to(own, (len(mass), x.shape[-1])), side="right")
+                total = cumulative[:, -1:]
+                out[which] = np.take_along_axis(cumulative, n_below, axis=1) / np.where(total > 0, total, 1.0)
         return out
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
@@ -290,6 +292,11 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
 def _columns(params: Any) -> Any:
     """Parameters of n leaves, to be compared with points along a second axis."""
     return type(params)(*(v[:, None] for v in params)) if not _has_levels(params) else type(params)(params[0][:, None])
+
+
+def _own(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Points of some leaves: the same (1, X) for all, or (k, X) of (n, X)."""
+    return x[None] if x.ndim == 1 else x[which]
 
 
 def _has_levels(params: Any) -> bool:

@@ -1,10 +1,9 @@
-"""What a posterior answers about single columns: distribution functions, quantiles, moments, predictions, families."""
+"""What a posterior answers about single columns: distribution functions, quantiles, moments, families."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pymc_spn.circuits.events.events import Events, points_of, spread_of
 from pymc_spn.circuits.laws.column_laws import (
@@ -15,11 +14,9 @@ from pymc_spn.circuits.laws.column_laws import (
     raw_moments,
 )
 from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
-from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
-from pymc_spn.tables import Table, decode
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
@@ -160,42 +157,6 @@ class ColumnAnswers(ConditionedDraws):
             influence = weighted(weight, at_mean[:, order] - answer - slope * at_mean[:, 1])
             per = np.array([_about_mean(m, order) for m in moments])
         return per, answer, influence
-
-    def predict_proba(self, df: Any, target: str, per_draw: bool = False) -> "xr.DataArray":
-        """Probability of each level of a binary or categorical column, given the other columns of each row.
-
-        Parameters
-        ----------
-        df : DataFrame, mapping or array
-            Rows; missing cells are summed out, and the target's own cells are not looked at.
-        target : str
-        per_draw : bool
-
-        Returns
-        -------
-        DataArray
-            (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical.
-        """
-        return level_probabilities([self], df, target, per_draw)
-
-    def predict(self, df: Any, target: str) -> "xr.DataArray":
-        """The most probable level, or the mean of a numeric column, given the other columns of each row.
-
-        Parameters
-        ----------
-        df : DataFrame, mapping or array
-            As in `predict_proba`.
-        target : str
-
-        Returns
-        -------
-        DataArray
-            (row,) of levels or numbers. A mean does not exist where the leaf shape is 1/2 or less; the centre
-            of such leaves stands for it and ``principal_value`` names the column; where it is infinite,
-            ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
-            its error.
-        """
-        return predictions([self], df, target)
 
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
@@ -345,25 +306,6 @@ class ColumnAnswers(ConditionedDraws):
                 cells.shares(net, given, regions, log, out)
 
         return ask
-
-    def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Rows (M, D) in which one column is not known, whether each is possible, and labels; its cells count not."""
-        name = self._schema.columns[d].name
-        if isinstance(df, Table):
-            df = decode(df.values, df.columns, df.index)
-        others = [c for c in self.columns if c.name != name]
-        if isinstance(df, pd.DataFrame):
-            df = df.loc[:, [as_name(label) != name for label in df.columns]]
-        elif isinstance(df, Mapping):
-            df = {k: v for k, v in df.items() if as_name(k) != name}
-        elif np.ndim(df) == 2 and np.shape(df)[1] == len(self.columns):
-            df = np.delete(np.asarray(df), [c.name for c in self.columns].index(name), axis=1)
-        if not others:
-            raise ValueError(f"target {name!r} is the only column: there is nothing to predict it from")
-        table = Table.from_frame(df, schema=tuple(others))
-        values = np.tile(self._row(self._evidence), (len(table.values), 1))
-        values[:, [k for k in self._kept if k != d]] = table.values
-        return values, self._possible(values), table.index
 
 
 def checked_points(x: Any) -> np.ndarray:

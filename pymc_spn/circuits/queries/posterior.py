@@ -19,6 +19,7 @@ from pymc_spn.circuits.events.unions import alternatives, both_unions, log_union
 from pymc_spn.circuits.maxima.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.moment_answers import MomentAnswers
+from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
 from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
-class SPNPosterior(SimulatedAnswers, ModeAnswers, MomentAnswers):
+class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an

@@ -14,6 +14,7 @@ from pymc_spn.circuits.laws.column_laws import JoinedLaw
 from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
+from pymc_spn.circuits.queries.row_distributions import row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
@@ -144,6 +145,14 @@ class UnionPosterior(NoInterventions):
     def predict(self, df: Any, target: str) -> "xr.DataArray":
         """The most probable level, or the mean, given the union and the other columns; see `SPNPosterior.predict`."""
         return predictions(self.parts, df, target)
+
+    def predict_sd(self, df: Any, target: str) -> "xr.DataArray":
+        """Standard deviation of a column given the union and the other columns; see `SPNPosterior.predict_sd`."""
+        return standard_deviations(self.parts, df, target)
+
+    def predict_quantile(self, df: Any, target: str, q: Any) -> "xr.DataArray":
+        """Quantiles of a column given the union and the other columns; see `SPNPosterior.predict_quantile`."""
+        return row_quantiles(self.parts, df, target, checked_levels(q))
 
     def mpe(
         self,

@@ -1,0 +1,86 @@
+"""Rows of a table in which one column is asked for: their weights under each draw, and its leaves in them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.circuits.laws.column_laws import regions_of
+from pymc_spn.circuits.records.draw_averages import effective_draws, relative_weights
+
+if TYPE_CHECKING:
+    from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
+
+BLOCK_VALUES = 2_000_000  # values of leaves of all draws held at a time (16 MB)
+
+
+class AskedRows:
+    """Rows without what they say of one column, under a posterior or disjoint parts of one.
+
+    Parameters
+    ----------
+    parts : sequence of PredictionAnswers
+        One posterior given events of which no two hold at once.
+    df : DataFrame, mapping or array
+    d : int
+        Number of the column.
+    """
+
+    def __init__(self, parts: "Sequence[PredictionAnswers]", df: Any, d: int) -> None:
+        self.parts, self.column = parts, d
+        self._read = [part._rows_without(df, d) for part in parts]
+        self.index = self._read[0][2]
+        states = parts[0]._states
+        self.leaves = [states.leaves(s, d) for s in range(states.n_draws)]  # of the column, draw by draw
+        self._step, self._ess = 1, [np.zeros(0)]
+
+    @cached_property
+    def n_leaves(self) -> np.ndarray:
+        """Leaves (S,) of each draw."""
+        return np.array([leaves.family.size for leaves in self.leaves])
+
+    def blocks(self, n_values: int) -> Iterator[slice]:
+        """Blocks of rows of which so many values each are held."""
+        self._step = max(1, BLOCK_VALUES // max(n_values, 1))
+        for start in range(0, len(self.index), self._step):
+            yield slice(start, min(start + self._step, len(self.index)))
+
+    def weigh(self, rows: slice, note: Callable[[int, int, np.ndarray], None]) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (S, M) of the draws in some rows, of mean 1, and shares (J, S, M) of the parts in each.
+
+        ``note(j, s, share)`` is told the probabilities (M, n) of the column's leaves under part j and draw s.
+
+        Raises
+        ------
+        ValueError
+            If a row is impossible.
+        """
+        first, n_rows = self.parts[0], rows.stop - rows.start
+        states = first._states
+        path = regions_of(states.structure, self.column)
+        logs = np.empty((len(self.parts), states.n_draws, n_rows))
+        for j, (part, (values, possible, _)) in enumerate(zip(self.parts, self._read, strict=True)):
+            shares = part._shares(values[rows], path)
+            for s in range(states.n_draws):
+                share = np.zeros((n_rows, self.n_leaves[s]))
+                shares(s, states.network(s), logs[j, s], share)
+                note(j, s, share)
+            logs[j] = np.where(possible[rows], logs[j], -np.inf)
+        whole = np.logaddexp.reduce(logs, axis=0)
+        impossible = ~np.isfinite(whole.max(axis=0))
+        if impossible.any():
+            m = rows.start + int(np.argmax(impossible))
+            place = f"row {self.index[m : m + 1].tolist()[0]!r}"
+            if len(self.parts) > 1:
+                raise ValueError(f"{place}: the union that the posterior is conditioned on excludes it")
+            first._refuse_row(place, self._read[0][0][m])
+        share_of_part = np.exp(logs - np.where(np.isfinite(whole), whole, 0.0))
+        whole = whole + first._log_weights[:, None]  # change of units: the same for all draws
+        self._ess.append(effective_draws(whole))
+        return relative_weights(whole), share_of_part
+
+    def marks(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
+        """Attributes of an average over draws: its errors, from those of all blocks, and the effective draws."""
+        joined = self.parts[0]._joined_errors(errors, len(self.index), self._step)
+        return {**joined, "ess_draws": np.concatenate(self._ess)}
