@@ -26,7 +26,7 @@ from pymc_spn.tables import Column, Table
 
 METHODS = ("variational", "sampling")
 STRUCTURES = ("complete", "learned")
-TARGET = "y"  # name of the classes' column, with underscores behind it where a feature has that name
+TARGET = "y"  # name of the target's column, with underscores behind it where a feature has that name
 
 
 class NetworkEstimator(PosteriorEstimator):
@@ -100,6 +100,16 @@ class NetworkEstimator(PosteriorEstimator):
                 progressbar=self.progressbar,
             )
         self.posterior_ = SPNPosterior.from_idata(self.idata_)
+
+    def _learn_with(self, rows: pd.DataFrame, y: Any, kind: str | None = None) -> None:
+        """Set ``target_``, and learn the rows with a target beside them, of the usual kind or another."""
+        features = Table.from_frame(rows, self.kinds)
+        self.target_ = TARGET
+        while self.target_ in features.names:
+            self.target_ += "_"
+        target = Table.from_frame(pd.DataFrame({self.target_: y}), None if kind is None else {self.target_: kind})
+        values = np.hstack([features.values, target.values])
+        self._learn(Table((*features.columns, *target.columns), values, features.index))
 
     def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
         made = self.structure
@@ -284,14 +294,7 @@ random_state, progressbar
         y = read_response(self, y)
         rows = read_training_rows(self, X)
         self.classes_, codes = read_classes(self, y, rows)
-        features = Table.from_frame(rows, self.kinds)
-        self.target_ = TARGET
-        while self.target_ in features.names:
-            self.target_ += "_"
-        classes = pd.Categorical.from_codes(codes, categories=self.classes_)
-        target = Table.from_frame(pd.DataFrame({self.target_: classes}))
-        values = np.hstack([features.values, target.values])
-        self._learn(Table((*features.columns, *target.columns), values, features.index))
+        self._learn_with(rows, pd.Categorical.from_codes(codes, categories=self.classes_))
         return self
 
     def _region_tree(self, table: Table, seed: int | None) -> RegionTree:

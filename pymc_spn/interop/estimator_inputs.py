@@ -56,10 +56,7 @@ def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, n
     ValueError
         If labels are missing, continuous, of one class only, or not one for each row.
     """
-    check_consistent_length(X, y)
-    missing = pd.isna(y)
-    if missing.any():
-        raise ValueError(f"y must not hold missing values; the label of row {X.index[int(np.argmax(missing))]!r} is")
+    check_response(y, X)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
@@ -68,6 +65,14 @@ def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, n
             f"{type(estimator).__name__} has nothing to tell apart"
         )
     return classes, codes
+
+
+def check_response(y: np.ndarray, X: pd.DataFrame) -> None:
+    """Refuse a response of another length than the rows, and missing values in it."""
+    check_consistent_length(X, y)
+    missing = pd.isna(y)
+    if missing.any():
+        raise ValueError(f"y must not hold missing values; the label of row {X.index[int(np.argmax(missing))]!r} is")
 
 
 def read_response(estimator: Any, y: Any, **checks: Any) -> Any:

@@ -116,6 +116,31 @@ def test_sampling_is_that_of_a_model_by_hand():
     assert list(proba["level"].values) == list(classifier.classes_)
 
 
+def test_numbers_are_conditioned_in_the_joint_network():
+    frame, _ = mixed()
+    X, size = frame.drop(columns="size"), frame["size"].fillna(0.0)
+    regressor = ps.SPNRegressor(random_state=1, **SMALL).fit(X, size)
+    joint = ps.Table.from_frame(X.assign(y=size))
+    post = by_hand(joint, ps.complete_tree(joint.columns))
+    mean, sd = regressor.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, post.predict(X, "y").values)
+    np.testing.assert_array_equal(sd, post.predict_sd(X, "y").values)
+    ends = regressor.predict_quantile(X, [0.05, 0.95])
+    np.testing.assert_array_equal(ends, post.predict_quantile(X, "y", [0.05, 0.95]).values)
+    np.testing.assert_array_equal(regressor.predict_quantile(X, 0.05), ends[:, 0])
+    assert regressor.score(X, size) > 0.5 and (ends[:, 0] < mean).all()
+    unknown = X.iloc[:1].copy()
+    unknown[:] = None  # nothing known: the law of the target itself
+    assert regressor.predict_quantile(unknown, 0.3)[0] == pytest.approx(float(post.quantile(0.3, "y")), rel=1e-9)
+    visits = ps.SPNRegressor(target_kind="count", random_state=1, **SMALL).fit(
+        frame[["size"]], frame["visits"].fillna(2)
+    )
+    whole = visits.predict_quantile(frame[["size"]], [0.1, 0.9])
+    assert visits.posterior_.columns[-1].kind == "count" and (whole == np.round(whole)).all()
+    arrays = ps.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
+    assert arrays.score(numbers()[:, :1], numbers()[:, 1]) > 0.5
+
+
 def test_classes_are_conditioned_in_the_joint_network():
     frame, labels = mixed()
     classifier = ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels)
@@ -270,7 +295,7 @@ def test_masked_cells_are_missing_and_masked_labels_refused():
     np.testing.assert_array_equal(density.score_samples(masked), density.score_samples(X))
     np.testing.assert_array_equal(clone(density).fit(masked).score_samples(X), density.score_samples(X))
     whole = np.ma.masked_array(np.arange(80) % 2, mask=np.arange(80) == 5)
-    for estimator in (ps.SPNClassifier(), ps.BayesianTreeClassifier(), ps.BayesianTreeRegressor()):
+    for estimator in (ps.SPNClassifier(), ps.BayesianTreeClassifier(), ps.BayesianTreeRegressor(), ps.SPNRegressor()):
         with pytest.raises(ValueError, match=r"y must not hold missing values; .*row 5 is"):
             estimator.fit(X, whole)
 
@@ -301,6 +326,10 @@ def fitted():
     frame, labels = mixed()
     yield ps.SPNDensity(random_state=1, **SMALL).fit(frame), lambda e: e.score_samples(frame)
     yield ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels), lambda e: e.predict_proba(frame)
+    yield (
+        ps.SPNRegressor(random_state=1, **SMALL).fit(frame, numbers()[:60, 0]),
+        lambda e: e.predict_quantile(frame, 0.4),
+    )
     yield ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels), lambda e: e.predict_proba(frame)
     yield ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, labels == "low"), lambda e: e.predict(frame)
     yield ps.OrderDAG().fit(numbers()), lambda e: e.posterior_.edge_probabilities().values
@@ -420,6 +449,22 @@ def array_with(cell):
             r"structure must have the classes \('high', 'low'\) as levels of 'y', in this order",
         ),
         (lambda f, y: ps.SPNClassifier().fit(f, f["size"].fillna(0)), ValueError, "Unknown label type: continuous"),
+        (
+            lambda f, y: ps.SPNRegressor(target_kind="levels").fit(f, [1.0] * 60),
+            ValueError,
+            "target_kind must be one of",
+        ),
+        (lambda f, y: ps.SPNRegressor().fit(f, [1.0] * 9), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
+        (
+            lambda f, y: ps.SPNRegressor(target_kind="count").fit(f, np.arange(60) + 0.5),
+            ValueError,
+            "column 'y', row 0.*needs",
+        ),
+        (
+            lambda f, y: ps.SPNRegressor(structure=tree_with_levels(f, y, ["high", "low"])).fit(f, np.arange(60.0)),
+            ValueError,
+            "structure must have 'y' of the kind 'real', as target_kind says; it is 'categorical' there",
+        ),
         (lambda f, y: ps.BayesianTreeClassifier(unseen="no").fit(f, y), ValueError, "unseen must be one of"),
         (lambda f, y: ps.BayesianTreeClassifier(particles=1).fit(f, y), ValueError, "particles must be"),
         (lambda f, y: ps.BayesianTreeRegressor(family="classes").fit(f, y), ValueError, "family must be .* 'classes'"),
@@ -440,7 +485,14 @@ def test_without_scikit_learn_a_name_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     for name in [n for n in sys.modules if n.startswith("sklearn.")]:
         monkeypatch.setitem(sys.modules, name, None)
-    for name in ("SPNDensity", "SPNClassifier", "BayesianTreeClassifier", "BayesianTreeRegressor", "OrderDAG"):
+    for name in (
+        "SPNDensity",
+        "SPNClassifier",
+        "BayesianTreeClassifier",
+        "BayesianTreeRegressor",
+        "OrderDAG",
+        "SPNRegressor",
+    ):
         monkeypatch.delitem(vars(ps), name, raising=False)
         with pytest.raises(ImportError, match=r'need scikit-learn, 1\.6 or later: pip install "pymc-spn\[sklearn\]"'):
             getattr(ps, name)

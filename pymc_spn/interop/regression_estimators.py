@@ -1,0 +1,154 @@
+"""scikit-learn estimator of numbers above the Bayesian sum-product network: `SPNRegressor`."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.interop.circuit_estimators import NetworkEstimator
+from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_rows, read_training_rows
+from pymc_spn.interop.scikit_learn import RegressorMixin
+from pymc_spn.tables import Column, Table
+
+KINDS = ("real", "positive", "count")
+
+
+class SPNRegressor(RegressorMixin, NetworkEstimator):
+    """Numbers and their predictive distributions, by exact conditioning in a network over features and target.
+
+    It models the joint distribution, so that features unknown at prediction (NaN) are summed out, intervals may be as
+    skewed as the data, and ``posterior_`` answers in every direction. Where all features are known and nothing but
+    the mean is asked, a model of the target alone often predicts better.
+
+    Parameters
+    ----------
+    target_kind : {"real", "positive", "count"}
+        Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
+        least 0. A response of few whole numbers is better a count: leaves of densities shrink onto single values.
+    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
+random_state, progressbar
+        As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
+        `resolution` may name that column, too.
+
+    Attributes
+    ----------
+    target_ : str
+        Name of the target's column in ``posterior_``: "y", with underscores behind it where a feature is called so.
+    posterior_ : VariationalPosterior or SPNPosterior
+        Of features and target.
+    idata_ : DataTree or None
+        As in `SPNDensity`.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def __init__(
+        self,
+        *,
+        target_kind: str = "real",
+        structure: Any = "complete",
+        method: str = "variational",
+        kinds: Any = None,
+        leaves: Any = None,
+        resolution: Any = "auto",
+        max_children: int = 4,
+        restarts: int = 3,
+        max_steps: int = 500,
+        draws: int = 500,
+        tune: int = 500,
+        chains: int = 4,
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.target_kind = target_kind
+        super().__init__(
+            structure=structure,
+            method=method,
+            kinds=kinds,
+            leaves=leaves,
+            resolution=resolution,
+            max_children=max_children,
+            restarts=restarts,
+            max_steps=max_steps,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            random_state=random_state,
+            progressbar=progressbar,
+        )
+
+    def fit(self, X: Any, y: Any) -> "SPNRegressor":
+        """Learn the network.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : (N,) array_like of numbers
+            None missing.
+
+        Returns
+        -------
+        SPNRegressor
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` refuses, parameters out of range.
+        """
+        one_of("target_kind", self.target_kind, KINDS)
+        y = read_response(self, y, y_numeric=True)
+        rows = read_training_rows(self, X)
+        check_response(y, rows)
+        whole = self.target_kind == "count"
+        self._learn_with(rows, y if whole else np.asarray(y, np.float64), self.target_kind)
+        return self
+
+    def _region_tree(self, table: Table, seed: int | None) -> Any:
+        made = super()._region_tree(table, seed)
+        for column in made.columns:  # those of a tree of one's own decide how the table is coded
+            if isinstance(column, Column) and column.name == self.target_ and column.kind != self.target_kind:
+                raise ValueError(
+                    f"structure must have {self.target_!r} of the kind {self.target_kind!r}, as target_kind says; "
+                    f"it is {column.kind!r} there"
+                )
+        return made
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior predictive mean, and on request the standard deviation.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is unknown and summed out.
+        return_std : bool
+            Whether ``posterior_.predict_sd`` is wanted too.
+
+        Returns
+        -------
+        (N,) array, or two of them
+            Mean, and standard deviation of the target (not of the mean).
+        """
+        rows = read_rows(self, X)
+        mean = self.posterior_.predict(rows, self.target_).values
+        return (mean, self.posterior_.predict_sd(rows, self.target_).values) if return_std else mean
+
+    def predict_quantile(self, X: Any, q: Any) -> np.ndarray:
+        """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is unknown and summed out.
+        q : float or sequence of float
+            Between 0 and 1.
+
+        Returns
+        -------
+        (N,) array, or (N, Q) for several levels
+        """
+        rows = read_rows(self, X)
+        return self.posterior_.predict_quantile(rows, self.target_, q).values
