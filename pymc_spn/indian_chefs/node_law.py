@@ -168,24 +168,17 @@ def gamma_for_nodes(
 
 
 def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
-    return alpha * gamma * np.concatenate([[0.0], np.cumsum(1.0 / (alpha + np.arange(room)))])
+    return gamma * np.concatenate([[0.0], np.cumsum(alpha / (alpha + np.arange(room)))])
 
 
 def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> tuple[np.ndarray, float, float]:
     """Law (room + 1,) of the number of nodes, integral over the base measure of the mean number of nodes below, and the
     mean number of nodes below observed nodes, summed; the last two for fixed nodes alone."""
-    from scipy.linalg import expm
-
     uniform, levels, masses = measure
     n_free = int(np.isnan(theta).sum())
     size = room + 1
-    generator = np.diag(-rates) + np.diag(rates[:-1], 1)
-    up = np.eye(size, k=1)
-    matrix = np.kron(np.eye(n_free + 1), generator) + np.kron(np.eye(n_free + 1, k=1), up)
     counts = np.tile(np.arange(size, dtype=float), n_free + 1)
-    whole = np.zeros((len(matrix) + 1, len(matrix) + 1))
-    whole[:-1, :-1], whole[:-1, -1] = uniform * matrix, uniform * counts
-    p = np.zeros(len(whole))
+    p = np.zeros(len(counts) + 1)  # a block for each number of free nodes passed, then the integral
     p[0] = 1.0
     joined = 0.0
     at = 0.0
@@ -193,7 +186,7 @@ def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> 
     atoms = dict(zip(levels, masses, strict=True))
     for place in sorted({*fixed.tolist(), *atoms, 1.0}):
         if place > at and uniform > 0.0:
-            p = p @ expm(whole * (place - at))
+            p = _grow(p, rates, n_free, uniform * (place - at))
         at = place
         below = float(p[:-1] @ counts)
         blocks = p[:-1].reshape(n_free + 1, size)
@@ -208,6 +201,53 @@ def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> 
     last = p[:-1].reshape(n_free + 1, size)[-1]
     # the places of free nodes in order have the density n!
     return np.maximum(last * math.factorial(n_free), 0.0), float(p[-1]), joined
+
+
+def _grow(p: np.ndarray, rates: np.ndarray, n_free: int, mass: float) -> np.ndarray:
+    """State of `_evolve` behind a stretch without nodes of fixed reputation, of this mass of the base measure.
+
+    The exponential of the generator, by uniformisation: a Poisson mixture of powers of a matrix without negative
+    entries, of which only the state is multiplied, so that nothing cancels. Where high rates ask for more products than
+    a dense exponential costs, that is taken.
+    """
+    size = len(rates)
+    pace = max(float(rates[-1]), 1.0)
+    if pace * mass > 1000.0 + len(p) ** 2 / 50.0:
+        from scipy.linalg import expm
+
+        return p @ expm(mass * _generator(rates, n_free))
+    stays, rises = 1.0 - rates / pace, rates[:-1] / pace
+    counts = np.arange(size) / pace
+    parts = max(1, math.ceil(pace * mass / 256.0))  # exp(-mean) of each stays far from the smallest number
+    mean = pace * mass / parts
+    enough = size + n_free + 1  # products until every entry has been reached
+    for _ in range(parts):
+        term = math.exp(-mean) * p
+        total = term.copy()
+        k = 0
+        while True:
+            k += 1
+            old = term[:-1].reshape(n_free + 1, size)
+            new = old * stays
+            new[:, 1:] += old[:, :-1] * rises
+            new[1:, 1:] += old[:-1, :-1] / pace
+            term = mean / k * np.append(new, term[-1] + float((old @ counts).sum()))
+            total += term
+            # the terms of an entry rise and then fall, ever faster: the rest is of the size of a small one
+            if k >= enough and k % 8 == 0 and (term <= 1e-18 * total).all():
+                break
+        p = total
+    return p
+
+
+def _generator(rates: np.ndarray, n_free: int) -> np.ndarray:
+    """Generator of the births and of free nodes, with the mean number of nodes as its last column."""
+    size = len(rates)
+    births = np.diag(-rates) + np.diag(rates[:-1], 1)
+    inner = np.kron(np.eye(n_free + 1), births) + np.kron(np.eye(n_free + 1, k=1), np.eye(size, k=1))
+    out = np.zeros((len(inner) + 1, len(inner) + 1))
+    out[:-1, :-1], out[:-1, -1] = inner, np.tile(np.arange(size, dtype=float), n_free + 1)
+    return out
 
 
 def _at_atom(blocks: np.ndarray, rates: np.ndarray, mass: float) -> np.ndarray:

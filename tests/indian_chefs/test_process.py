@@ -1,5 +1,7 @@
 """Forward draws against the exact law and two other samplers; the Indian buffet as a special case; refusals."""
 
+import decimal
+import math
 from itertools import product
 
 import numpy as np
@@ -84,6 +86,40 @@ def test_the_law_has_its_hand_values():
         assert float(ps.expected_graph(1.0, 1.5, 1.0, d).nodes) == pytest.approx(nodes, abs=1e-4)
     for alpha, nodes in ((0.1, 3.14), (1.0, 3.97), (10.0, 5.88), (1000.0, 7.36)):
         assert float(ps.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
+
+
+def law_in_decimals(alpha, gamma, n_free, most):
+    """P(n nodes) where all observed nodes are free: the power series of the exponential, with eighty digits."""
+    with decimal.localcontext(prec=80):
+        a, g = decimal.Decimal(alpha), decimal.Decimal(gamma)
+        rates = g * np.cumsum([decimal.Decimal(0), *(a / (a + n) for n in range(most))])
+        term = np.full((n_free + 1, most + 1), decimal.Decimal(0))
+        term[0, 0] = decimal.Decimal(1)
+        total = term.copy()
+        for k in range(1, 200):
+            new = -term * rates
+            new[:, 1:] += (term * rates)[:, :-1]
+            new[1:, 1:] += term[:-1, :-1]
+            term = new / k
+            total = total + term
+        return (total[-1] * math.factorial(n_free)).astype(float)
+
+
+@pytest.mark.parametrize(("alpha", "gamma", "n_free"), [(1.0, 1.5, 3), (0.001, 0.001, 2), (0.5, 2.0, 12)])
+def test_every_probability_of_the_law_has_its_digits(alpha, gamma, n_free):
+    law = ps.node_count_pmf(alpha, gamma, n_free, 24, reputations=None).values
+    np.testing.assert_allclose(law, law_in_decimals(alpha, gamma, n_free, 24), rtol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [100.0, 1000.0])  # the second by the dense exponential
+def test_the_law_at_high_rates_is_that_of_the_matrix_exponential(gamma):
+    from scipy.linalg import expm
+
+    rates = gamma * np.cumsum([0.0, *(1.0 / (1.0 + np.arange(60)))])
+    start = np.eye(61)[3]
+    law = start @ expm(0.7 * (np.diag(-rates) + np.diag(rates[:-1], 1)))
+    found = ps.node_count_pmf(1.0, gamma, 3, 60, base={0.0: 0.3, "uniform": 0.7}).values
+    np.testing.assert_allclose(found, law, atol=1e-12)
 
 
 def test_gamma_is_found_by_the_expected_number_of_nodes():
