@@ -164,7 +164,15 @@ class BeliefNetworkPosterior:
         -------
         DataArray
             (row,) log of the mean over networks; ``attrs["mcse"]`` is the largest standard error from the pools (delta
-            method), ``attrs["mcse_chain"]`` that of the means of the chains.
+            method), ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf: a cell
+            of a nonlinear network that is not inside (0, 1) on the unit scale, one of a sigmoid network that is not
+            0 or 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` lacks columns or has gaps, a count is no integer of at least 1, or the covariance of a linear network
+            is singular in floating point.
         """
         import pandas as pd
         import xarray as xr
@@ -189,8 +197,9 @@ class BeliefNetworkPosterior:
             attrs["mcse"] = float(np.sqrt(variance.max()))
             return xr.DataArray(each, coords, ("chain", "draw", "row"), "log_density", attrs)
         top = each.max((0, 1))
-        relative = np.exp(each - top)
-        mean = relative.mean((0, 1))
+        possible = top > -np.inf
+        relative = np.exp(each - np.where(possible, top, 0.0))
+        mean = np.where(possible, relative.mean((0, 1)), 1.0)  # an impossible row has no error
         error = np.sqrt((relative**2 * variance).sum((0, 1))) / relative[..., 0].size / mean
         attrs["mcse"] = float(error.max())
         if n_chains > 1:
@@ -199,21 +208,22 @@ class BeliefNetworkPosterior:
         return xr.DataArray(top + np.log(mean), {"row": index}, ("row",), "log_density", attrs)
 
     def _coded(self, X):
-        """Activations (or values) of rows, and the log derivative of the map that leads to them."""
+        """Activations (or values) of rows, and the log derivative of the map to them: -inf outside the support."""
         schema = self.schema
         if schema.scaling is not None:
             X = schema.scaling.transform(X)
         _, values = table_of(X, "X", schema.columns)
-        if schema.kind != NONLINEAR:
+        if schema.kind == LINEAR:
             return values, np.zeros(len(values))
-        inside = (values > 0.0) & (values < 1.0)
-        if not inside.all():
-            r, c = np.argwhere(~inside)[0]
-            raise ValueError(
-                f"X must lie strictly between 0 and 1 on the unit scale, the network's support: row {r}, column "
-                f"{schema.columns[c]!r} is {values[r, c]:g} there"
-            )
-        jacobian = -(np.log(values) + np.log1p(-values)).sum(1)
+        if schema.kind == NONLINEAR:
+            inside, some = (values > 0.0) & (values < 1.0), 0.5
+        else:
+            inside, some = (values == 0.0) | (values == 1.0), 0.0
+        values = np.where(inside, values, some)  # of a row without density, which no other cell can change
+        support = np.where(inside.all(1), 0.0, -np.inf)
+        if schema.kind != NONLINEAR:
+            return values, support
+        jacobian = support - (np.log(values) + np.log1p(-values)).sum(1)
         if schema.scaling is not None:
             jacobian = jacobian + np.log(schema.scaling.slope).sum()
         return np.log(values) - np.log1p(-values), jacobian
@@ -311,8 +321,12 @@ def _linear_log_density(values, weights, biases, precisions):
             "a recorded network's covariance is singular in floating point: its columns lie far from 0 for their "
             "spread, or on scales far from one; standardise them before sampling"
         ) from None
-    white = np.linalg.solve(lower, (values - mean).T)
-    return -0.5 * (white**2).sum(0) - np.log(np.diag(lower)).sum() - 0.5 * d * np.log(2.0 * np.pi)
+    away = values - mean
+    far = np.maximum(np.abs(away).max(1), 1.0)
+    white = np.linalg.solve(lower, (away / far[:, None]).T)
+    with np.errstate(over="ignore"):  # -inf is what such a density is to a float
+        squares = (white**2).sum(0) * far * far
+    return -0.5 * squares - np.log(np.diag(lower)).sum() - 0.5 * d * np.log(2.0 * np.pi)
 
 
 def _kept(idata, schema):

@@ -269,6 +269,27 @@ def test_sigmoid_probabilities_against_enumeration():
     assert np.abs(np.exp(found.values) - want).max() < 5 * found.attrs["mcse"]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("kind", "inside", "outside"),
+    [
+        ("nonlinear gaussian", [0.2, 0.9], [[0.2, 1.0], [0.0, 0.4], [1.4, 0.5], [0.5, -3.0]]),
+        ("sigmoid", [1.0, 0.0], [[1.0, 0.5], [2.0, 0.0], [-1.0, 1.0]]),
+        ("linear gaussian", [0.3, 7.0], [[1e200, 0.0], [1e308, -1e308]]),  # their densities are below every float
+    ],
+)
+def test_rows_outside_the_support_have_no_density_and_leave_the_others_theirs(kind, inside, outside):
+    weights = np.zeros((3, 3))
+    weights[2, :2] = 1.5, -2.0
+    post = handmade(weights, [0.1, 0.2, 0.3], [1.0, 2.0, 1e4], kind)
+    found = post.log_density(np.array([inside, *outside]), random_seed=1)
+    alone = post.log_density(np.array([inside]), random_seed=1)
+    assert found[0] == alone[0] and np.isfinite(alone[0]) and (found[1:] == -np.inf).all()
+    assert found.attrs == alone.attrs
+    none = post.log_density(np.array(outside), random_seed=1)
+    assert (none == -np.inf).all() and none.attrs["mcse"] == 0.0
+
+
 def test_fantasy_data_have_the_law_of_the_network():
     weights = np.zeros((3, 3))
     weights[2, 0] = 4.0
