@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
-from pymc_spn.trees.leaf_kernels import NORMAL, gather_statistics
+from pymc_spn.trees.leaf_kernels import NORMAL, SPREAD, gather_statistics
 from pymc_spn.trees.split_kernels import CUT, ONE_HOT, goes_left
 
 
@@ -188,11 +188,13 @@ def share_left(trees, node, value, soft):
 
 @kernel
 def leaf_density(family, terms, y):
-    """Posterior predictive density or mass of ``y`` in a leaf.
+    """Posterior predictive density or mass of ``y`` in a leaf; for `SPREAD` the mean square of a new value about ``y``.
 
     ``terms`` (4,) holds degrees of freedom, location, scale and log constant of a Student t, or shape and rate of the
-    gamma distribution behind a count.
+    gamma distribution behind a count; for `SPREAD` (2,) mean and variance of a new value.
     """
+    if family == SPREAD:
+        return terms[1] + (terms[0] - y) ** 2
     if family == NORMAL:
         z = (y - terms[1]) / terms[2]
         return math.exp(terms[3] - 0.5 * (terms[0] + 1.0) * math.log1p(z * z / terms[0]))
@@ -215,6 +217,7 @@ def average_leaves(trees, weights, values, soft, payload, family, y, out):
     payload : (n, p) float64
         Of each node: averaged itself where ``y`` has no rows, else the terms of `leaf_density`.
     family : int
+        Of the leaves, or `SPREAD`.
     y : (m,) or (0,) float64
     out : (m, p) or (m, 1) float64, overwritten
     """

@@ -12,6 +12,7 @@ import numpy as np
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 CLASSES, NORMAL, COUNTS = 0, 1, 2
+SPREAD = 3  # no family: in `forest_kernels.average_leaves`, squares about a centre
 
 
 class LeafPrior(NamedTuple):

@@ -1,5 +1,6 @@
 """`TreePosterior`: what weighted decision trees say about new rows, about features and about themselves."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -240,14 +241,13 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         Returns
         -------
         DataArray
-            (row,): labels, of equally probable ones the first; or float64 in the units of the response, whose
-            ``attrs["mcse_chain"]`` is the largest standard error from the spread between chains or islands.
+            (row,): labels, of equally probable ones the first; or float64 in the units of the response.
+            ``attrs["mcse_chain"]`` is the largest standard error, of the probabilities or of these means, from the
+            spread between chains or islands.
         """
         if self._draws.family["family"] in ("classes", "binary"):
             p = self.predict_proba(X, soft=soft, unseen=unseen)
-            out = p.isel({"class": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
-            out.attrs = {"exactness": "exact"}
-            return out
+            return p.isel({"class": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
         # the mean alone: `mcse_chain` is the largest of what is averaged
         mean = moment_payload(self._draws)[:, :1].copy()
         return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)
@@ -263,7 +263,8 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         Returns
         -------
         DataArray
-            (row,) float64, in the units of the response: of a new value, not of the mean.
+            (row,) float64, in the units of the response: of a new value, not of the mean. ``attrs["mcse_chain"]`` is
+            the largest standard error from the spread between chains or islands (delta method).
 
         Raises
         ------
@@ -272,12 +273,16 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         """
         if self._draws.family["family"] in ("classes", "binary"):
             raise ValueError("predict_sd is for real and count responses; use predict_proba")
+        values, labels = self._rows(X, unseen)
         payload = moment_payload(self._draws, float(self._draws.y.mean()))
-        moments = self._answer(X, payload, ("moment", ["mean", "square"]), soft, False, unseen)
-        mean, square = moments.sel(moment="mean", drop=True), moments.sel(moment="square", drop=True)
-        out = mean.copy(data=np.sqrt(square.values - mean.values**2))
-        out.attrs = {"exactness": "exact"}
-        return out
+        mean = average(self._draws, self._weights, values, soft, payload[:, :1].copy())[:, 0]
+        # about the mean of each row: a difference of mean squares about one origin would cancel
+        shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload, mean)[:, 0])
+        variance = parts.sum(0)
+        sd = np.sqrt(variance)
+        with np.errstate(invalid="ignore"):  # an infinite one has no error
+            away = 0.5 * (parts - shares[:, None] * variance) / sd
+        return self._labelled(sd, ("row",), {"row": labels}, away)
 
     def log_predictive(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Log of the posterior predictive density or probability of ``y``, averaged over the draws.
@@ -292,20 +297,23 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         Returns
         -------
         DataArray
-            (row,) float64, in nats; densities are per unit of the response.
+            (row,) float64, in nats; densities are per unit of the response. ``attrs["mcse_chain"]`` is the largest
+            standard error from the spread between chains or islands (delta method).
 
         Raises
         ------
         TypeError, ValueError
             If `y` has another length, gaps, or a class that the training response did not have.
         """
-        import xarray as xr
-
         values, labels = self._rows(X, unseen)
         coded, _ = self._draws.leaf_family.code(y)
         check_same_rows(X, y, len(values), len(coded))
-        found = log_predictive_density(self._draws, self._weights, values, soft, coded)
-        return xr.DataArray(found, dims="row", coords={"row": labels}, attrs={"exactness": "exact"})
+        shares, parts = self._by_group(lambda w: log_predictive_density(self._draws, w, values, soft, coded))
+        top = parts.max(0)
+        relative = np.exp(parts - np.where(top > -np.inf, top, 0.0))
+        density = np.where(top > -np.inf, relative.sum(0), 1.0)
+        away = relative / density - shares[:, None]
+        return self._labelled(np.log(density) + top, ("row",), {"row": labels}, away)
 
     def log_likelihood(self) -> "xr.DataArray":
         """Log predictive of each training row without that row, the tree given: for ``az.loo``.
@@ -345,18 +353,26 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
             one = np.eye(d.n_trees)
             stacked = np.stack([average(d, one[t], values, soft, payload) for t in range(d.n_trees)])
             return xr.DataArray(stacked, dims=("tree", *dims), coords=coords, attrs={"exactness": "exact"})
-        groups = np.unique(d.group)
-        means, shares = [], []
-        for g in groups:
-            w = np.where(d.group == g, self._weights, 0.0)
-            shares.append(w.sum())
-            means.append(average(d, w, values, soft, payload))
+        shares, parts = self._by_group(lambda w: average(d, w, values, soft, payload))
+        total = parts.sum(0)
+        return self._labelled(total, dims, coords, parts - shares[:, None, None] * total)
+
+    def _by_group(self, part: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(G,) weight of each chain or island, of those that have any, and the parts of an average by their trees."""
+        groups = np.unique(self._draws.group)
+        weights = [np.where(self._draws.group == g, self._weights, 0.0) for g in groups]
+        weights = [w for w in weights if w.any()]
+        return np.array([w.sum() for w in weights]), np.stack([part(w) for w in weights])
+
+    def _labelled(self, values: np.ndarray, dims: Any, coords: Any, away: np.ndarray) -> Any:
+        """An answer with its largest chain error; ``away``: each group's share times what it alone answers differently,
+        to first order."""
+        import xarray as xr
+
         attrs: dict[str, Any] = {"exactness": "exact"}
-        total = np.sum(means, axis=0)
-        if len(groups) > 1:
-            share = np.array(shares)[:, None, None]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                each = np.where(share > 0.0, np.array(means) / np.where(share > 0.0, share, 1.0), total)
-            error = np.sqrt((share**2 * (each - total) ** 2).sum(0) * len(groups) / (len(groups) - 1))
-            attrs["mcse_chain"] = float(error.max(initial=0.0)) if np.isfinite(error).all() else np.nan
-        return xr.DataArray(total, dims=dims, coords=coords, attrs=attrs)
+        n = len(np.unique(self._draws.group))
+        if n > 1:
+            unit = max(float(np.abs(away).max(initial=0.0)), np.finfo(float).tiny)  # squares may be no floats
+            error = unit * np.sqrt(((away / unit) ** 2).sum(0) * n / (n - 1))
+            attrs["mcse_chain"] = float(error.max(initial=0.0))
+        return xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)

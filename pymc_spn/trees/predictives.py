@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_spn.trees.forest_kernels import average_leaves, leaf_of_rows
-from pymc_spn.trees.leaf_kernels import CLASSES, NORMAL
+from pymc_spn.trees.leaf_kernels import CLASSES, NORMAL, SPREAD
 from pymc_spn.trees.leaves import centre_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def class_payload(draws: "TreeDraws") -> np.ndarray:
 
 
 def moment_payload(draws: "TreeDraws", origin: float = 0.0) -> np.ndarray:
-    """(n, 2) predictive mean and mean square of every node about an origin; infinite where a Student t has no variance.
+    """(n, 2) predictive mean of every node about an origin, and variance; infinite where a Student t has none.
 
     Means are averaged, so an origin amid the responses keeps what a large common part of them would round away.
     """
@@ -82,15 +82,25 @@ def moment_payload(draws: "TreeDraws", origin: float = 0.0) -> np.ndarray:
     if draws.kernel_family == NORMAL:
         mu, kappa, a, b = normal_terms(draws, n, s, tree)
         variance = np.where(a > 1.0, b * (kappa + 1.0) / (np.maximum(a - 1.0, 1e-300) * kappa), np.inf)
-        return np.column_stack([mu - origin, (mu - origin) ** 2 + variance])
+        return np.column_stack([mu - origin, variance])
     shape, rate = draws.parameters[tree].T
-    a, b = shape + s[:, 0], rate + n
-    mean = a / b
-    return np.column_stack([mean - origin, mean + (mean - origin) ** 2 + a / b**2])
+    mean = (shape + s[:, 0]) / (rate + n)
+    return np.column_stack([mean - origin, mean + mean / (rate + n)])
 
 
-def average(draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, payload: np.ndarray) -> np.ndarray:
-    """(m, p) average of a payload of the nodes."""
+def average(
+    draws: "TreeDraws",
+    weights: np.ndarray,
+    values: np.ndarray,
+    soft: bool,
+    payload: np.ndarray,
+    about: np.ndarray | None = None,
+) -> np.ndarray:
+    """(m, p) average of a payload of the nodes; or (m, 1), of the mean squares of new values about (m,) numbers."""
+    if about is not None:
+        out = np.empty((len(values), 1))
+        average_leaves(draws.flat, weights, values, soft, payload, SPREAD, about, out)
+        return out
     out = np.empty((len(values), payload.shape[1]))
     average_leaves(draws.flat, weights, values, soft, payload, draws.kernel_family, NO_RESPONSE, out)
     return out

@@ -177,6 +177,34 @@ def test_responses_far_from_all_leaves_have_a_log_predictive():
     assert np.isfinite(real.log_predictive(at, [1e300])).all()
 
 
+def test_errors_of_the_spread_and_of_log_densities_are_half_the_distance_of_two_chains():
+    x, y, trees = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, [STUMP[1]]]
+    both = posterior(x, y, trees, ps.NormalLeaves(), groups=[0, 1])
+    one, other = (posterior(x, y, [tree], ps.NormalLeaves()) for tree in trees)
+    mean, sd, density = both.predict(x), both.predict_sd(x), both.log_predictive(x, y)
+    squares = [p.predict_sd(x) ** 2 + (p.predict(x) - mean) ** 2 for p in (one, other)]
+    np.testing.assert_allclose(sd, np.sqrt(0.5 * sum(squares)))
+    assert sd.attrs["mcse_chain"] == pytest.approx(float((0.25 * abs(squares[0] - squares[1]) / sd).max()))
+    parts = [np.exp(p.log_predictive(x, y)) for p in (one, other)]
+    np.testing.assert_allclose(density, np.log(0.5 * sum(parts)))
+    relative = abs(parts[0] - parts[1]) / sum(parts)
+    assert density.attrs["mcse_chain"] == pytest.approx(float(relative.max()))
+    assert "mcse_chain" not in one.predict_sd(x).attrs
+    labels = posterior(x, [0, 0, 1, 1], trees, ps.ClassLeaves(1.0), groups=[0, 1])
+    assert labels.predict(x).attrs == labels.predict_proba(x).attrs
+
+
+@pytest.mark.filterwarnings("error")
+def test_standard_deviations_keep_their_digits_where_the_leaves_are_far_apart():
+    """As a difference of two mean squares they were off by half, or the root of a negative number."""
+    x, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 3.0, 1e15, 1e15 + 8.0])
+    counts = posterior(x, y, [STUMP, STUMP], ps.CountLeaves(1.0, 1.0)).predict_sd(x)
+    shape, rate = 1.0 + np.array([3.0, 2e15 + 8.0]), 3.0
+    np.testing.assert_allclose(counts[[0, 3]], np.sqrt(shape / rate + shape / rate**2), rtol=1e-12)
+    huge = posterior(x, [0.0, 1e150, 5e150, 6e150], [STUMP, [STUMP[1]]], ps.NormalLeaves(), groups=[0, 1])
+    assert np.isfinite(huge.predict_sd(x)).all() and np.isfinite(huge.predict_sd(x).attrs["mcse_chain"])
+
+
 def test_standard_deviations_do_not_depend_on_the_origin():
     y, at = np.array([1.0, 1.5, 4.0, 5.0]), np.array([[0.0], [2.0], [4.0]])
     near = stump(ps.NormalLeaves(0.0, 1.0, 2.0, 0.5), y).predict_sd(at)
