@@ -196,7 +196,7 @@ def family_from_json(stored: dict, numbers: dict | None = None) -> LeafFamily:
 
 
 def make_response(family: LeafFamily, y: np.ndarray) -> Response:
-    """Compiled form of a coded response; real values are centred by their mean."""
+    """Compiled form of a coded response; real values are centred by their mean, counts of 1e14 refused."""
     empty = np.empty(0)
     if isinstance(family, ClassLeaves | BinaryLeaves):
         n_classes = len(family.levels or ()) if isinstance(family, ClassLeaves) else 2
@@ -205,6 +205,12 @@ def make_response(family: LeafFamily, y: np.ndarray) -> Response:
     if isinstance(family, NormalLeaves):
         centred = y - centre_of(family, y)
         return Response(labels, centred, centred**2, 2)
+    lost = float(gammaln(y.sum() + 1.0)) * np.finfo(np.float64).eps / 2.0
+    if lost > 1.0:
+        raise ValueError(
+            f"y sums to {y.sum():g}: a log factorial of that is rounded to {lost:.2g} nats, so that no leaf's marginal "
+            "likelihood is right; count in larger units, or use ps.NormalLeaves"
+        )
     return Response(labels, y.astype(np.float64), gammaln(y + 1.0), 2)
 
 

@@ -68,6 +68,7 @@ def test_arguments(arguments, message):
         ([2.0] * 4, "real", "y must vary for the default b0"),
         ([1e200, -1e200, 0.0, 1.0], "real", r"squares of its deviations are no floats, its range is 2e\+200"),
         ([1e-200, -1e-200, 0.0, 0.0], "real", "squares of its deviations are no floats"),
+        ([1e15, 2e15, 0, 1], "counts", "y sums to 3e[+]15: a log factorial of that is rounded to 12 nats"),
         ([0, 1, 2, -1], "counts", "y must hold whole numbers >= 0 for ps.CountLeaves; row 3 is -1"),
         ([0, 0, 0, 0], "counts", "y must hold a count above zero"),
         ([0, 1, 2, 1], "binary", "y must hold 0 and 1, or bool, for ps.BinaryLeaves; row 2 is 2"),
