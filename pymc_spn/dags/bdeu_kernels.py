@@ -5,21 +5,23 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.numerics import gamma_ratios
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
-_FEW = 12  # rising factorials of up to so many factors are multiplied out
+_FEW = 12  # rising factorials of up to so many factors are multiplied out,
+_LARGE = 1e24  # if their product is a number
 
 
 @inner_kernel
 def log_rising(x, n):
     """lgamma(x + n) - lgamma(x) for x > 0 and a whole n."""
-    if n <= _FEW:
+    if n <= _FEW and x < _LARGE:
         product = 1.0
         for m in range(n):
             product *= x + m
         return math.log(product)
-    return math.lgamma(x + n) - math.lgamma(x)
+    return gamma_ratios.log_rising(x, n)
 
 
 @inner_kernel
@@ -30,7 +32,17 @@ def rising_slope(x, n):
         for m in range(n):
             total += 1.0 / (x + m)
         return total
-    return digamma(x + n) - digamma(x)
+    if x < gamma_ratios.STIRLING_FROM:
+        return digamma(x + n) - digamma(x)
+    return math.log1p(n / x) + _digamma_rest(x) - _digamma_rest(x + n)
+
+
+@inner_kernel
+def _digamma_rest(x):
+    """log(x) - digamma(x) for large x (DLMF 5.11.2)."""
+    i = 1.0 / x
+    y = i * i
+    return 0.5 * i + y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132)))))
 
 
 @inner_kernel

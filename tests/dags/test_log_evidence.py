@@ -45,6 +45,17 @@ def test_value_and_gradient(name, mode):
         assert slope == pytest.approx(difference, rel=1e-6, abs=1e-7)
 
 
+def test_a_large_equivalent_sample_size_draws_no_chain_away():
+    """Evidence and slope in log ess: a chain that met 1e15 found a mode there, which was rounding."""
+    _, _, df = CASES["ess"]
+    x = pt.dscalar("x")
+    value = ps.dag_log_evidence(df, ps.BDeu(pt.exp(x)), "uniform")
+    both = pytensor.function([x], [value, pytensor.grad(value, x)], mode="FAST_COMPILE")
+    limit = -df.size * np.log(3.0)
+    for at in (30.0, 40.0, 70.0, 600.0):
+        assert both(at)[0] == pytest.approx(limit, abs=1e-6) and abs(both(at)[1]) < 1e-6
+
+
 def test_interventions_and_tiers_are_kept():
     df = table(4)
     mask = np.zeros(df.shape, bool)
