@@ -12,6 +12,7 @@ from pymc_spn.tables import Table
 
 NUMBERS = ("real", "positive", "count")
 LEVELS = ("binary", "categorical")
+MOST_SQUARES = 1e13  # times BGe's prior scale: beyond, a sum of squares rounds it away
 
 
 def is_number(value: Any) -> bool:
@@ -228,11 +229,20 @@ class BGeScorer:
             matrices = np.stack([_scale_matrix(centred[kept[:, i]], alpha_mu, t) for i in range(d)])
         self.gaussian = GaussianMoments(matrices, counts, alpha_w)
         self.terms = [bge_terms(int(n), d, alpha_mu, alpha_w, t) for n in counts]
-        worst = np.argmax(np.diagonal(shared))
-        if shared[worst, worst] > 1e13 * t:
+        squares = np.nan_to_num(np.diagonal(shared), nan=np.inf, posinf=np.inf)
+        worst = np.argmax(squares)
+        if not (squares[worst] < np.inf and float(squares[worst]) / t <= MOST_SQUARES):
             raise ValueError(
-                f"column {names[worst]!r}: its sum of squares {shared[worst, worst]:.3g} is more than 1e13 times BGe's "
-                f"prior scale t = {t:.3g}, beyond double precision; use smaller units or a larger t"
+                f"column {names[worst]!r}: its sum of squares {squares[worst]:.3g} is more than {MOST_SQUARES:.0e} "
+                f"times BGe's prior scale t = {t:.3g}, beyond double precision; use smaller units or a larger t"
+            )
+        lost = _lost_digits(shared, len(centred))
+        if lost.max() > 1.0:
+            columns = [names[i] for i in np.flatnonzero(lost > 0.01 * min(lost.max(), 1e300))]
+            raise ValueError(
+                f"columns {columns} are collinear, and what BGe's prior scale t = {t:.3g} adds to sums of squares of "
+                f"{squares.max():.3g} is rounded: scores would be off by {lost.max():.2g} nats; leave one of the "
+                "columns out, use smaller units or a larger t"
             )
 
     def all_tables(self):
@@ -289,8 +299,21 @@ def _scale_matrix(centred, alpha_mu, t):
     if n:
         mean = centred.mean(axis=0)
         spread = centred - mean
-        matrix = matrix + spread.T @ spread + n * alpha_mu / (n + alpha_mu) * np.outer(mean, mean)
+        with np.errstate(over="ignore", invalid="ignore"):  # the scorer refuses what is no number
+            matrix = matrix + spread.T @ spread + n * alpha_mu / (n + alpha_mu) * np.outer(mean, mean)
     return matrix
+
+
+def _lost_digits(matrix, n_rows):
+    """(d,) nats by which rounding may move a score: of each column's square, as against what is left of it given all
+    others. A score takes half as many logs of that as there are rows."""
+    unit = np.sqrt(np.diagonal(matrix))
+    try:
+        left = 1.0 / np.diagonal(np.linalg.inv(matrix / np.outer(unit, unit)))
+    except np.linalg.LinAlgError:
+        left = np.zeros(len(matrix))
+    with np.errstate(divide="ignore"):
+        return 0.5 * n_rows * np.finfo(np.float64).eps / np.maximum(left, 0.0)
 
 
 def bge_terms(n_rows, d, alpha_mu, alpha_w, t):

@@ -56,6 +56,13 @@ def test_bdeu_equals_sequential_predictives(limit):
             assert value == pytest.approx(brute.bdeu(codes, levels, i, parents, 2.5), abs=1e-9)
 
 
+@pytest.mark.parametrize("ess", [1e12, 1e15, 1e18, 1e40, 1e300])
+def test_bdeu_of_a_large_equivalent_sample_size_is_that_of_equal_probabilities(ess):
+    """Differences of log gamma functions were off by 0.01, then by thousands of nats, then no number."""
+    scores = ps.LocalScores.from_data(level_table(3), ps.BDeu(ess), prior="uniform")
+    np.testing.assert_allclose(scores.log_scores, -80 * np.log(3.0), rtol=1e-9)
+
+
 def test_scores_of_equivalent_graphs_are_equal():
     for df in (gaussian_table(3), level_table(3)):
         scores = ps.LocalScores.from_data(df, prior="uniform")
@@ -296,6 +303,28 @@ def test_bad_data_is_refused():
     with pytest.raises(ValueError, match=r"column 'v1': its sum of squares .* use smaller units or a larger t"):
         with pytest.warns(UserWarning, match="more than 10 times"):
             ps.LocalScores.from_data(df.assign(v1=df.v1 * 1e8))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("t", [None, 1e300])
+def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
+    with pytest.raises(ValueError, match=r"column 'v\d': its sum of squares inf is more than 1e\+13 times BGe's prior"):
+        ps.LocalScores.from_data(gaussian_table(4) * 1e300, ps.BGe(t=t))
+
+
+def test_collinear_columns_are_refused_where_rounding_would_decide():
+    """The exact log mass of the table with a sum of its columns was another by nats in each order of the columns."""
+    df = pd.DataFrame(6e3 * np.random.default_rng(0).normal(size=(20_000, 3)), columns=["a", "b", "c"])
+    df["total"] = df.sum(axis=1)
+    for names in (["a", "b", "c", "total"], ["total", "c", "a", "b"]):
+        with pytest.warns(UserWarning, match="are collinear"):
+            with pytest.raises(ValueError, match=r"columns \['(a|total)'.* are collinear, .* off by \S+ nats"):
+                ps.LocalScores.from_data(df[names])
+    masses = []
+    for names in (["a", "b", "c", "total"], ["total", "c", "a", "b"], ["c", "total", "b", "a"]):
+        with pytest.warns(UserWarning, match="are collinear"):
+            masses.append(ps.OrderSPN.exact(ps.LocalScores.from_data(df[names] / 300.0)).log_mass)
+    assert np.ptp(masses) < 1e-3
 
 
 def test_degenerate_columns_are_named_and_scores_stay_finite():
