@@ -1,5 +1,6 @@
 """Drawings of posteriors over graphs: edge probabilities and equivalence classes."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,13 @@ def plot_edge_probabilities(
     return ax
 
 
-def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None = None, **positions: Any) -> "Axes":
+def plot_graph(
+    graph: DAG | CPDAG,
+    ax: "Axes | None" = None,
+    title: str | None = None,
+    positions: "Mapping[str, Any] | None" = None,
+    **more: Any,
+) -> "Axes":
     """Drawing of a graph or of an equivalence class: arrows are directed, lines may point either way.
 
     Parameters
@@ -77,8 +84,10 @@ def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None =
     graph : DAG or CPDAG
     ax : matplotlib axes, optional
     title : str, optional
-    **positions
-        (x, y) by variable name; by default on a circle.
+    positions : mapping, optional
+        (x, y) by variable name, as from a layout of networkx; variables that it leaves out stand on a circle.
+    **more
+        Further positions by name.
 
     Returns
     -------
@@ -87,22 +96,27 @@ def plot_graph(graph: DAG | CPDAG, ax: "Axes | None" = None, title: str | None =
     Raises
     ------
     TypeError
-        If it is no DAG or CPDAG.
+        If it is no DAG or CPDAG, or `positions` is no mapping.
     ValueError
-        If a position names no variable of the graph.
+        If a position names no variable of the graph, or is no pair of finite numbers.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyArrowPatch
 
     if not isinstance(graph, DAG | CPDAG):
         raise TypeError(f"graph must be a ps.DAG or ps.CPDAG; got {type(graph).__name__}")
-    unknown = [name for name in positions if name not in graph.names]
-    if unknown:
-        raise ValueError(f"positions name {unknown[0]!r}, which is not a variable; they are {list(graph.names)}")
+    if not isinstance(positions, Mapping | None):
+        raise TypeError(f"positions must be a mapping from names to (x, y); got {positions!r}")
+    given = {**(positions or {}), **more}
+    for name, at in given.items():
+        if name not in graph.names:
+            raise ValueError(f"positions name {name!r}, which is not a variable; they are {list(graph.names)}")
+        if np.shape(at) != (2,) or not np.isfinite(np.asarray(at, float)).all():
+            raise ValueError(f"positions must be pairs (x, y) of finite numbers; {name!r} has {at!r}")
     if ax is None:
         _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)
-    place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | positions
+    place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | given
     directed = graph.edges if isinstance(graph, DAG) else graph.directed
     undirected = [] if isinstance(graph, DAG) else graph.undirected
     for pairs, style in ((directed, "-|>"), (undirected, "-")):

@@ -82,3 +82,15 @@ def test_arrows_and_lines():
     assert plot_graph(chain, ax, a=(0.0, 5.0)) is ax
     assert kinds(ax) == ["Curve"] * 2
     assert {t.get_text(): t.get_position() for t in ax.texts}["a"] == (0.0, 5.0)
+
+
+def test_variables_with_the_names_of_arguments_have_positions():
+    graph = ps.DAG.from_edges(["graph", "title", "ax"], [("graph", "title"), ("title", "ax")])
+    at = {"graph": (0.0, 2.0), "title": np.array([1.0, 1.0]), "ax": (3.0, 0.0)}
+    ax = plot_graph(graph, positions=at)
+    assert {t.get_text(): tuple(t.get_position()) for t in ax.texts} == {n: tuple(p) for n, p in at.items()}
+    for wrong in ((0.0,), (0.0, np.nan)):
+        with pytest.raises(ValueError, match=r"positions must be pairs .* of finite numbers; 'graph' has"):
+            plot_graph(graph, positions={"graph": wrong})
+    with pytest.raises(TypeError, match="positions must be a mapping from names"):
+        plot_graph(graph, positions=[(0.0, 1.0)])
