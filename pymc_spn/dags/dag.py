@@ -105,7 +105,7 @@ class DAG(NamedGraph):
         Raises
         ------
         ValueError
-            If it has more than ten million order ideals.
+            If a connected part of it has more than ten million order ideals.
         """
         from pymc_spn.dags.graph_kernels import log_linear_extensions
 

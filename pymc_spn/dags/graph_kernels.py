@@ -1,5 +1,7 @@
 """Directed graphs as bits: parents of each variable, equivalence classes, linear extensions."""
 
+import math
+
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
@@ -131,12 +133,52 @@ def equivalence_classes(graphs, out):
 def log_linear_extensions(parents, max_ideals):
     """Log number of orders in which every variable stands behind its parents, by counting over order ideals.
 
+    Parts that no edge joins are counted by themselves: their orders interleave in every way, and the ideals of the
+    whole are as many as the products of theirs.
+
     Parameters
     ----------
     parents : (d,) int64
     max_ideals : int
-        NaN is returned beyond so many ideals, and minus infinity for a cycle.
+        NaN is returned where a part has more ideals, and minus infinity for a cycle.
     """
+    d = parents.size
+    joined = parents.copy()
+    for i in range(d):
+        rest = parents[i]
+        while rest:
+            joined[lowest_bit(rest)] |= 1 << i
+            rest &= rest - 1
+    total = math.lgamma(d + 1.0)
+    done = 0
+    place = np.empty(d, np.int64)
+    for first in range(d):
+        if (done >> first) & 1:
+            continue
+        part, front = 0, 1 << first
+        while front:
+            i = lowest_bit(front)
+            part |= 1 << i
+            front = (front | joined[i]) & ~part
+        done |= part
+        size = 0
+        for i in range(first, d):
+            if (part >> i) & 1:
+                place[i] = size
+                size += 1
+        own = np.zeros(size, np.int64)
+        for i in range(first, d):
+            if (part >> i) & 1:
+                rest = parents[i]
+                while rest:
+                    own[place[i]] |= 1 << place[lowest_bit(rest)]
+                    rest &= rest - 1
+        total += _connected_extensions(own, max_ideals) - math.lgamma(size + 1.0)
+    return total
+
+
+@inner_kernel
+def _connected_extensions(parents, max_ideals):
     d = parents.size
     full = -1 if d == 64 else (1 << d) - 1
     sets = np.zeros(1, np.int64)
