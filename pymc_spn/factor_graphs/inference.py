@@ -111,7 +111,7 @@ class Inference:
     def pairwise(self, a: str, b: str) -> xr.DataArray:
         """Joint probabilities of two variables.
 
-        Within a clique these are read off its beliefs; otherwise the first is set to each of its states in turn.
+        Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
         """
         (va, first), (vb, second) = self._states(a), self._states(b)
         if va == vb:
@@ -120,23 +120,30 @@ class Inference:
         clique = self._clique_with((va, vb))
         if clique is not None:
             return self._label(self._clique_marginal(clique, (va, vb)), (a, b), coords)
-        start = self.tree.plan.arrays.state_start
-        joint = np.zeros((self.evidence.n_rows, len(first), len(second)))
-        codes = np.full((self.evidence.n_rows, len(self.tree.graph.names)), -1, np.int32)
-        if self.evidence.codes.size:
-            codes[:] = self.evidence.codes
+        if len(first) > len(second):
+            return self._label(self._clamped(vb, va).transpose(0, 2, 1), (a, b), coords)
+        return self._label(self._clamped(va, vb), (a, b), coords)
+
+    def _clamped(self, va: int, vb: int) -> np.ndarray:
+        """(n_rows, states of a, states of b) of two variables: a is set to each of its states in turn, as many states
+        in one run as there is room for."""
+        e, start, n = self.evidence, self.tree.plan.arrays.state_start, self.evidence.n_rows
+        of_a, of_b = slice(start[va], start[va + 1]), slice(start[vb], start[vb + 1])
+        n_states = int(of_a.stop - of_a.start)
+        codes = np.full((n, len(self.tree.graph.names)), -1, np.int32)
+        if e.codes.size:
+            codes[:] = e.codes
         observed = codes[:, va].copy()
-        of_a = self._pass.marginals[:, start[va] : start[va + 1]]
-        for s in range(len(first)):
-            codes[:, va] = s
-            clamped = run(
-                self.tree.plan, self._potentials, codes, self.evidence.soft, self.evidence.n_rows, marginals=True
-            )
-            allowed = (observed < 0) | (observed == s)
-            joint[:, s] = np.where(
-                allowed[:, None], of_a[:, s, None] * clamped.marginals[:, start[vb] : start[vb + 1]], 0.0
-            )
-        return self._label(joint, (a, b), coords)
+        joint = np.zeros((n, n_states, int(of_b.stop - of_b.start)))
+        block = max(1, MOST_BELIEFS // (n * int(start[-1])))
+        for s in range(0, n_states, block):
+            states = np.arange(s, min(s + block, n_states), dtype=np.int32)
+            clamped = np.tile(codes, (states.size, 1))  # row i stands at i, n + i, ...: kernels read modulo n
+            clamped[:, va] = np.repeat(states, n)
+            found = run(self.tree.plan, self._potentials, clamped, e.soft, n * states.size, marginals=True).marginals
+            joint[:, states] = found[:, of_b].reshape(states.size, n, -1).transpose(1, 0, 2)
+            joint[:, states] *= np.where((observed[:, None] < 0) | (observed[:, None] == states), 1.0, 0.0)[..., None]
+        return joint * self._pass.marginals[:, of_a, None]
 
     def factor_marginal(self, factor: int) -> xr.DataArray:
         """Joint probabilities of the variables of a factor, numbered in the order in which they were added."""
