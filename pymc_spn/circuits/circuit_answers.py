@@ -94,7 +94,7 @@ class CircuitAnswers:
         TypeError, ValueError
             If the column is unknown, has levels without an order or is given at a value, or x are no numbers.
         """
-        from pymc_spn.circuits.queries.column_answers import checked_points
+        from pymc_spn.numerics.asked_numbers import checked_points
 
         points = checked_points(x)
         found = self._column(column, given).cdf(points.ravel()).reshape(points.shape)
@@ -120,7 +120,7 @@ class CircuitAnswers:
         TypeError, ValueError
             As `cdf`, and if q is not within 0 and 1.
         """
-        from pymc_spn.circuits.queries.column_answers import checked_levels
+        from pymc_spn.numerics.asked_numbers import checked_levels
 
         levels, law = checked_levels(q), self._column(column, given)
         found = law.quantile(levels.ravel()).reshape(levels.shape)

@@ -278,3 +278,19 @@ random_state, progressbar
         rows = read_rows(self, X)
         mean = self.posterior_.predict(rows, unseen=self.unseen).values
         return (mean, self.posterior_.predict_sd(rows, unseen=self.unseen).values) if return_std else mean
+
+    def predict_quantile(self, X: Any, q: Any) -> np.ndarray:
+        """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        q : float or sequence of float
+            Between 0 and 1.
+
+        Returns
+        -------
+        (N,) array, or (N, Q) for several levels
+        """
+        rows = read_rows(self, X)
+        return self.posterior_.predict_quantile(rows, q, unseen=self.unseen).values

@@ -1,6 +1,7 @@
-"""The smallest floating-point number at which a rising condition holds, by halving over the numbers in their order."""
+"""The smallest number at which a rising condition holds: of all floating-point numbers, or of the whole ones."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,3 +31,34 @@ def smallest_reaching(is_short: Callable[[np.ndarray], np.ndarray], low: np.ndar
             short = is_short(ordered(middle).view(np.float64))
         below, above = np.where(short, middle, below), np.where(short, above, middle)
     return ordered(above).view(np.float64) + 0.0  # no -0
+
+
+def smallest_whole_reaching(
+    is_short: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, least: Any, largest: float
+) -> np.ndarray:
+    """Smallest whole number (...) at which ``is_short`` no longer holds, by doubling and halving from a guess.
+
+    Parameters
+    ----------
+    is_short : callable
+        Of numbers (...): whether each is too small. True stands before False.
+    low, high : (...) float64
+        Whole and finite, where the search begins: low below high.
+    least : float or (...) float64
+        Known to be too small, or minus infinity.
+    largest : float
+        What the search does not go beyond, in either direction.
+    """
+    step = 1.0
+    while np.any(long := ~is_short(low) & (low > least) & (low > -largest)):
+        low, high = np.where(long, np.maximum(low - step, least), low), np.where(long, low, high)
+        step *= 2.0
+    step = 1.0
+    while np.any(short := is_short(high) & (high < largest)):
+        low, high = np.where(short, high, low), np.where(short, high + step, high)
+        step *= 2.0
+    while np.any(high - low > 1.0):
+        middle = np.floor(0.5 * (low + high))
+        below = is_short(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high

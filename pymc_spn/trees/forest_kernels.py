@@ -203,6 +203,34 @@ def leaf_density(family, terms, y):
     return math.exp(log_p + a * math.log(b / (b + 1.0)) - y * math.log(b + 1.0))
 
 
+@inner_kernel
+def room_for_branches(trees):
+    """Stacks for `next_leaf`: of each node on the way down one branch waits at most."""
+    most = 1
+    for t in range(trees.begin.size - 1):
+        most = max(most, trees.begin[t + 1] - trees.begin[t])
+    return np.empty(most, np.int64), np.empty(most)
+
+
+@inner_kernel
+def next_leaf(trees, row, soft, stack, share, top):
+    """Leaf below the last branch that waits, the row's share of it, and how many branches wait then."""
+    top -= 1
+    node, w = stack[top], share[top]
+    while trees.feature[node] >= 0:
+        p = share_left(trees, node, row[trees.feature[node]], soft)
+        if p == 1.0:
+            node = trees.left[node]
+        elif p == 0.0:
+            node = trees.right[node]
+        else:
+            stack[top], share[top] = trees.right[node], w * (1.0 - p)
+            top += 1
+            w *= p
+            node = trees.left[node]
+    return node, w, top
+
+
 @kernel
 def average_leaves(trees, weights, values, soft, payload, family, y, out):
     """Average over the trees and the branches of each row of what its leaves say.
@@ -221,8 +249,7 @@ def average_leaves(trees, weights, values, soft, payload, family, y, out):
     y : (m,) or (0,) float64
     out : (m, p) or (m, 1) float64, overwritten
     """
-    stack = np.empty(4096, np.int64)
-    share = np.empty(4096)
+    stack, share = room_for_branches(trees)
     out[:] = 0.0
     n_payload = payload.shape[1]
     for t in range(weights.size):
@@ -232,27 +259,40 @@ def average_leaves(trees, weights, values, soft, payload, family, y, out):
             top = 1
             stack[0], share[0] = trees.begin[t], weights[t]
             while top > 0:
-                top -= 1
-                node, w = stack[top], share[top]
-                while trees.feature[node] >= 0:
-                    p = share_left(trees, node, values[i, trees.feature[node]], soft)
-                    if p == 1.0:
-                        node = trees.left[node]
-                    elif p == 0.0:
-                        node = trees.right[node]
-                    else:
-                        if top == stack.size:
-                            stack = np.concatenate((stack, np.empty_like(stack)))
-                            share = np.concatenate((share, np.empty_like(share)))
-                        stack[top], share[top] = trees.right[node], w * (1.0 - p)
-                        top += 1
-                        w *= p
-                        node = trees.left[node]
+                node, w, top = next_leaf(trees, values[i], soft, stack, share, top)
                 if y.size:
                     out[i, 0] += w * leaf_density(family, payload[node], y[i])
                 else:
                     for k in range(n_payload):
                         out[i, k] += w * payload[node, k]
+
+
+@kernel
+def shares_of_leaves(trees, weights, values, soft, row, leaf, share):
+    """Leaves that rows reach, with their shares; returns their number, and writes as many as there is room for.
+
+    Parameters
+    ----------
+    trees, weights, values, soft
+        As for `average_leaves`.
+    row, leaf : (P,) int64, overwritten
+        Rows ascending; leaves as places.
+    share : (P,) float64, overwritten
+    """
+    stack, waiting = room_for_branches(trees)
+    n = 0
+    for i in range(values.shape[0]):
+        for t in range(weights.size):
+            if weights[t] == 0.0:
+                continue
+            top = 1
+            stack[0], waiting[0] = trees.begin[t], weights[t]
+            while top > 0:
+                node, w, top = next_leaf(trees, values[i], soft, stack, waiting, top)
+                if n < row.size:
+                    row[n], leaf[n], share[n] = i, node, w
+                n += 1
+    return n
 
 
 @kernel

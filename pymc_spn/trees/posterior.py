@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.asked_numbers import checked_levels
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.tree_files import read_results, read_tree
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.feature_answers import FeatureAnswers
 from pymc_spn.trees.features import check_same_rows
+from pymc_spn.trees.predictive_quantiles import predictive_quantiles
 from pymc_spn.trees.predictives import (
     average,
     class_payload,
@@ -23,6 +25,8 @@ from pymc_spn.trees.tree_answers import TreeAnswers
 
 if TYPE_CHECKING:
     import xarray as xr
+
+QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 
 
 class TreePosterior(FeatureAnswers, TreeAnswers):
@@ -284,6 +288,45 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
             away = 0.5 * (parts - shares[:, None] * variance) / sd
         return self._labelled(sd, ("row",), {"row": labels}, away)
 
+    def predict_quantile(self, X: Any, q: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+        """Quantiles of the posterior predictive of a real or count response: predictive intervals.
+
+        The smallest y with P(response <= y) >= q, of the average over the draws.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+        q : float or sequence of float
+            Between 0 and 1.
+
+        Returns
+        -------
+        DataArray
+            (row,), or (row, quantile) for several levels, in the units of the response; exact for counts, numerical for
+            a real response. At 0 and 1 the ends of the support. ``attrs["mcse_chain"]`` is the largest standard error
+            from the spread between chains or islands (delta method), of a real response.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the response is of classes, or q is not within 0 and 1.
+        """
+        family = self._draws.family["family"]
+        if family in ("classes", "binary"):
+            raise ValueError("predict_quantile is for real and count responses; use predict_proba")
+        asked = checked_levels(q)
+        levels = np.atleast_1d(asked)
+        values, labels = self._rows(X, unseen)
+        found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
+        coords = {"row": labels, "quantile": levels}
+        answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
+        if family == "counts":
+            answer.attrs.pop("mcse_chain", None)  # a quantile of counts moves in steps
+        else:
+            answer.attrs |= {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
+        return answer if asked.ndim else answer.isel(quantile=0)
+
     def log_predictive(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Log of the posterior predictive density or probability of ``y``, averaged over the draws.
 
@@ -359,10 +402,14 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
 
     def _by_group(self, part: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """(G,) weight of each chain or island, of those that have any, and the parts of an average by their trees."""
+        weights = self._group_weights()
+        return np.array([w.sum() for w in weights]), np.stack([part(w) for w in weights])
+
+    def _group_weights(self) -> list[np.ndarray]:
+        """Weights (T,) of the trees of each chain or island that has any, 0 for the others."""
         groups = np.unique(self._draws.group)
         weights = [np.where(self._draws.group == g, self._weights, 0.0) for g in groups]
-        weights = [w for w in weights if w.any()]
-        return np.array([w.sum() for w in weights]), np.stack([part(w) for w in weights])
+        return [w for w in weights if w.any()]
 
     def _labelled(self, values: np.ndarray, dims: Any, coords: Any, away: np.ndarray) -> Any:
         """An answer with its largest chain error; ``away``: each group's share times what it alone answers differently,

@@ -185,6 +185,8 @@ def test_trees_are_those_of_fit_tree():
     np.testing.assert_array_equal(mean, post.predict(frame).values)
     np.testing.assert_array_equal(mean, regressor.predict(frame))
     np.testing.assert_array_equal(sd, post.predict_sd(frame).values)
+    ends = regressor.predict_quantile(frame, [0.1, 0.9])
+    np.testing.assert_array_equal(ends, post.predict_quantile(frame, [0.1, 0.9]).values)
     rules = {"alpha_s": 0.7, "beta_s": 1.0, "max_depth": 2, "min_size": 4, "categorical": "subset"}
     counts = ps.BayesianTreeRegressor(family="counts", weights="equal", random_state=1, **rules, **FEW)
     counts.fit(frame, y.round())

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.numerics.halving import ordered, smallest_reaching
+from pymc_spn.numerics.halving import ordered, smallest_reaching, smallest_whole_reaching
 
 
 def test_integers_are_in_the_order_of_the_numbers():
@@ -24,3 +24,13 @@ def test_the_upper_end_stands_where_the_condition_holds_before_it():
     low, high = np.array([0.0, 1.0]), np.array([3.0, np.inf])
     assert np.array_equal(smallest_reaching(lambda x: np.ones(2, np.bool_), low, high), high)
     assert np.array_equal(smallest_reaching(lambda x: np.zeros(2, np.bool_), low, high), np.nextafter(low, np.inf))
+
+
+def test_whole_numbers_are_found_from_any_guess():
+    wanted = np.array([-1000.0, -1.0, 0.0, 1.0, 7.0, 1e9])
+    for low, high in ((-1.0, 0.0), (-5e3, -4e3), (3.0, 4.0), (2e9, 3e9)):
+        ends = np.full(6, low), np.full(6, high)
+        found = smallest_whole_reaching(lambda x: x < wanted, *ends, -np.inf, 1e12)
+        np.testing.assert_array_equal(found, wanted)
+    counts = smallest_whole_reaching(lambda x: x < 0.0, np.array([3.0]), np.array([9.0]), -1.0, 1e12)
+    assert counts[0] == 0.0  # below it nothing is looked for

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from pymc_spn.circuits.laws.column_laws import ColumnLaw, leaf_centres
 from pymc_spn.circuits.records.leaf_predictives import Leaves
 from pymc_spn.numerics.bracketed_newton import reach_levels
+from pymc_spn.numerics.halving import smallest_whole_reaching
+from pymc_spn.numerics.row_mixtures import RowMixtures
 
 LARGEST_COUNT = 1e15  # of a quantile
 GRID_VALUES, GRID_SIZES = 2_000_000, (24, 192)  # values held of all leaves (16 MB), points of a grid
@@ -17,31 +18,26 @@ Point = tuple[np.ndarray, np.ndarray, np.ndarray]  # where, value, slope
 
 
 class WeightedLeaves(NamedTuple):
-    """Leaves that are known to satisfy one event, with weights in each row: (row, leaf) pairs, rows ascending.
+    """Leaves that are known to satisfy one event, with weights in each row.
 
     Parameters
     ----------
-    law : ColumnLaw
-        A leaf for each of the P pairs; its ``share`` is the weight in the row.
-    row : (P,) int64
+    leaves : Leaves
+    event : Interval, frozenset or None
+    mixtures : RowMixtures
+        Its components are the leaves.
     """
 
-    law: ColumnLaw
-    row: np.ndarray
+    leaves: Leaves
+    event: Any
+    mixtures: RowMixtures
 
-    def of_rows(self, kept: np.ndarray) -> "WeightedLeaves":
-        """Pairs of some rows (k,), ascending, which are numbered anew."""
-        position = np.full(max(int(self.row.max(initial=-1)), int(kept.max(initial=-1))) + 1, -1)
-        position[kept] = np.arange(kept.size)
-        row = position[self.row]
-        some = row >= 0
-        leaves = Leaves(self.law.leaves.family[some], self.law.leaves.parameters[some])
-        return WeightedLeaves(ColumnLaw(leaves, self.law.share[some], np.zeros(1, np.int64), self.law.event), row[some])
-
-    def sums(self, n_rows: int, values: np.ndarray) -> np.ndarray:
-        """Weighted sums (M, Q) of values (P, Q) over each row's leaves."""
-        pairs = np.arange(self.row.size)
-        return sparse.csr_array((self.law.share, (self.row, pairs)), shape=(n_rows, self.row.size)) @ values
+    @property
+    def law(self) -> ColumnLaw:
+        """The leaf of each pair by itself."""
+        which = self.mixtures.component
+        own = Leaves(self.leaves.family[which], self.leaves.parameters[which])
+        return ColumnLaw(own, self.mixtures.weight, np.zeros(1, np.int64), self.event)
 
 
 class RowLaws(NamedTuple):
@@ -61,7 +57,7 @@ class RowLaws(NamedTuple):
         """The laws of some rows (k,), ascending."""
         if kept.size == self.n_rows:
             return self
-        return RowLaws(tuple(part.of_rows(kept) for part in self.parts), kept.size)
+        return RowLaws(tuple(p._replace(mixtures=p.mixtures.of_rows(kept)) for p in self.parts), kept.size)
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """P(X <= x) (M, Q) at points (M, Q) of each row's own."""
@@ -74,7 +70,7 @@ class RowLaws(NamedTuple):
     def _sum(self, of_leaves: Callable[[ColumnLaw, np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         total = np.zeros(x.shape)
         for part in self.parts:
-            total += part.sums(self.n_rows, of_leaves(part.law, x[part.row]))
+            total += part.mixtures.sums(of_leaves(part.law, x[part.mixtures.row]))
         return total
 
     @property
@@ -114,25 +110,17 @@ class RowLaws(NamedTuple):
         return x
 
     def _counts(self, q: np.ndarray, within: "Brackets", least: np.ndarray) -> np.ndarray:
-        """By doubling where an end is infinite, then by halving."""
-        far = 2.0 * max(within.length, 1.0)
+        """Quantiles of counts; an end of a bracket that is infinite is looked for."""
+        far = np.ceil(2.0 * max(within.length, 1.0))
         low = np.maximum(np.where(np.isinf(within.low), -far, within.low), least)
         high = np.where(np.isinf(within.high), far, within.high)
-        while np.any(long := (self.cdf(low) >= q) & (low > least) & (low > -LARGEST_COUNT)):
-            low, high = np.where(long, np.maximum(2.0 * low, least), low), np.where(long, low, high)
-        while np.any(short := (self.cdf(high) < q) & (high < LARGEST_COUNT)):
-            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
-        while np.any(high - low > 1.0):
-            middle = np.floor(0.5 * (low + high))
-            below = self.cdf(middle) < q
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return high
+        return smallest_whole_reaching(lambda x: self.cdf(x) < q, low, high, least, LARGEST_COUNT)
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value (M,) that some leaf of a row allows."""
         low, high = np.full(self.n_rows, np.inf), np.full(self.n_rows, -np.inf)
         for part in self.parts:
-            own, rows = part.law.support(), np.unique(part.row)
+            own, rows = part.law.support(), np.unique(part.mixtures.row)
             low[rows], high[rows] = np.minimum(low[rows], own[0]), np.maximum(high[rows], own[1])
         return low, high
 

@@ -1,6 +1,6 @@
 """What a posterior answers about single columns: distribution functions, quantiles, moments, families."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
@@ -306,34 +307,6 @@ class ColumnAnswers(ConditionedDraws):
                 cells.shares(net, given, regions, log, out)
 
         return ask
-
-
-def checked_points(x: Any) -> np.ndarray:
-    """Points of a distribution function, () or (n,)."""
-    return _numbers("x must be a number or a sequence of numbers without NaN", x, lambda points: ~np.isnan(points))
-
-
-def checked_levels(q: Any) -> np.ndarray:
-    """Levels of quantiles, () or (n,)."""
-    rule = "q must be a number or a sequence of numbers within 0 and 1"
-    held = np.asarray(q, dtype=object).ravel()
-    if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
-        raise TypeError(f"{rule}, got {q!r}")
-    return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
-
-
-def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Numbers () or (n,) that all fit; text is none, whatever NumPy makes of it."""
-    try:
-        array = np.asarray(given)
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{rule}, got {given!r}") from error
-    if array.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in np.asarray(given, object).ravel()):
-        raise TypeError(f"{rule}, got {given!r}")
-    if numbers.ndim > 1 or not np.all(fit(numbers)):
-        raise ValueError(f"{rule}, got {given!r}")
-    return numbers
 
 
 def _about_mean(raw: np.ndarray, order: int) -> float:

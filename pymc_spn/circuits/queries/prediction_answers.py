@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.queries.column_answers import ColumnAnswers, checked_levels
+from pymc_spn.circuits.queries.column_answers import ColumnAnswers
 from pymc_spn.circuits.queries.row_distributions import row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
+from pymc_spn.numerics.asked_numbers import checked_levels
 from pymc_spn.tables import Table, decode
 from pymc_spn.tables.column import as_name
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.laws.column_laws import ColumnLaw
 from pymc_spn.circuits.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
 from pymc_spn.circuits.queries.asked_rows import AskedRows
 from pymc_spn.circuits.records.draw_averages import chain_error, weighted
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, Leaves, leaf_moments
+from pymc_spn.numerics.row_mixtures import RowMixtures
 from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
 
         weight, share_of_part = asked.weigh(rows, note)
         shares *= (share_of_part * weight)[:, draw].transpose(0, 2, 1) / asked.n_leaves.size
-        laws, which = _laws_of_rows(shares, leaves, events, q[inner])
+        laws = _laws_of_rows(shares, leaves, events, q[inner])
         least, most = laws.support()
         x = np.where(q <= 0.0, least[:, None], most[:, None])
         x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
         answer.append(x)
         if not is_count:
-            errors.append(chain_error(_influence(laws, which, draw, weight, q, x), first._n_chains))
+            errors.append(chain_error(_influence(laws, draw, weight, q, x), first._n_chains))
     attrs: dict[str, Any] = {"column": target, **first._cell_mark()}
     if not is_count:
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
@@ -130,36 +130,31 @@ def _mixed_moments(share: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
     return centre, np.where(is_heavy, np.inf, spread)
 
 
-def _laws_of_rows(
-    shares: np.ndarray, leaves: Leaves, events: list[Any], q: np.ndarray
-) -> tuple[RowLaws, list[np.ndarray]]:
-    """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing, and the leaf of each pair.
+def _laws_of_rows(shares: np.ndarray, leaves: Leaves, events: list[Any], q: np.ndarray) -> RowLaws:
+    """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing.
 
     What is left out of a row is `NEGLIGIBLE` of the smallest tail that is asked for.
     """
+    n_rows = shares.shape[1]
     most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
-    ascending = np.sort(shares.transpose(1, 0, 2).reshape(shares.shape[1], -1), axis=1)
+    ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, -1), axis=1)
     n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
     least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
-    parts, which = [], []
+    parts = []
     for share, event in zip(shares, events, strict=True):
         row, leaf = np.nonzero((share >= least) & (share > 0.0))
-        if not row.size:  # the rows are outside of this part
-            continue
-        own = Leaves(leaves.family[leaf], leaves.parameters[leaf])
-        parts.append(WeightedLeaves(ColumnLaw(own, share[row, leaf], np.zeros(1, np.int64), event), row))
-        which.append(leaf)
-    return RowLaws(tuple(parts), shares.shape[1]), which
+        if row.size:  # else all rows are outside of this part
+            parts.append(WeightedLeaves(leaves, event, RowMixtures(row, leaf, share[row, leaf], n_rows)))
+    return RowLaws(tuple(parts), n_rows)
 
 
-def _influence(
-    laws: RowLaws, which: list[np.ndarray], draw: np.ndarray, weight: np.ndarray, q: np.ndarray, x: np.ndarray
-) -> np.ndarray:
+def _influence(laws: RowLaws, draw: np.ndarray, weight: np.ndarray, q: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Contributions (S, M, Q) of draws to quantiles, by the delta method: those to the cdf over the density."""
     n_draws, n_rows = weight.shape
     below = np.zeros((n_draws * n_rows, q.size))
-    for part, leaf in zip(laws.parts, which, strict=True):
-        np.add.at(below, draw[leaf] * n_rows + part.row, part.law.share[:, None] * part.law.leaf_cdf(x[part.row]))
+    for part in laws.parts:
+        row, leaf, share, _ = part.mixtures
+        np.add.at(below, draw[leaf] * n_rows + row, share[:, None] * part.law.leaf_cdf(x[row]))
     below = n_draws * below.reshape(n_draws, n_rows, q.size) - weight[:, :, None] * q
     with np.errstate(divide="ignore", invalid="ignore"):
         return below / laws.density(x)

@@ -13,11 +13,11 @@ from pymc_spn.circuits.events.events import both_or_none
 from pymc_spn.circuits.laws.column_laws import JoinedLaw
 from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
-from pymc_spn.circuits.queries.column_answers import checked_levels, checked_points
 from pymc_spn.circuits.queries.row_distributions import row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
+from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.tables import Column, Table, row_labels
 
 if TYPE_CHECKING:

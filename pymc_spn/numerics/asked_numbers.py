@@ -1,0 +1,34 @@
+"""Numbers that a question is asked at: points and levels, checked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def checked_points(x: Any) -> np.ndarray:
+    """Points of a distribution function, () or (n,)."""
+    return _numbers("x must be a number or a sequence of numbers without NaN", x, lambda points: ~np.isnan(points))
+
+
+def checked_levels(q: Any) -> np.ndarray:
+    """Levels of quantiles, () or (n,)."""
+    rule = "q must be a number or a sequence of numbers within 0 and 1"
+    held = np.asarray(q, dtype=object).ravel()
+    if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
+        raise TypeError(f"{rule}, got {q!r}")
+    return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
+
+
+def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Numbers () or (n,) that all fit; text is none, whatever NumPy makes of it."""
+    try:
+        array = np.asarray(given)
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{rule}, got {given!r}") from error
+    if array.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in np.asarray(given, object).ravel()):
+        raise TypeError(f"{rule}, got {given!r}")
+    if numbers.ndim > 1 or not np.all(fit(numbers)):
+        raise ValueError(f"{rule}, got {given!r}")
+    return numbers

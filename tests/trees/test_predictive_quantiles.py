@@ -1,0 +1,116 @@
+"""Quantiles of a response given rows: closed forms of one leaf, integrals of the predictive density, sums of masses."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import pymc_spn as ps
+from pymc_spn.trees import predictive_quantiles
+from tests.trees.test_tree_posterior import STUMP, posterior
+
+LEVELS = np.array([1e-6, 0.05, 0.5, 0.9, 1.0 - 1e-6])
+X = np.array([[0.0], [1.0], [3.0], [4.0]])
+ONE_LEAF = [STUMP[1]]
+
+
+def share_below(post, row, x):
+    """P(response <= x) by quadrature of the predictive density, in pieces about what the leaves hold."""
+
+    def density(y):
+        return float(np.exp(post.log_predictive(row, [y])[0]))
+
+    cuts = [-np.inf, *(c for c in (-8.0, 0.0, 2.0, 5.0, 8.0, 20.0) if c < x), x]
+    return sum(integrate.quad(density, a, b, epsabs=1e-12, limit=200)[0] for a, b in pairwise(cuts))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_one_leaf_has_the_quantiles_of_its_predictive(offset):
+    y = np.array([0.0, 1.0, 5.0, 6.5]) + offset
+    family = ps.NormalLeaves(mu0=offset + 1.0, kappa0=0.5, a0=1.5, b0=2.0)
+    found = posterior(X, y, [ONE_LEAF], family).predict_quantile(X[:2], LEVELS)
+    kappa, mean = 4.5, (0.5 * 1.0 + 12.5) / 4.5
+    spread = np.sum((y - y.mean()) ** 2)
+    b = 2.0 + 0.5 * spread + 0.5 * 0.5 * 4.0 * (3.125 - 1.0) ** 2 / kappa
+    law = stats.t(7.0, offset + mean, np.sqrt(b * (kappa + 1.0) / (3.5 * kappa)))
+    np.testing.assert_allclose(found, np.tile(law.ppf(LEVELS), (2, 1)), rtol=1e-12, atol=1e-9)
+    assert found.dims == ("row", "quantile") and found.attrs["exactness"] == "numerical"
+    counts = np.array([0.0, 2.0, 1.0, 3.0])
+    post = posterior(X, counts, [ONE_LEAF], ps.CountLeaves(shape=2.0, rate=0.5))
+    found = post.predict_quantile(X, [0.0, 0.05, 0.5, 0.999, 1.0])
+    exact = stats.nbinom(2.0 + counts.sum(), 4.5 / 5.5).ppf([0.05, 0.5, 0.999])
+    np.testing.assert_array_equal(found, np.tile([0.0, *exact, np.inf], (4, 1)))
+    assert found.attrs["exactness"] == "exact" and "mcse_chain" not in found.attrs
+
+
+@pytest.mark.parametrize("row", [0.5, 2.4, np.nan])
+def test_mixtures_of_leaves_and_trees(row):
+    y = np.array([0.0, 1.0, 5.0, 6.5])
+    post = posterior(X, y, [STUMP, ONE_LEAF], ps.NormalLeaves(kappa0=0.2, b0=0.3), weights=[0.7, 0.3])
+    found = post.predict_quantile(np.array([[row]]), [0.0, 0.05, 0.6, 1.0])
+    assert found.values[0, [0, 3]].tolist() == [-np.inf, np.inf]
+    for x, q in zip(found.values[0, 1:3], (0.05, 0.6), strict=True):
+        assert share_below(post, np.array([[row]]), x) == pytest.approx(q, abs=1e-8)
+    one = post.predict_quantile(np.array([[row]]), 0.6)
+    assert one.dims == ("row",) and float(one[0]) == found.values[0, 2]
+    hard = post.predict_quantile(np.array([[2.4]]), [0.5], soft=False)
+    assert share_below_hard(post, hard.item()) == pytest.approx(0.5, abs=1e-8)
+
+
+def share_below_hard(post, x):
+    """The same of a row at 2.4 whose cut is at the middle of its gap: that of a row beyond the gap."""
+    return share_below(post, np.array([[3.5]]), x)
+
+
+def test_counts_in_mixtures_by_sums():
+    counts = np.array([0.0, 1.0, 40.0, 60.0])
+    post = posterior(X, counts, [STUMP, ONE_LEAF], ps.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
+    rows = np.array([[0.0], [2.0], [np.nan], [5.0]])
+    levels = [0.01, 0.4, 0.6, 0.99]
+    found = post.predict_quantile(rows, levels)
+    values = np.arange(400)
+    for m, row in enumerate(rows):
+        mass = np.exp(post.log_predictive(np.repeat([row], values.size, axis=0), values))
+        np.testing.assert_array_equal(found[m], values[np.searchsorted(np.cumsum(mass), levels)])
+
+
+def test_the_error_is_that_of_the_distribution_functions_over_the_density():
+    y, trees = np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, ONE_LEAF]
+    family, row = ps.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[0.5]])
+    both = posterior(X, y, trees, family, groups=[0, 1])
+    found = both.predict_quantile(row, 0.4)
+    x = float(found[0])
+    one, other = (share_below(posterior(X, y, [tree], family), row, x) for tree in trees)
+    density = float(np.exp(both.log_predictive(row, [x])[0]))
+    assert found.attrs["mcse_chain"] == pytest.approx(0.5 * abs(one - other) / density, rel=1e-6)
+    assert "mcse_chain" not in posterior(X, y, trees, family).predict_quantile(row, 0.4).attrs
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)}, index=[f"r{i}" for i in range(60)])
+    y = X["a"] * 2.0 + rng.normal(size=60)
+    post = ps.fit_tree(X, y, family="real", particles=20, islands=2, random_seed=1)
+    whole = post.predict_quantile(X, [0.1, 0.5])
+    monkeypatch.setattr(predictive_quantiles, "BLOCK_VALUES", 400)
+    parts = post.predict_quantile(X, [0.1, 0.5])
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-12)
+    assert parts["row"].values.tolist() == list(X.index)
+    assert parts.attrs["mcse_chain"] == pytest.approx(whole.attrs["mcse_chain"])
+    assert post.predict_quantile(X[:0], [0.1, 0.5]).shape == (0, 2)
+    assert post.predict_quantile(X, []).shape == (60, 0)
+    held = float(np.mean((y >= parts[:, 0]) & (y <= post.predict_quantile(X, 0.9))))
+    assert 0.7 < held < 0.97  # of training rows, at 80 %
+
+
+def test_what_has_no_quantiles_is_refused():
+    classes = posterior(X, [0, 0, 1, 1], [STUMP], ps.ClassLeaves(1.0))
+    with pytest.raises(ValueError, match="predict_quantile is for real and count responses; use predict_proba"):
+        classes.predict_quantile(X, 0.5)
+    real = posterior(X, np.array([0.0, 1.0, 5.0, 6.5]), [STUMP], ps.NormalLeaves())
+    with pytest.raises(ValueError, match="q must be a number or a sequence of numbers within 0 and 1"):
+        real.predict_quantile(X, 1.5)
+    with pytest.raises(TypeError, match="q must be a number"):
+        real.predict_quantile(X, "0.5")
