@@ -132,12 +132,12 @@ def test_a_row_left_in_its_leaf_is_noticed(kernel):
     assert variation_ratio(problem, enumerate_states(problem), kernel, frontier, sweep=sweep) > 2.5
 
 
-@pytest.mark.full  # 2.7 on "palette" and "missing"
+@pytest.mark.full  # eight thousand draws score 1.9 on "palette", since it has binomial leaves, and 2.7 on "missing"
 @pytest.mark.parametrize("name", ["palette", "missing"])
 def test_an_own_edge_taken_for_occupied_is_noticed(name):
     sweep = wrong_sweep("induced_tree", proposed_entry_mass=blind_to_the_own_edge)
     problem = PROBLEMS[name]
-    assert variation_ratio(problem, enumerate_states(problem), "induced_tree", sweep=sweep) > 2.0
+    assert variation_ratio(problem, enumerate_states(problem), "induced_tree", draws=20_000, sweep=sweep) > 2.0
 
 
 def test_a_concentration_a_tenth_off_is_noticed():
