@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.factor_graphs.linear_messages import log_tables
-from pymc_spn.factor_graphs.log_messages import TIE, collect, count_maximisers, load_log_evidence, maximise
+from pymc_spn.factor_graphs.log_messages import TIE, count_maximisers, load_log_evidence, maximise
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -68,7 +68,6 @@ def maximise_rows(plan, potentials, codes, soft, value, states, n_maximisers, ma
                 states[row, v] = first
                 if n_tied > 1:
                     _only(plan, evidence, v, first)
-                    collect(plan, log_table, evidence, own, message, True)
                     maximise(plan, log_table, evidence, own, message, towards, marginal, separator, states[row])
 
 
