@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.trees.chipman_kernels import chipman_sweep
-from pymc_spn.trees.features import check_same_rows, make_features, make_rules
+from pymc_spn.trees.features import check_at_least, check_same_rows, make_features, make_rules
 from pymc_spn.trees.leaves import as_family, centre_of, make_leaf_prior, make_response, numbers_of_family
 
 
@@ -61,8 +61,7 @@ def annealed_tree_evidence(
     coded, family = as_family(family).code(y)
     check_same_rows(X, y, len(features.values), len(coded))
     for name, value, least in (("temperatures", temperatures, 1), ("moves", moves, 1), ("runs", runs, 2)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        check_at_least(name, value, least)
     rules = make_rules(alpha_s, beta_s, max_depth, min_size)
     response = make_response(family, coded)
     leaf = make_leaf_prior(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, check_same_rows, make_features, make_rules
+from pymc_spn.trees.features import Features, check_at_least, check_same_rows, make_features, make_rules
 from pymc_spn.trees.interval_kernels import fill_intervals
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.leaves import (
@@ -228,7 +228,14 @@ class ExactTrees:
         return xr.DataArray(self._sets.log_z(self._sets.root), attrs={"exactness": "exact"})
 
     def root_splits(self) -> "pd.DataFrame":
-        """Posterior probability of every decision at the root: feature (None: no split), low, high, missing side."""
+        """Posterior probability of every decision at the root.
+
+        Returns
+        -------
+        DataFrame
+            A row each with ``feature`` (None: no split), ``low`` and ``high``, the values on both sides of the cut or
+            the level and its masks, ``missing``, the side of missing values (-1: none), and ``probability``.
+        """
         import pandas as pd
 
         features = self._common["features"]
@@ -245,7 +252,13 @@ class ExactTrees:
         return frame
 
     def most_probable(self) -> tuple[Tree, float]:
-        """The tree with the largest joint density with the data, and its log."""
+        """The tree with the largest joint density with the data.
+
+        Returns
+        -------
+        (Tree, float)
+            The tree and the log of that density, in nats.
+        """
         sets = self._sets
 
         def pick(state):
@@ -259,7 +272,24 @@ class ExactTrees:
         return self._grow(pick), sets.log_best(sets.root)
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
-        """Independent draws from the posterior."""
+        """Independent draws from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            At least 0.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        list of Tree
+
+        Raises
+        ------
+        ValueError
+            If `n` is no integer of at least 0.
+        """
+        check_at_least("n", n, 0)
         rng = np.random.default_rng(random_seed)
         known: dict[Any, np.ndarray] = {}
 
@@ -272,7 +302,24 @@ class ExactTrees:
         return [self._grow(pick) for _ in range(n)]
 
     def posterior(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> TreePosterior:
-        """Independent draws with all the queries of a `TreePosterior`."""
+        """Independent draws with all the queries of a `TreePosterior`.
+
+        Parameters
+        ----------
+        draws : int
+            At least 1.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        TreePosterior
+
+        Raises
+        ------
+        ValueError
+            If `draws` is no integer of at least 1.
+        """
+        check_at_least("draws", draws, 1)
         trees = self.sample_trees(draws, random_seed)
         alpha_s, beta_s = self._rules[:2]
         common = {k: v for k, v in self._common.items() if k != "max_states"}

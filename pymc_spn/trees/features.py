@@ -193,6 +193,12 @@ def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> Non
         raise ValueError(f"min_size must be an integer of at least 1, got {min_size!r}")
 
 
+def check_at_least(name: str, value: Any, least: int) -> None:
+    """Refuse what is no integer of at least so many."""
+    if not _is_int(value) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 

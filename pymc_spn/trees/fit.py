@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, check_same_rows, make_features, make_rules
+from pymc_spn.trees.features import Features, check_at_least, check_same_rows, make_features, make_rules
 from pymc_spn.trees.leaves import (
     as_family,
     centre_of,
@@ -179,9 +179,9 @@ def fit_tree(
     _choice("expansion", expansion, EXPANSIONS)
     _choice("resampling", resampling, SCHEMES)
     _choice("weights", weights, ("evidence", "equal", "stacking"))
-    _at_least("islands", islands, 1)
-    _at_least("particles", particles, 2)
-    _at_least("cores", cores, 1)
+    check_at_least("islands", islands, 1)
+    check_at_least("particles", particles, 2)
+    check_at_least("cores", cores, 1)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
@@ -198,7 +198,7 @@ def fit_tree(
     if exact:
         from pymc_spn.trees.exact import exact_draws
 
-        _at_least("draws", draws, 1)
+        check_at_least("draws", draws, 1)
         return exact_draws(common, family, rules, draws, rng)
     sizes = [particles // islands + (i < particles % islands) for i in range(islands)]
     tasks = [
@@ -262,11 +262,6 @@ def fit_tree(
 def _choice(name: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
         raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
-
-
-def _at_least(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
 
 
 def _log_mean(log_weight: np.ndarray) -> float:

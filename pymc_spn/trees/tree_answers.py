@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.trees import agreement
+from pymc_spn.trees.features import check_at_least
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.tree import Tree
 
@@ -38,8 +39,7 @@ class TreeAnswers:
         ValueError
             If `n` is no integer of at least 0.
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        check_at_least("n", n, 0)
         rng = np.random.default_rng(random_seed)
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 

@@ -169,6 +169,12 @@ def test_predictions():
         post.tree_distance(n_pairs=0)
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample_trees(-1)
+    exact = ps.exact_tree_evidence(np.array([[0.0], [1.0]]), ["u", "v"])
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(ValueError, match=f"n must be an integer of at least 0, got {wrong}"):
+            exact.sample_trees(wrong)
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1, got 0"):
+        exact.posterior(0)
     with pytest.raises(ValueError, match="X must have at least one row to average over"):
         post.partial_dependence("a", X=frame.iloc[:0])
     assert post.predict_proba(frame.iloc[:0]).shape == (0, 2)  # nothing asked, nothing answered
