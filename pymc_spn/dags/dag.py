@@ -67,7 +67,22 @@ class DAG(NamedGraph):
 
     @classmethod
     def from_edges(cls, names: Sequence[str], edges: Iterable[tuple[str, str]]) -> "DAG":
-        """Graph with the given (parent, child) edges."""
+        """Graph with the given edges.
+
+        Parameters
+        ----------
+        names : sequence of str
+        edges : sequence of (parent, child)
+
+        Returns
+        -------
+        DAG
+
+        Raises
+        ------
+        ValueError
+            If an edge has an unknown end, or there is a cycle.
+        """
         from pymc_spn.dags.constraints import edge_list
 
         matrix = np.zeros((len(names), len(names)), bool)
@@ -101,6 +116,10 @@ class DAG(NamedGraph):
 
     def log_linear_extensions(self) -> float:
         """Log of the number of orders that the graph allows.
+
+        Returns
+        -------
+        float
 
         Raises
         ------

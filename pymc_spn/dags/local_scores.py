@@ -137,12 +137,27 @@ class LocalScores:
         return out
 
     def of(self, name: str) -> np.ndarray:
-        """(2^k,) log scores of one variable's parent sets, a view."""
+        """Log scores of one variable's parent sets.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        (2^k,) float64
+            In nats, a view; index m is the set of `parents_of_index`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable.
+        """
         i = self.position(name)
         return self.log_scores[self.offsets[i] : self.offsets[i + 1]]
 
     def position(self, name: str) -> int:
-        """Number of a variable."""
+        """Number of a variable, an int; ValueError where there is no such `name`."""
         if name not in self.names:
             raise ValueError(f"there is no variable {name!r}; the variables are {list(self.names)}")
         return self.names.index(name)
@@ -161,7 +176,17 @@ class LocalScores:
         return -1 if parents else index
 
     def log_score(self, graph: Any) -> float:
-        """Log score of a graph: (d, d) bool, parents by children. -inf if a parent is no candidate.
+        """Log score of a graph.
+
+        Parameters
+        ----------
+        graph : (d, d) bool
+            Parents by children.
+
+        Returns
+        -------
+        float
+            In nats; -inf if a parent is no candidate.
 
         Raises
         ------
@@ -271,6 +296,11 @@ class LocalScores:
             Sets that are not listed are impossible.
         required, forbidden, tiers
             As in `from_data`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
         """
         names = tuple(scores)
         _check_names(names)

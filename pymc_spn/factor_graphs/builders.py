@@ -1,11 +1,187 @@
 """Factor graphs of common shape: chains, lattices, trees, Bayesian networks."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 ROW_TOLERANCE = 1e-6  # how far a conditional probability table's rows may be from adding up to one
+
+
+class Builders:
+    """Class methods of `FactorGraph` that make graphs of common shape."""
+
+    @classmethod
+    def hmm(cls, n_steps: int, log_initial: Any, log_transition: Any, *, states: Any = None, name: str = "z") -> Any:
+        """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
+
+        Parameters
+        ----------
+        n_steps : int
+        log_initial : (K,) array or tensor
+            Log probabilities of the first state.
+        log_transition : (K, K) or (n_steps - 1, K, K) array or tensor
+            Log probabilities, rows from, columns to; one matrix for all steps or one for each.
+        states : int or sequence of labels, optional
+            Found from the shapes where these are known.
+        name : str
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        ValueError
+            If `n_steps` is no positive integer, or shapes do not fit.
+        """
+        return _hmm(cls, n_steps, log_initial, log_transition, states, name)
+
+    @classmethod
+    def ising(cls, shape: Any, coupling: Any, field: Any = 0.0, *, periodic: bool = False, name: str = "x") -> Any:
+        """Ising model: log p = sum over neighbours of coupling x_i x_j + sum of field x_i, states -1 and 1.
+
+        Parameters
+        ----------
+        shape : int or (int, int)
+            A chain, with sites ``<name>0``, ..., or a grid, with sites ``<name>0_0``, ``<name>0_1``, ...
+        coupling, field : float or scalar tensor
+        periodic : bool
+            Close the chain to a ring, the grid to a torus; sides are then at least 3.
+        name : str
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        ValueError
+            If a side or a number does not fit.
+        """
+        return _ising(cls, shape, coupling, field, periodic, name)
+
+    @classmethod
+    def potts(cls, shape: Any, states: Any, coupling: Any, *, periodic: bool = False, name: str = "x") -> Any:
+        """Potts model: log p = coupling times the number of neighbouring pairs in equal states.
+
+        Parameters
+        ----------
+        shape, coupling, periodic, name
+            As in `ising`.
+        states : int or sequence of labels
+
+        Returns
+        -------
+        FactorGraph
+        """
+        return _potts(cls, shape, states, coupling, periodic, name)
+
+    @classmethod
+    def tree(cls, edges: Any, states: Any, pair: Any, unary: Any = None) -> Any:
+        """Tree or forest with a factor for each edge and, optionally, one for each variable.
+
+        Parameters
+        ----------
+        edges : sequence of (str, str)
+        states : int, sequence of labels, or mapping of names to these
+            For all variables, which are then those of the edges in order of appearance; or for each.
+        pair : array or tensor
+            (K, K) log table for all edges (first end on the rows), or (n_edges, K, K).
+        unary : array or tensor, optional
+            (K,) or (n_variables, K), or a mapping of names to log tables.
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        ValueError
+            If the edges close a cycle; it names the edge.
+        """
+        return _tree(cls, edges, states, pair, unary)
+
+    @classmethod
+    def from_bayesian_network(cls, states: Any, parents: Any, probabilities: Any) -> Any:
+        """Bayesian network, one factor for each variable.
+
+        Parameters
+        ----------
+        states : mapping of str to int or sequence of labels
+        parents : mapping of str to sequence of str
+            Missing entries mean no parents.
+        probabilities : mapping of str to array
+            One axis for each parent, in the order of ``parents``, then the variable's own; rows add up to one.
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        ValueError
+            If a table is missing or no conditional probability table, or the parents close a cycle.
+        """
+        return _bayesian_network(cls, states, parents, probabilities)
+
+    @classmethod
+    def from_bif(cls, path: Any) -> Any:
+        """Bayesian network from a file in the Bayesian Interchange Format.
+
+        Parameters
+        ----------
+        path : str or path-like
+            ``.bif``, also gzipped.
+
+        Returns
+        -------
+        FactorGraph
+            Rows of its tables that are off by rounding are normalised.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If a block cannot be read; it names the variable.
+        """
+        from pymc_spn.factor_graphs.bif import read_bif
+
+        return cls.from_bayesian_network(*read_bif(path))
+
+    @classmethod
+    def from_pgmpy(cls, model: Any) -> Any:
+        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`."""
+        from pymc_spn.factor_graphs import exchange
+
+        return exchange.from_pgmpy(cls, model)
+
+    @classmethod
+    def from_networkx(cls, graph: "nx.Graph") -> Any:
+        """Factor graph from a bipartite graph as `to_networkx` makes it.
+
+        Parameters
+        ----------
+        graph : networkx.Graph
+            Variable nodes carry ``kind="variable"`` and ``states``, factor nodes ``kind="factor"``, ``scope`` and
+            ``log_table``.
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        ValueError
+            If a node lacks its attributes, or its edges and its scope differ.
+        """
+        from pymc_spn.factor_graphs import exchange
+
+        return exchange.from_networkx(cls, graph)
 
 
 def _is_tensor(x: Any) -> bool:
@@ -18,18 +194,8 @@ def _n_steps(n_steps: Any) -> int:
     return int(n_steps)
 
 
-def hmm(cls: Any, n_steps: int, log_initial: Any, log_transition: Any, states: Any, name: str) -> Any:
-    """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
-
-    Parameters
-    ----------
-    log_initial : (K,) array or tensor
-        Log probabilities of the first state.
-    log_transition : (K, K) or (n_steps - 1, K, K) array or tensor
-        Log probabilities, rows from, columns to; one matrix for all steps or one for each.
-    states : int or sequence of labels, optional
-        Found from the shapes where these are known.
-    """
+def _hmm(cls: Any, n_steps: int, log_initial: Any, log_transition: Any, states: Any, name: str) -> Any:
+    """`Builders.hmm`."""
     n_steps = _n_steps(n_steps)
     if states is None:
         shapes = [x.type.shape if _is_tensor(x) else np.shape(x) for x in (log_initial, log_transition)]
@@ -71,17 +237,8 @@ def _lattice(shape: Any, name: str, periodic: bool) -> tuple[list[str], np.ndarr
     return names, np.concatenate(pairs)
 
 
-def ising(cls: Any, shape: Any, coupling: Any, field: Any, periodic: bool, name: str) -> Any:
-    """Ising model: log p = sum over neighbours of coupling x_i x_j + sum of field x_i, states -1 and 1.
-
-    Parameters
-    ----------
-    shape : int or (int, int)
-        A chain, with sites ``<name>0``, ..., or a grid, with sites ``<name>0_0``, ``<name>0_1``, ...
-    coupling, field : float or scalar tensor
-    periodic : bool
-        Close the chain to a ring, the grid to a torus.
-    """
+def _ising(cls: Any, shape: Any, coupling: Any, field: Any, periodic: bool, name: str) -> Any:
+    """`Builders.ising`."""
     names, pairs = _lattice(shape, name, periodic)
     fg = cls({n: (-1, 1) for n in names})
     fg._add_numbered(pairs, _scalar("coupling", coupling) * np.array([[1.0, -1.0], [-1.0, 1.0]]))
@@ -90,11 +247,8 @@ def ising(cls: Any, shape: Any, coupling: Any, field: Any, periodic: bool, name:
     return fg
 
 
-def potts(cls: Any, shape: Any, states: Any, coupling: Any, periodic: bool, name: str) -> Any:
-    """Potts model: log p = coupling times the number of neighbouring pairs in equal states.
-
-    Arguments as in `ising`; ``states`` is a count or a sequence of labels.
-    """
+def _potts(cls: Any, shape: Any, states: Any, coupling: Any, periodic: bool, name: str) -> Any:
+    """`Builders.potts`."""
     names, pairs = _lattice(shape, name, periodic)
     fg = cls({n: states for n in names})
     fg._add_numbered(pairs, _scalar("coupling", coupling) * np.eye(fg.card[0]))
@@ -111,24 +265,8 @@ def _scalar(argument: str, x: Any) -> Any:
     return float(x)
 
 
-def tree(cls: Any, edges: Any, states: Any, pair: Any, unary: Any) -> Any:
-    """Tree or forest with a factor for each edge and, optionally, one for each variable.
-
-    Parameters
-    ----------
-    edges : sequence of (str, str)
-    states : int, sequence of labels, or mapping of names to these
-        For all variables, which are then those of the edges in order of appearance; or for each.
-    pair : array or tensor
-        (K, K) log table for all edges (first end on the rows), or (n_edges, K, K).
-    unary : array or tensor, optional
-        (K,) or (n_variables, K), or a mapping of names to log tables.
-
-    Raises
-    ------
-    ValueError
-        If the edges close a cycle; it names the edge.
-    """
+def _tree(cls: Any, edges: Any, states: Any, pair: Any, unary: Any) -> Any:
+    """`Builders.tree`."""
     edges = [tuple(e) for e in edges]
     for e in edges:
         if len(e) != 2:
@@ -166,24 +304,10 @@ def tree(cls: Any, edges: Any, states: Any, pair: Any, unary: Any) -> Any:
     return fg
 
 
-def bayesian_network(
+def _bayesian_network(
     cls: Any, states: Mapping[str, Any], parents: Mapping[str, Sequence[str]], probabilities: Mapping[str, Any]
 ) -> Any:
-    """Bayesian network, one factor for each variable.
-
-    Parameters
-    ----------
-    states : mapping of str to int or sequence of labels
-    parents : mapping of str to sequence of str
-        Missing entries mean no parents.
-    probabilities : mapping of str to array
-        One axis for each parent, in the order of ``parents``, then the variable's own; rows add up to one.
-
-    Raises
-    ------
-    ValueError
-        If a table is missing or no conditional probability table, or the parents close a cycle.
-    """
+    """`Builders.from_bayesian_network`."""
     fg = cls(states)
     for name in (*parents, *probabilities):
         fg.numbers((name,))

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.factor_graphs.builders import Builders
+
 if TYPE_CHECKING:
     import networkx as nx
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TABLE = 2**24  # entries: 128 MB a table
 
 
-class FactorGraph:
+class FactorGraph(Builders):
     """Discrete variables joined by factors: p(x) is proportional to the product of all tables.
 
     Parameters
@@ -81,7 +83,20 @@ class FactorGraph:
         self._add(scope[None, :], log_table, tuple(self.card[scope].tolist()))
 
     def add_factors(self, scopes: Sequence[Sequence[str]], log_tables: Any) -> None:
-        """Add many factors of equal shape: one table for all, or a stack with one table each on its first axis."""
+        """Add many factors of equal shape.
+
+        Parameters
+        ----------
+        scopes : sequence of sequence of str
+            The variables of each factor, as in `add_factor`.
+        log_tables : array or TensorVariable
+            One table for all, or a stack with one table each on its first axis.
+
+        Raises
+        ------
+        ValueError
+            If scopes differ in length or in state counts, or as in `add_factor`.
+        """
         numbers = [self.numbers(scope) for scope in scopes]
         different = [i for i, scope in enumerate(numbers) if len(scope) != len(numbers[0])]
         if different:
@@ -227,7 +242,23 @@ class FactorGraph:
         return np.concatenate([np.empty(0), *(b.ravel() for b in self.blocks)])
 
     def log_table(self, factor: int) -> np.ndarray:
-        """The log table of one factor of a graph without tensors."""
+        """The log table of one factor of a graph without tensors.
+
+        Parameters
+        ----------
+        factor : int
+            In the order in which they were added, from 0.
+
+        Returns
+        -------
+        ndarray of float64
+            One axis for each variable of `scope_of`; a copy.
+
+        Raises
+        ------
+        ValueError
+            If there is no such factor, or some table is a tensor.
+        """
         self.scope_of(factor)
         return self.log_tables([factor])[0]
 
@@ -262,66 +293,14 @@ class FactorGraph:
         """Width found, the largest clique, table entries and memory, as text."""
         return self.compile(max_table).report()
 
-    # -- builders: `builders.py`, `exchange.py`, `bif.py` -----------------------------------------------
-
-    @classmethod
-    def hmm(cls, n_steps: int, log_initial: Any, log_transition: Any, *, states: Any = None, name: str = "z") -> Any:
-        """Hidden Markov chain ``z0``, ``z1``, ...: see `builders.hmm`."""
-        from pymc_spn.factor_graphs import builders
-
-        return builders.hmm(cls, n_steps, log_initial, log_transition, states, name)
-
-    @classmethod
-    def ising(cls, shape: Any, coupling: Any, field: Any = 0.0, *, periodic: bool = False, name: str = "x") -> Any:
-        """Ising chain or grid with states -1 and 1: see `builders.ising`."""
-        from pymc_spn.factor_graphs import builders
-
-        return builders.ising(cls, shape, coupling, field, periodic, name)
-
-    @classmethod
-    def potts(cls, shape: Any, states: Any, coupling: Any, *, periodic: bool = False, name: str = "x") -> Any:
-        """Potts chain or grid, where equal neighbours gain ``coupling``: see `builders.potts`."""
-        from pymc_spn.factor_graphs import builders
-
-        return builders.potts(cls, shape, states, coupling, periodic, name)
-
-    @classmethod
-    def tree(cls, edges: Any, states: Any, pair: Any, unary: Any = None) -> Any:
-        """Tree or forest of pairwise factors: see `builders.tree`."""
-        from pymc_spn.factor_graphs import builders
-
-        return builders.tree(cls, edges, states, pair, unary)
-
-    @classmethod
-    def from_bayesian_network(cls, states: Any, parents: Any, probabilities: Any) -> Any:
-        """Bayesian network from conditional probability tables: see `builders.bayesian_network`."""
-        from pymc_spn.factor_graphs import builders
-
-        return builders.bayesian_network(cls, states, parents, probabilities)
-
-    @classmethod
-    def from_bif(cls, path: Any) -> Any:
-        """Bayesian network from a file in the Bayesian Interchange Format (``.bif``, also gzipped)."""
-        from pymc_spn.factor_graphs.bif import read_bif
-
-        return cls.from_bayesian_network(*read_bif(path))
-
-    @classmethod
-    def from_pgmpy(cls, model: Any) -> Any:
-        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`."""
-        from pymc_spn.factor_graphs import exchange
-
-        return exchange.from_pgmpy(cls, model)
-
-    @classmethod
-    def from_networkx(cls, graph: "nx.Graph") -> Any:
-        """Bipartite graph as `to_networkx` makes it: see `exchange.from_networkx`."""
-        from pymc_spn.factor_graphs import exchange
-
-        return exchange.from_networkx(cls, graph)
-
     def to_networkx(self) -> "nx.Graph":
-        """Bipartite graph of variables and factors, for drawing and for `from_networkx`."""
+        """Bipartite graph of variables and factors, for drawing and for `from_networkx`.
+
+        Returns
+        -------
+        networkx.Graph
+            Variables by name, factors as ``("factor", 0)``, ... in order; edges carry ``axis``.
+        """
         from pymc_spn.factor_graphs import exchange
 
         return exchange.to_networkx(self)

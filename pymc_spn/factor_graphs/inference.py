@@ -99,7 +99,22 @@ class Inference:
         return self._label(self._pass.log_z - self.tree.log_z, (), {})
 
     def marginal(self, name: str) -> xr.DataArray:
-        """Probabilities of the states of a variable, dimension named after it."""
+        """Probabilities of the states of a variable.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        DataArray
+            (row, states) float64, the last dimension named after the variable.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable.
+        """
         v, labels = self._states(name)
         start = self.tree.plan.arrays.state_start
         return self._label(self._pass.marginals[:, start[v] : start[v + 1]], (name,), {name: list(labels)})
@@ -112,6 +127,20 @@ class Inference:
         """Joint probabilities of two variables.
 
         Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
+
+        Parameters
+        ----------
+        a, b : str
+
+        Returns
+        -------
+        DataArray
+            (row, states of a, states of b) float64, dimensions named after the variables.
+
+        Raises
+        ------
+        ValueError
+            If there are no such two variables.
         """
         (va, first), (vb, second) = self._states(a), self._states(b)
         if va == vb:
@@ -146,7 +175,23 @@ class Inference:
         return joint * self._pass.marginals[:, of_a, None]
 
     def factor_marginal(self, factor: int) -> xr.DataArray:
-        """Joint probabilities of the variables of a factor, numbered in the order in which they were added."""
+        """Joint probabilities of the variables of a factor.
+
+        Parameters
+        ----------
+        factor : int
+            In the order in which they were added, from 0.
+
+        Returns
+        -------
+        DataArray
+            (row, states of each variable of the factor) float64, dimensions named after the variables.
+
+        Raises
+        ------
+        ValueError
+            If there is no such factor.
+        """
         self.tree.graph.scope_of(factor)
         return self._factor_marginals(np.array([int(factor)]))[0]
 
@@ -176,7 +221,13 @@ class Inference:
         return [one for one in found if one is not None]
 
     def entropy(self) -> xr.DataArray:
-        """Entropy of the distribution given the evidence, in nats; 0 where the evidence is impossible."""
+        """Entropy of the distribution given the evidence.
+
+        Returns
+        -------
+        DataArray
+            (row,) float64, in nats; 0 where the evidence is impossible.
+        """
         e, plan = self.evidence, self.tree.plan
         result = np.empty(e.n_rows)
         log_p = self._potentials[0]
@@ -265,7 +316,22 @@ class Inference:
         )
 
     def max_marginal(self, name: str) -> xr.DataArray:
-        """Log value of the best configuration with each state of a variable."""
+        """Log value of the best configuration with each state of a variable.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        DataArray
+            (row, states) float64, in nats; -inf where a state is impossible.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable.
+        """
         v, labels = self._states(name)
         start = self.tree.plan.arrays.state_start
         return self._label(self._maximise()[3][:, start[v] : start[v + 1]], (name,), {name: list(labels)})
@@ -277,11 +343,21 @@ class Inference:
     def kbest(self, k: int) -> xr.Dataset:
         """The k most probable configurations, best first.
 
+        Parameters
+        ----------
+        k : int
+            At least 1.
+
         Returns
         -------
         Dataset
             ``state`` (rank, variable), ``log_value`` and ``log_probability`` (rank). Beyond the number of possible
             configurations values are -inf and states None. Ties after the first stand in no particular order.
+
+        Raises
+        ------
+        ValueError
+            If `k` is no positive integer, or the evidence of a row is impossible.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
@@ -304,13 +380,23 @@ class Inference:
     # -- draws ----------------------------------------------------------------------------------------
 
     def sample(self, n: int, random_seed: Any = None) -> xr.DataArray:
-        """Exact joint draws (sample, variable), as labels.
+        """Exact joint draws, as labels.
 
         Parameters
         ----------
         n : int
             Draws for each row of evidence.
         random_seed : int, Generator or None
+
+        Returns
+        -------
+        DataArray
+            (row, sample, variable), of the type of the labels.
+
+        Raises
+        ------
+        ValueError
+            If `n` is no positive integer, or the evidence of a row is impossible.
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, got {n!r}")

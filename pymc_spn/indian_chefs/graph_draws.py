@@ -75,6 +75,10 @@ class GraphDraws:
         name : str, optional
             The graph's name in the model, where there are several.
 
+        Returns
+        -------
+        GraphDraws
+
         Raises
         ------
         ValueError
@@ -122,7 +126,13 @@ class GraphDraws:
         return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
+        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+        """
         import xarray as xr
 
         name = self.schema.name
@@ -233,7 +243,13 @@ class GraphDraws:
         return self._labelled(np.where(active, values, np.nan), "popularities", "node")
 
     def summary(self) -> "pd.DataFrame":
-        """ArviZ's summary of the scalar functions of the graph; those that never vary have no R-hat."""
+        """ArviZ's summary of the scalar functions of the graph.
+
+        Returns
+        -------
+        DataFrame
+            A row for each function; those that never vary have no R-hat.
+        """
         import arviz as az
         import xarray as xr
 
@@ -250,6 +266,11 @@ class GraphDraws:
         ----------
         chain, draw : int
             Places, not labels.
+
+        Returns
+        -------
+        networkx.DiGraph
+            Nodes by their names, ``hidden_1`` and so on by their rank; edges from parents to children.
         """
         import networkx as nx
 

@@ -160,8 +160,29 @@ def LinearGaussianNetwork(
 ) -> TensorVariable:
     """Linear Gaussian belief network on a graph: x_i ~ N(b_i + sum_k w_ki x_k, 1 / rho_i), hidden nodes too.
 
-    `LinearGaussianStep` is picked by ``pm.sample``. Parameters are those of `NLGBN`; observed values are any real
-    numbers, so standardise columns whose scale is far from one.
+    `LinearGaussianStep` is picked by ``pm.sample``; `BeliefNetworkPosterior` reads the draws.
+
+    Parameters
+    ----------
+    name : str
+    graph : GraphVariable
+        From `IndianChefsProcess`; a graph has one likelihood.
+    observed : DataFrame or (N, D) array
+        Columns are the observed nodes, by name where it is a frame that has them. Any real numbers, so standardise
+        columns whose scale is far from one.
+    weight_sd, bias_sd, precision
+        As in `NLGBN`, in the units of the columns.
+    dims : optional
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Values beyond 1e18 or gaps, with their place; a graph that has a likelihood already.
     """
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
     far = np.abs(values) > LARGEST_VALUE
@@ -185,7 +206,28 @@ def SigmoidBeliefNetwork(
 ) -> TensorVariable:
     """Sigmoid belief network on a graph: binary x_i with P(x_i = 1) = sigmoid(b_i + sum_k w_ki x_k).
 
-    `SigmoidNetworkStep` is picked by ``pm.sample``. Parameters are those of `NLGBN`; observed values are 0 and 1.
+    `SigmoidNetworkStep` is picked by ``pm.sample``; `BeliefNetworkPosterior` reads the draws.
+
+    Parameters
+    ----------
+    name : str
+    graph : GraphVariable
+        From `IndianChefsProcess`; a graph has one likelihood.
+    observed : DataFrame or (N, D) array
+        Columns are the observed nodes, by name where it is a frame that has them; cells are 0 and 1.
+    weight_sd, bias_sd : float
+        Standard deviations of the normal priors, in logits.
+    dims : optional
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Values other than 0 and 1 or gaps, with their place; a graph that has a likelihood already.
     """
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
     wrong = (values != 0.0) & (values != 1.0)

@@ -61,6 +61,11 @@ class BeliefNetworkPosterior:
         name : str, optional
             The observed variable's name in the model, where there are several.
 
+        Returns
+        -------
+        BeliefNetworkPosterior
+            A `NLGBNPosterior` where the network is nonlinear.
+
         Raises
         ------
         ValueError
@@ -79,12 +84,27 @@ class BeliefNetworkPosterior:
         pass
 
     def save(self, path: "str | PathLike[str]") -> None:
-        """Write everything that the questions need to one netCDF file."""
+        """Write everything that the questions need to one netCDF file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+        """
         self.tree.to_netcdf(path, engine="h5netcdf")
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "BeliefNetworkPosterior":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        BeliefNetworkPosterior
+        """
         return cls.from_idata(path)
 
     def __repr__(self) -> str:
@@ -111,7 +131,18 @@ class BeliefNetworkPosterior:
         Parameters
         ----------
         n : int
+            Rows, at least 1.
         random_seed : int, Generator or None
+
+        Returns
+        -------
+        DataFrame
+            (n, D) float64, the columns of the training data.
+
+        Raises
+        ------
+        ValueError
+            If `n` is no integer of at least 1.
         """
         import pandas as pd
 

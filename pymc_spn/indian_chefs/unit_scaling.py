@@ -38,6 +38,10 @@ class UnitScaling:
         low, high : float
             With ``0 < low < high < 1``; what lies beyond the training range needs the rest.
 
+        Returns
+        -------
+        UnitScaling
+
         Raises
         ------
         ValueError
@@ -68,13 +72,44 @@ class UnitScaling:
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
     def transform(self, data: Any) -> pd.DataFrame:
-        """Data on the unit scale, as a frame. Values outside (0, 1) are not clipped; `NLGBN` refuses them."""
+        """Data on the unit scale.
+
+        Parameters
+        ----------
+        data : DataFrame or (N, D) array
+            In the units of the training data.
+
+        Returns
+        -------
+        DataFrame
+            With the index of `data`. Values outside (0, 1) are not clipped; `NLGBN` refuses them.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `data` lacks columns, has gaps, or holds no numbers.
+        """
         names, values = table_of(data, "data", self.columns)
         index = data.index if isinstance(data, pd.DataFrame) else None
         return pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
 
     def inverse(self, unit: Any) -> pd.DataFrame:
-        """Data in their own units from the unit scale."""
+        """Data in their own units from the unit scale.
+
+        Parameters
+        ----------
+        unit : DataFrame or (N, D) array
+
+        Returns
+        -------
+        DataFrame
+            In the units of the training data, with the index of `unit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `transform`.
+        """
         names, values = table_of(unit, "unit", self.columns)
         index = unit.index if isinstance(unit, pd.DataFrame) else None
         return pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
