@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MOST_NODES = 4096
+LARGEST_GAMMA = 1e100  # products of rates stay numbers
 
 
 def node_count_pmf(
@@ -168,6 +169,8 @@ def gamma_for_nodes(
 
 
 def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
+    if gamma > LARGEST_GAMMA:
+        raise ValueError(f"gamma must be at most {LARGEST_GAMMA:g} for the law of the number of nodes; got {gamma:g}")
     return gamma * np.concatenate([[0.0], np.cumsum(alpha / (alpha + np.arange(room)))])
 
 

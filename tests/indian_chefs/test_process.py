@@ -264,3 +264,5 @@ def test_types_are_named():
         ps.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
     with pytest.raises(ValueError, match="max_nodes must be at least"):
         ps.node_count_pmf(1.0, 1.0, 3, 2)
+    with pytest.raises(ValueError, match=r"gamma must be at most 1e\+100 for the law .*; got 1e\+150"):
+        ps.node_count_pmf(1.0, 1e150, 2, 40)  # was NaN, marked exact
