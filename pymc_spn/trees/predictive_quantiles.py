@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BLOCK_VALUES = 2_000_000  # values of leaves held at a time (16 MB)
 LARGEST_COUNT = 1e15  # of a quantile
+REST = 1e-13  # of the smaller tail: what the search of a quantile may leave
 
 
 class LeafLaws:
@@ -116,6 +117,7 @@ def _quantiles(laws: LeafLaws, mixtures: RowMixtures, q: np.ndarray) -> np.ndarr
         np.full(start.shape, np.inf),
         start,
         length[:, 0],
+        REST,
     )
     return out
 
