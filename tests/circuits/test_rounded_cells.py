@@ -368,6 +368,12 @@ def test_rows_are_cells_in_every_query_about_rows():
     best = post.predict(ROWS, "x2")
     assert best.values.tolist()[:2] == ["abc"[int(by_hand.argmax())], "abc"[int(only.argmax())]]
     np.testing.assert_array_equal(best.attrs["probability"], found.max("level"))
+    row = ROWS[:1].drop(columns="x1")  # quantiles of exact values of x1, the others cells
+    below = post.predict_quantile(row, "x1", [0.1, 0.7])
+    whole = share_of((CELLS[0], None, 0))
+    for x, q in zip(below.values[0], (0.1, 0.7), strict=True):
+        assert share_of((CELLS[0], (1e-300, x), 0)) / whole == pytest.approx(q, abs=1e-7)
+    assert below.attrs["exactness"] == "numerical"
 
 
 def test_a_condition_cuts_the_cells_it_crosses_and_leaves_its_points_exact():

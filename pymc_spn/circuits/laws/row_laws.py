@@ -13,7 +13,7 @@ from pymc_spn.numerics.row_mixtures import RowMixtures
 
 LARGEST_COUNT = 1e15  # of a quantile
 REST = 1e-11  # of the smaller tail: what the search of a quantile may leave
-GRID_VALUES, GRID_SIZES = 2_000_000, (24, 192)  # values held of all leaves (16 MB), points of a grid
+GRID_VALUES, GRID_SIZES = 2_000_000, (8, 192)  # values held of all leaves (16 MB), points of a grid
 SPREAD = np.array([-3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0])  # points of a leaf that shape the grid, in its widths
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]  # where, value, slope
 
