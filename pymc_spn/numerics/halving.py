@@ -47,7 +47,7 @@ def smallest_whole_reaching(
     least : float or (...) float64
         Known to be too small, or minus infinity.
     largest : float
-        What the search does not go beyond, in either direction.
+        What the search does not go beyond, in either direction; where that is still too small, it is the answer.
     """
     step = 1.0
     while np.any(long := ~is_short(low) & (low > least) & (low > -largest)):
@@ -55,7 +55,7 @@ def smallest_whole_reaching(
         step *= 2.0
     step = 1.0
     while np.any(short := is_short(high) & (high < largest)):
-        low, high = np.where(short, high, low), np.where(short, high + step, high)
+        low, high = np.where(short, high, low), np.where(short, np.minimum(high + step, largest), high)
         step *= 2.0
     while np.any(high - low > 1.0):
         middle = np.floor(0.5 * (low + high))

@@ -51,6 +51,13 @@ def highest_bits(masks):
     return highest_bit(masks[0])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled_anew():
+    """What a run before has stored would be loaded whole, without a look at the kernels inside."""
+    for made in (largest, largest_of_both, shifted, total_by_places, multiple, multiples, highest_bit, highest_bits):
+        made._cache.flush()
+
+
 def test_a_view_is_read_only_and_the_array_stays_as_it_is():
     x = np.arange(6.0)
     view = read_only_view(x)

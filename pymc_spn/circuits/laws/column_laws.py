@@ -41,10 +41,11 @@ from pymc_spn.circuits.records.leaf_predictives import (
     relative_masses,
 )
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.numerics.halving import smallest_reaching
+from pymc_spn.numerics.halving import smallest_reaching, smallest_whole_reaching
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
+LARGEST_COUNT = 1e15  # of a quantile
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
 
 
@@ -245,14 +246,7 @@ def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
         centre, width = law.bracket()
         first, last = law.support()
         low, high = np.full(q.size, max(first, 0.0) - 1.0), np.full(q.size, np.ceil(max(1.0, centre + width)))
-        while np.any(long := (law.cdf(low)[0] >= q) & (low >= first) & (low > -1e15)):
-            low, high = np.where(long, 2.0 * low, low), np.where(long, low, high)
-        while np.any(short := (law.cdf(high)[0] < q) & (high < 1e15)):
-            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
-        while np.any(high - low > 1.0):
-            middle = np.floor(0.5 * (low + high))
-            below = law.cdf(middle)[0] < q
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        high = smallest_whole_reaching(lambda x: law.cdf(x)[0] < q, low, high, first - 1.0, LARGEST_COUNT)
         high = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, high))
         return np.clip(high, np.ceil(first), np.floor(last))
     first, last = law.support()

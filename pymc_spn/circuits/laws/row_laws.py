@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.laws.column_laws import ColumnLaw, leaf_centres
+from pymc_spn.circuits.laws.column_laws import LARGEST_COUNT, ColumnLaw, leaf_centres
 from pymc_spn.circuits.records.leaf_predictives import Leaves
 from pymc_spn.numerics.bracketed_newton import reach_levels
 from pymc_spn.numerics.halving import smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
-LARGEST_COUNT = 1e15  # of a quantile
 REST = 1e-11  # of the smaller tail: what the search of a quantile may leave
 GRID_VALUES, GRID_SIZES = 2_000_000, (8, 192)  # values held of all leaves (16 MB), points of a grid
 SPREAD = np.array([-3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0])  # points of a leaf that shape the grid, in its widths

@@ -44,6 +44,7 @@ from pymc_spn.circuits.leaves.interval_moments import (
     weighted_moments,
 )
 from pymc_spn.circuits.leaves.rounded_gaussian import RoundedGaussian, cells_within
+from pymc_spn.numerics.halving import smallest_whole_reaching
 
 ROUNDED_GAUSSIAN = -1  # what a Gaussian leaf is among leaves that have masses; no entry of a palette has the code
 FAMILY: dict[int, Any] = {
@@ -301,21 +302,13 @@ def _invert_counts(family: Any, params: Any, event: Interval, u: np.ndarray) -> 
     log_total = family.predictive_log_interval(params, event.low, event.high)
     with np.errstate(divide="ignore"):
         target = np.log(u) + log_total
-    low, high = np.full(u.size, first - 1.0), np.full(u.size, float(first))
     last = math.floor(event.high) if event.high < math.inf else math.inf
 
     def short(x: np.ndarray) -> np.ndarray:
         return family.predictive_log_interval(params, event.low, x) < target
 
-    step = 1.0
-    while np.any(more := short(high) & (high < last)):
-        low, high = np.where(more, high, low), np.where(more, np.minimum(high + step, last), high)
-        step *= 2.0
-    while np.any(high - low > 1.0):
-        middle = np.floor(0.5 * (low + high))
-        below = short(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return high
+    ends = np.full(u.size, first - 1.0), np.full(u.size, float(first))
+    return smallest_whole_reaching(short, *ends, first - 1.0, last)
 
 
 def _invert_successes(params: BetaTrials, event: Interval, u: np.ndarray) -> np.ndarray:
