@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
@@ -80,17 +81,17 @@ def recover_discrete(
     return xr.Dataset(result, coords={c: posterior.coords[c] for c in ("chain", "draw") if c in posterior.coords})
 
 
-def _parameters_of_draws(emission: Any, model: Any, posterior: Any) -> Any:
+def _parameters_of_draws(emission: Any, data: np.ndarray, model: Any, posterior: Any) -> Any:
     """Function from the number of a draw to potentials, codes and log evidence, and the shape (chain, draw)."""
     spec = emission.tag.field_emission
     # The variable's own inputs: those that its tag remembers belong to the model from which `pm.do` made this one.
     potentials, *parameters = emission.owner.op.dist_params(emission.owner)
-    outputs = [potentials, *spec.evidence(pt.constant(spec.values), parameters)]
+    outputs = [potentials, *spec.evidence(pt.constant(data), parameters)]
     above = set(ancestors(outputs))
     free = [rv for rv in model.free_RVs if rv in above]
     inputs = [rv.type() for rv in free]
-    data = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs if rv in above}
-    outputs = clone_replace(outputs, data | dict(zip(free, inputs, strict=True)), rebuild_strict=False)
+    observed = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs if rv in above}
+    outputs = clone_replace(outputs, observed | dict(zip(free, inputs, strict=True)), rebuild_strict=False)
     missing = [rv.name for rv in free if rv.name not in posterior]
     if missing:
         raise ValueError(f"idata.posterior must hold the free variables of the model, {missing[0]!r} is missing")
@@ -101,11 +102,13 @@ def _parameters_of_draws(emission: Any, model: Any, posterior: Any) -> Any:
 
 
 def _draws_of(values: xr.DataArray, model: Any) -> np.ndarray:
-    """(draw, ...) numbers of a variable, its own dimensions in the model's order."""
+    """(draw, ...) numbers of a variable, its own dimensions and their labels in the model's order."""
     named = model.named_vars_to_dims.get(values.name) or [None] * (values.ndim - 2)
     own = [f"{values.name}_dim_{i}" if dim is None else dim for i, dim in enumerate(named)]
     if set(values.dims) == {"chain", "draw", *own}:
         values = values.transpose("chain", "draw", *own)
+        for dim in own:
+            values = _in_order_of_labels(values, dim, model.coords.get(dim))
     missing = values.isnull()
     if missing.any():
         chain, draw = (int(np.argwhere(missing.transpose("chain", "draw", ...).values)[0][i]) for i in (0, 1))
@@ -116,11 +119,30 @@ def _draws_of(values: xr.DataArray, model: Any) -> np.ndarray:
     return values.stack(_draws=("chain", "draw")).transpose("_draws", ...).values
 
 
+def _in_order_of_labels(values: xr.DataArray, dim: str, labels: Any) -> xr.DataArray:
+    """Numbers along a dimension in the order of the model's labels, which are numbers where it has none."""
+    if dim not in values.indexes:
+        return values
+    found = values.indexes[dim]
+    wanted = pd.RangeIndex(len(found)) if labels is None else pd.Index(labels)
+    if found.equals(wanted):
+        return values
+    if len(found) != len(wanted) or not found.is_unique or set(found) != set(wanted):
+        raise ValueError(
+            f"{values.name!r} of idata.posterior must have the model's labels of dimension {dim!r}, {list(wanted)}; "
+            f"got {list(found)}"
+        )
+    return values.isel({dim: found.get_indexer(wanted)})
+
+
 def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], rng: Any) -> dict[str, Any]:
     spec: EmissionSpec = emission.tag.field_emission
     field = spec.field
-    plan, arrays, n_rows = field.tree.plan, field.tree.plan.arrays, len(spec.values)
-    evaluate, shape = _parameters_of_draws(emission, model, posterior)
+    # The variable's own data: `pm.observe` puts others in the place of those that its tag remembers.
+    data = model.rvs_to_values[emission].eval()
+    data = data if spec.has_rows else data[None]
+    plan, arrays, n_rows = field.tree.plan, field.tree.plan.arrays, len(data)
+    evaluate, shape = _parameters_of_draws(emission, data, model, posterior)
     n_draws = shape[0] * shape[1]
     n_states, n_variables = int(arrays.state_start[-1]), arrays.card.size
     marginals = np.empty((n_draws if "marginals" in what else 0, n_rows, n_states))
@@ -153,12 +175,13 @@ def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], r
             uniforms = rng.random((n, 1, plan.n_cliques))
             log_messages.draw_rows(arrays, potentials, codes, soft, uniforms, states, np.empty(n))
             samples[part] = states.reshape(-1, n_rows, n_variables)
-    return _labelled(spec, model, shape, what, marginals, best, log_best, samples)
+    return _labelled(spec, model, n_rows, shape, what, marginals, best, log_best, samples)
 
 
 def _labelled(
     spec: EmissionSpec,
     model: Any,
+    n_rows: int,
     shape: tuple[int, ...],
     what: Any,
     marginals: Any,
@@ -172,7 +195,7 @@ def _labelled(
     rows: dict[str, Any] = {}
     if spec.has_rows:
         given = model.coords.get(spec.row_dim)
-        rows = {spec.row_dim: np.arange(len(spec.values)) if given is None else list(given)}
+        rows = {spec.row_dim: np.arange(n_rows) if given is None else list(given)}
     variable = {field.dims: names}
 
     def array(

@@ -377,6 +377,27 @@ def test_models_that_pymc_makes_of_others_recover_from_their_own_variables(model
         assert np.abs(found - expected)[0, 0].max() > 1e-6
 
 
+def test_recovery_reads_the_data_of_its_model_and_parameters_by_their_labels():
+    """States of the data that `pm.observe` had replaced were given; parameters were read by position alone."""
+    with pm.Model(coords={"state": ["low", "high"]}) as model:
+        mu = pm.Normal("mu", 0.0, 3.0, dims="state")
+        fg = ps.FactorGraph({"a": 2, "b": 2})
+        fg.add_factor(("a", "b"), np.log([[0.4, 0.1], [0.1, 0.4]]))
+        components, data = {"y": pm.Normal.dist(mu, 1.0)}, np.array([[-3.0, -2.0], [2.5, np.nan]])
+        ps.FieldEmission("y", ps.DiscreteField("z", fg), components=components, observed={"y": data})
+
+    def best(model, mu, labels):
+        draws = xr.DataArray([[mu]], dims=("chain", "draw", "state"), coords={"state": labels})
+        idata = xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": draws})})
+        return ps.recover_discrete(idata, model=model, what=["map"]).z_map[0, 0].values.tolist()
+
+    assert best(model, [-2.0, 2.0], ["low", "high"]) == [[0, 0], [1, 1]]
+    assert best(model, [2.0, -2.0], ["high", "low"]) == [[0, 0], [1, 1]]
+    assert best(pm.observe(model, {"y": -data}), [-2.0, 2.0], ["low", "high"]) == [[1, 1], [0, 0]]
+    with pytest.raises(ValueError, match=r"'mu' .* labels of dimension 'state', .*; got \['low', 'top'\]"):
+        best(model, [-2.0, 2.0], ["low", "top"])
+
+
 def test_recovery_reads_dimensions_by_name_and_results_from_files(model, sampled, tmp_path):
     some = sampled.isel(draw=slice(0, 3))
     expected = ps.recover_discrete(some, model=model, what=["marginals"])
