@@ -29,7 +29,7 @@ from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
-from pymc_spn.circuits.tickets import LogJointTicket, Ticket
+from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.column import by_name
 
@@ -90,6 +90,7 @@ class _SPNDistribution(Distribution):
     rv_type = SPNRandomVariable
 
     def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing):
+        refuse_a_fixed_ticket(ticket)
         priors = (concentration, scale, shape, ratio)
         return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, missing)[0]
 

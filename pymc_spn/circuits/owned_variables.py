@@ -125,3 +125,34 @@ def grouped_by_owner(vars: Any, model: Any, owner: Any, public: str, none: str) 
     for v in chosen:
         groups.setdefault(mine[v], []).append(v)
     return groups
+
+
+def refuse_incomplete(name: str, needed: Any, group: list, model: Any) -> None:
+    """Refuse the value variables of a structure without all that its step writes.
+
+    Parameters
+    ----------
+    name : str
+        The structure.
+    needed : iterable of str
+        Names of the random variables that its step writes.
+    group : list of variables
+        Value variables of the structure.
+    model : Model
+
+    Raises
+    ------
+    ValueError
+        If one is missing: it was not given, or `pm.do` or `pm.observe` has fixed it.
+    """
+    lacking = sorted(set(needed) - {model.values_to_rvs[v].name for v in group})
+    fixed = [n for n in lacking if model[n] not in model.free_RVs]
+    if fixed:
+        raise ValueError(
+            f"{fixed[0]!r} is held fixed, as by pm.do or pm.observe, and the step of {name!r} writes it: leave it free"
+        )
+    if lacking:
+        raise ValueError(
+            f"vars must hold {', '.join(map(repr, lacking))} beside other variables of {name!r}; "
+            f"got {[v.name for v in group]}"
+        )

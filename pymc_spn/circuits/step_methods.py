@@ -20,6 +20,7 @@ from pymc_spn.circuits.owned_variables import (
     USUAL_PLAN,
     OwnerStep,
     grouped_by_owner,
+    refuse_incomplete,
     running_plan,
     variable_with_parameters,
 )
@@ -366,10 +367,7 @@ def _group_by_spn(vars, model):
     """Value variables by the SPN that owns them."""
     groups = grouped_by_owner(vars, model, spn_of, "ps.SPN", "no SPN")
     for name, group in groups.items():
-        if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
-            raise ValueError(
-                f"vars must hold '{name}_log_joint' beside other variables of {name!r}; got {[v.name for v in group]}"
-            )
+        refuse_incomplete(name, [f"{name}_log_joint"], group, model)
     return groups
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
-from pymc.logprob.abstract import _logprob
-from pytensor.graph.basic import Apply
+from pymc.logprob.abstract import ValuedRV, _logprob
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -91,3 +92,27 @@ class Ticket(Distribution):
 
     def support_point(rv, size, zero):
         return pt.zeros(())
+
+
+def refuse_a_fixed_ticket(ticket: Variable) -> None:
+    """Refuse the log density of a structure whose ticket is a number.
+
+    The ticket is what calls the step: without it other variables would be sampled given the structure of the start.
+
+    Parameters
+    ----------
+    ticket : Variable
+        The ticket as the log density gets it.
+
+    Raises
+    ------
+    ValueError
+        If `pm.do` or `pm.observe` has put a number in its place.
+    """
+    is_valued = ticket.owner is not None and isinstance(ticket.owner.op, ValuedRV)
+    value = ticket.owner.inputs[1] if is_valued else ticket  # PyMC puts a variable beside its value
+    if isinstance(value, SharedVariable | Constant):
+        raise ValueError(
+            f"{ticket.name!r} is held fixed, as by pm.do or pm.observe, so that nothing moves the structure whose step "
+            "writes it: leave it free; pm.do and pm.observe are for the hyperparameters"
+        )

@@ -15,7 +15,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, refuse_incomplete
 
 
 @dataclass_state
@@ -155,9 +155,7 @@ def _by_owner(cls, vars, model):
 
     groups = grouped_by_owner(vars, model, owner, public, "none")
     for name, group in groups.items():
-        missing = {name, f"{name}_log_score", f"{name}_n_edges"} - {model.values_to_rvs[v].name for v in group}
-        if missing:
-            raise ValueError(f"vars must hold all variables of {name!r} together; {sorted(missing)} are missing")
+        refuse_incomplete(name, [name, f"{name}_log_score", f"{name}_n_edges"], group, model)
     return groups
 
 

@@ -9,13 +9,14 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.tickets import LogJointTicket, Ticket
+from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
@@ -101,6 +102,8 @@ class _PackedGraph(Distribution):
         return parameters[8]
 
     def logp(value, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state):
+        if isinstance(state, SharedVariable):  # of a model; `IndianChefsProcess.dist` has no step
+            refuse_a_fixed_ticket(ticket)
         room = _room(start)
         graph = current_graph(ticket, value, state)
         return GraphLogDensity(room)(graph, reputations, alpha, gamma, phi, uniform, levels, masses)[0]

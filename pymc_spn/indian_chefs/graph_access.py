@@ -42,6 +42,11 @@ class GraphAccess:
         self.schema = GraphSchema.from_vector(model[f"{name}{SCHEMA}"].get_value())
         self.shared = parameters[9]  # found through the variable: a copied model has its own
         self.first = np.array(parameters[8].eval())
+        if not np.array_equal(model.rvs_to_values[rv].eval(), self.first):
+            raise ValueError(
+                f"the graph {name!r} was replaced, as by pm.observe, but chains do not begin there: give "
+                "ps.IndianChefsProcess start=(parents, reputations)"
+            )
         self.kind = getattr(rv.tag, "graph_start", "prior")
         self.value_names = [v.name for v in model.value_vars]
         outputs = model.replace_rvs_by_values(list(parameters[1:4]))

@@ -16,6 +16,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammainc
 
+from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
 from pymc_spn.indian_chefs.distributions import GraphVariable
 from pymc_spn.indian_chefs.network_draws import draw_data
 from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, NetworkSchema
@@ -77,6 +78,7 @@ def _(op, node):
 
 @_logprob.register(BeliefNetworkRV)
 def _(op, values, rng, size, ticket, n_nodes, reputations, parents, head, template, **kwargs):
+    refuse_a_fixed_ticket(ticket)
     is_own = pt.or_(pt.eq(ticket, 0.0), pt.eq(ticket, head[0]))
     return CheckAndRaise(RuntimeError, f"ps.NLGBN and its relatives: {STALE}")(head[1], is_own)
 

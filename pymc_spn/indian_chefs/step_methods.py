@@ -14,7 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, refuse_incomplete
 
 _log = logging.getLogger("pymc")
 SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
@@ -36,12 +36,16 @@ def group_by_graph(vars, model):
     Raises
     ------
     ValueError
-        If there is no graph, a variable belongs to none, or the graph's own variable is missing.
+        If there is no graph, a variable belongs to none, or the graph or its own variable is missing or held fixed.
     """
     groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess", "no graph")
     for name, group in groups.items():
-        if not any(model.values_to_rvs[v].name == f"{name}_log_joint" for v in group):
-            raise ValueError(f"vars must hold '{name}_log_joint' beside other variables of {name!r}")
+        refuse_incomplete(name, [f"{name}_log_joint"], group, model)
+        if model[name] not in model.rvs_to_values:
+            held = [model.values_to_rvs[v].name for v in group]
+            claimed = any(is_claimed(model.values_to_rvs[v]) for v in group)
+            more = "it is learned with the network" if claimed else f"to sample the rest given it, fix {held} too"
+            raise ValueError(f"{name!r} is held fixed, as by pm.do, so that its step has nothing to move; {more}")
     return groups
 
 

@@ -18,6 +18,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
 from pymc_spn.trees.features import check_rules, make_features
 from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
@@ -290,6 +291,7 @@ def _(op, node):
 
 @_logprob.register(TreeResponseRV)
 def _(op, values, rng, size, ticket, rules, parameters, head, depths, sizes, statistics, *others, **kwargs):
+    refuse_a_fixed_ticket(ticket)
     is_own = pt.or_(pt.eq(ticket, 0.0), pt.eq(ticket, head[0]))
     joint = tree_log_joint(op.family, rules, parameters, head, depths, sizes, statistics)
     return CheckAndRaise(RuntimeError, STALE)(joint, is_own)

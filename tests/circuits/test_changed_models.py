@@ -61,6 +61,18 @@ def test_fixed_cells_are_refused_by_name(change):
         sampled(change(model, {"x_missing": [0.5]}))
 
 
+@pytest.mark.parametrize("change", [pm.do, pm.observe])
+def test_a_fixed_log_joint_is_refused(change):
+    """Without the variable that calls our step NUTS sampled the scale given the rows as they stand at the start."""
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale")
+        numbers = {"concentration": 1.0, "leaf_shape": 1.5, "precision_ratio": 0.05}
+        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=two_columns(), leaf_scale=scale, **numbers)
+    changed = change(model, {"x_log_joint": 0.0})
+    with pytest.raises(ValueError, match=r"'x_log_joint' is held fixed, as by pm.do or pm.observe.*leave it free"):
+        sampled(changed)
+
+
 @pytest.mark.parametrize("missing", ["marginal", "draw"])
 def test_pictures(missing):
     table = two_columns().copy()

@@ -225,8 +225,11 @@ def test_sweeps_and_steps_by_hand(runs):
         ps.DagOrderStep(sweeps=0)
     with model, pytest.raises(ValueError, match=r"vars must be variables of ps.DagPartition; got none"):
         ps.DagPartitionStep()
-    with model, pytest.raises(ValueError, match=r"vars must hold all variables of 'g' together; \['g_log_score'"):
+    with model, pytest.raises(ValueError, match=r"vars must hold 'g_log_score', 'g_n_edges' beside other variables"):
         ps.DagOrderStep(vars=[model["g"]])
+    for change in (pm.do, pm.observe):
+        with pytest.raises(ValueError, match=r"'g_log_score' is held fixed, as by pm.do or pm.observe"):
+            draw(change(model, {"g_log_score": 0.0}))
 
 
 # ---- records

@@ -380,6 +380,26 @@ def test_expressions_need_a_name_and_steps_a_graph():
                 ps.IndianChefsStep(**settings)
 
 
+def test_graphs_held_fixed_are_refused_unless_all_that_belongs_to_them_is():
+    with pm.Model() as model:
+        gamma = pm.Gamma("gamma", 3, 3)
+        g = ps.IndianChefsProcess("g", alpha=1.0, gamma=gamma, phi=1.0, observed_nodes=2, max_nodes=8)
+        pm.Poisson("y", gamma * pt.cast(g.n_nodes, "float64"), observed=[4, 6, 5])
+    three = pm.draw(model["g"]).copy()
+    three[0] = 3.0
+    for change in (pm.do, pm.observe):  # gamma was sampled given the graph of the start
+        with pytest.raises(ValueError, match=r"'g_log_joint' is held fixed, as by pm.do or pm.observe.*leave it free"):
+            change(model, {"g_log_joint": 0.0}).logp()
+    sample = partial(pm.sample, 400, tune=400, chains=2, cores=1, random_seed=1, **QUIET)
+    with pytest.raises(ValueError, match=r"'g' is held fixed, as by pm.do, .* fix \['g_log_joint'\] too"):
+        sample(model=pm.do(model, {"g": three}))  # AttributeError of None
+    with pytest.raises(ValueError, match=r"the graph 'g' was replaced, as by pm.observe, .* give .* start="):
+        sample(model=pm.observe(model, {"g": three}))  # the other graph was left aside without a word
+    idata = sample(model=pm.do(model, {"g": three, "g_log_joint": 0.0}))
+    exact = (3 + 15) / (3 + 3 * 3)  # Gamma(3, 3) with 15 events at three graphs of three nodes
+    assert float(idata.posterior.gamma.mean()) == pytest.approx(exact, abs=0.1)
+
+
 @pytest.mark.parametrize("tune", [0, 3])
 def test_a_chain_that_finds_no_possible_graph_ends(tune):
     """Draws at graphs without a density would be those of nothing; while it tunes, a chain may look for one."""

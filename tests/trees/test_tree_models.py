@@ -356,6 +356,14 @@ def test_parameters_that_pymc_fixes_are_read_from_where_they_stand(runs, fix):
     assert np.ptp(draws.rules[:, 1]) > 0.0
 
 
+@pytest.mark.parametrize("change", [pm.do, pm.observe])
+def test_a_fixed_log_joint_is_refused(runs, change):
+    """Without the variable that calls our step NUTS sampled the parameters given the tree of the start."""
+    model, _ = runs["learned"]
+    with pytest.raises(ValueError, match=r"'t_log_joint' is held fixed, as by pm.do or pm.observe.*leave it free"):
+        sample(change(model, {"t_log_joint": 0.0}))
+
+
 def test_chains_in_another_order_keep_their_names_and_single_draws_are_refused(runs):
     _, idata = runs["learned"]
     expected = ps.TreePosterior.from_idata(idata).log_likelihood()
