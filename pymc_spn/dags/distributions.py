@@ -10,11 +10,12 @@ from numba import objmode
 from pymc.distributions.distribution import Distribution
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.dags.local_scores import LocalScores, check_scores
-from pymc_spn.dags.mcmc_ops import OrderLogWeight, PartitionLogWeight, flat_log_weight
+from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema
 
 
@@ -237,12 +238,23 @@ def _flat(value, *parameters):
     return flat_log_weight(value)
 
 
+def _flat_at(log_weight):
+    """Flat, but only at what the step writes and at the 0 of the start: other samplers would walk off."""
+
+    def logp(value, state, *arrays):
+        expected = log_weight(state, *arrays)
+        near = pt.abs(value - expected) <= 1e-6 + 1e-9 * pt.abs(expected)
+        return CheckAndRaise(RuntimeError, NOT_WRITTEN)(flat_log_weight(value), pt.or_(pt.eq(value, 0.0), near))
+
+    return logp
+
+
 class _OrderLogScore(_WrittenByStep):  # PyMC reads support point and density from the class itself, not its bases
-    rv_op, support_point, logp = OrderLogScoreRV(), _zero, _flat
+    rv_op, support_point, logp = OrderLogScoreRV(), _zero, _flat_at(OrderLogWeight())
 
 
 class _PartitionLogScore(_WrittenByStep):
-    rv_op, support_point, logp = PartitionLogScoreRV(), _zero, _flat
+    rv_op, support_point, logp = PartitionLogScoreRV(), _zero, _flat_at(PartitionLogWeight())
 
 
 class _OrderEdgeCount(_WrittenByStep):

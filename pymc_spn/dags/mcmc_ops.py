@@ -18,6 +18,10 @@ NO_GRADIENT = (
     "differentiates the log density (pm.find_MAP, pm.fit, pm.NUTS for everything) does not apply; the most probable "
     "graph comes from ps.OrderSPN"
 )
+NOT_WRITTEN = (
+    "ps.DagOrder, ps.DagPartition: the log score is not that of the order or partition; only the step that pm.sample "
+    "picks by itself draws a graph and writes its score, so pm.sample_smc and other steps do not apply"
+)
 
 
 def source_version():

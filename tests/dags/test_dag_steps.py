@@ -9,6 +9,7 @@ import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema, dag_schemas
 from tests.dags.test_local_scores import gaussian_table
 from tests.dags.test_partition_mcmc import expected_total_variation, total_variation, weights_by_level
+from tests.modes import BY_PYTHON, PLAIN
 
 FAMILIES = {"order": ps.DagOrder, "partition": ps.DagPartition}
 
@@ -314,6 +315,22 @@ def test_what_is_refused(runs):
     model = runs["order"][0]
     with model, pytest.raises(UserWarning, match="orders and partitions are discrete"):
         pm.find_MAP(progressbar=False, return_inferencedata=True, jitter=False)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_samplers_that_write_no_score_are_refused(family, runs):
+    """They took score and number of edges for variables of their own, and recorded those of no graph."""
+    model, idata = runs[family]
+    fast = BY_PYTHON | {"progressbar": False, "compute_convergence_checks": False}
+    with model, pytest.raises(RuntimeError, match="the log score is not that of the order or partition"):
+        pm.sample_smc(20, chains=1, cores=1, random_seed=1, **fast)
+    log_p = model.compile_logp(mode=PLAIN)
+    draws = idata.posterior.isel(chain=0)
+    for i in range(3):
+        point = {name: draws[name].values[i] for name in ("g", "g_log_score", "g_n_edges")}
+        assert log_p(point) == pytest.approx(float(point["g_log_score"]), rel=1e-12)
+        with pytest.raises(RuntimeError, match="the log score is not that of the order or partition"):
+            log_p(point | {"g_log_score": point["g_log_score"] + 0.1})
 
 
 def test_trees_without_graphs_are_refused(runs):
