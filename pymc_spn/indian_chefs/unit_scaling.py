@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_complex_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
         data = pd.DataFrame(cells)
         names = tuple(columns) if columns is not None else tuple(f"x{i + 1}" for i in range(cells.shape[1]))
     data = data.infer_objects()
-    if not all(is_numeric_dtype(dtype) and not is_complex_dtype(dtype) for dtype in data.dtypes):
+    if not all((is_numeric_dtype(t) or is_bool_dtype(t)) and not is_complex_dtype(t) for t in data.dtypes):
         raise TypeError(f"{argument} must hold numbers; its dtypes are {dict(data.dtypes.astype(str))}")
     values = data.to_numpy(np.float64, na_value=np.nan)
     if values.shape[0] == 0 or values.shape[1] != len(names):

@@ -19,7 +19,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
-from pymc_spn.trees.features import check_rules, make_features
+from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
 from pymc_spn.trees.ticket import FlatTicket
@@ -48,6 +48,7 @@ class TreeHandle:
     alpha_s: Any
     beta_s: Any
     ticket: TensorVariable
+    labels: Any = None  # of the rows of X, where it has some
 
     def data(self, X: Any, unseen: str = "error") -> dict[str, np.ndarray]:
         """New rows in the form that ``pm.set_data`` takes.
@@ -150,7 +151,7 @@ def DecisionTree(
         "min_size": int(min_size),
         "rules": {"alpha_s": alpha_source, "beta_s": beta_source},
     }
-    return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket)
+    return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket, row_labels_of(X))
 
 
 def TreeResponse(
@@ -196,6 +197,7 @@ def TreeResponse(
     n_rows = tree.x.get_value(borrow=True).shape[0]
     if len(coded) != n_rows:
         raise ValueError(f"X and observed must have the same length, X has {n_rows} rows and observed {len(coded)}")
+    check_same_labels(tree.labels, observed)
     values, sources = [], {}
     for parameter in FAMILIES[family.family].parameters:
         value, sources[parameter] = _source(tree.name, parameter, getattr(family, parameter), model)

@@ -99,13 +99,22 @@ def check_same_rows(X: Any, y: Any, n_rows: int, n_responses: int) -> None:
     """
     if n_rows != n_responses:
         raise ValueError(f"X and y must have the same length, X has {n_rows} rows and y {n_responses}")
-    labelled = isinstance(X, pd.DataFrame | Table) and isinstance(y, pd.DataFrame | pd.Series)
-    if not labelled or X.index.equals(y.index):
+    check_same_labels(row_labels_of(X), y)
+
+
+def row_labels_of(X: Any) -> pd.Index | None:
+    """Row labels of features that have some."""
+    return X.index if isinstance(X, pd.DataFrame | Table) else None
+
+
+def check_same_labels(labels: pd.Index | None, y: Any) -> None:
+    """Refuse a response whose row labels are others than those of the features, where both have some."""
+    if labels is None or not isinstance(y, pd.DataFrame | pd.Series) or labels.equals(y.index):
         return
-    n = next((n for n, (a, b) in enumerate(zip(X.index, y.index, strict=True)) if a != b), None)
+    n = next((n for n, (a, b) in enumerate(zip(labels, y.index, strict=True)) if a != b), None)
     if n is not None:
         raise ValueError(
-            f"y must have the row labels of X, got {y.index[n]!r} for {X.index[n]!r} at position {n}; say "
+            f"y must have the row labels of X, got {y.index[n]!r} for {labels[n]!r} at position {n}; say "
             "y.loc[X.index], or y.to_numpy() if rows go together as they stand"
         )
 

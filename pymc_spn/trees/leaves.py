@@ -53,6 +53,12 @@ class ClassLeaves:
                     f"y must hold at least two classes, all {len(series)} labels are {levels[0]!r}; name further "
                     "classes with ps.ClassLeaves(levels=[...])"
                 )
+        for level in levels:  # files and the axes of answers hold no others
+            if not isinstance(level, str | bool | int | float):
+                raise TypeError(
+                    f"labels of y must be strings, numbers or True and False, got {level!r} of type "
+                    f"{type(level).__name__}; convert by astype(str)"
+                )
         if not levels or len(set(levels)) < len(levels):
             raise ValueError(f"levels must be distinct and at least one, got {levels!r}")
         place = {level: k for k, level in enumerate(levels)}
@@ -262,7 +268,10 @@ def _series(y: Any) -> pd.Series:
             raise ValueError(f"y must have one column, got {y.shape[1]}")
         y = y.iloc[:, 0]
     if not isinstance(y, pd.Series | pd.Index | pd.Categorical):
-        y = np.asanyarray(y)  # a mask stays: what it covers is missing
+        cells = np.asanyarray(y)  # a mask stays: what it covers is missing
+        if cells.dtype.kind in "US" and isinstance(y, list | tuple):
+            cells = np.array(y, dtype=object)  # numbers among strings stay numbers, and are refused
+        y = cells
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
     series = y if isinstance(y, pd.Series) else pd.Series(y)
@@ -276,7 +285,8 @@ def _series(y: Any) -> pd.Series:
 
 def _numbers(y: Any) -> np.ndarray:
     series = _series(y)
-    if not (pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype)):
+    is_real = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype)
+    if not (is_real or pd.api.types.is_bool_dtype(series.dtype)):
         raise TypeError(f"y must hold numbers for this family, got dtype {series.dtype}")
     values = series.to_numpy(np.float64)
     _refuse(series, ~np.isfinite(values), "must hold finite numbers")

@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
 from pymc_spn.indian_chefs.network_schema import NetworkSchema, pack_parameters, unpack_parameters
+from pymc_spn.indian_chefs.unit_scaling import table_of
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -358,6 +359,15 @@ def test_what_is_no_number_is_not_made_one(column, dtype):
     if dtype != "category":  # whose cells are numbers
         with pytest.raises(TypeError, match="data must hold numbers; its dtypes are"):
             ps.UnitScaling.from_data(frame.to_numpy())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "bool[pyarrow]", "Int64", "double[pyarrow]"])
+def test_nullable_columns_are_numbers_whatever_backs_them(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": pd.array([True, False, True], dtype=dtype)})
+    _, values = table_of(frame, "observed")
+    np.testing.assert_array_equal(values, [[1.0], [0.0], [1.0]])
 
 
 def test_what_an_array_masks_is_a_gap():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_spn as ps
@@ -136,6 +137,26 @@ def test_rows_that_do_not_belong_together():
     with pytest.raises(ValueError, match=message):
         post.log_predictive(frame, y[::-1])
     np.testing.assert_array_equal(post.log_predictive(frame, Y), post.log_predictive(frame, y))
+    with pm.Model():  # it put them together by position
+        tree = ps.DecisionTree("t", frame)
+        with pytest.raises(ValueError, match=message):
+            ps.TreeResponse("y", tree, observed=y[::-1])
+        ps.TreeResponse("y", tree, observed=y)
+
+
+@pytest.mark.parametrize(
+    ("y", "family", "message"),
+    [
+        (pd.cut(pd.Series([0.0, 1.0, 2.0, 3.0]), 2), "classes", r"of type Interval; convert by astype\(str\)"),
+        (pd.date_range("2020", periods=4), "classes", "got Timestamp"),
+        ([1, "a", 1, "a"], "classes", "either strings or numbers as labels"),
+        (np.array([1.0 + 2.0j, 0.0, 1.0, 2.0]), "real", "must hold numbers for this family, got dtype complex128"),
+    ],
+)
+def test_responses_that_no_file_holds_or_that_would_be_changed(y, family, message):
+    """Labels without a place in a file were found out at `save`; numbers beside strings became strings."""
+    with pytest.raises(TypeError, match=message):
+        ps.fit_tree(X, y, family=family, random_seed=1)
 
 
 def test_constant_columns_are_said():
