@@ -14,6 +14,7 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor import config
 from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_spn.circuits.owned_variables import (
@@ -262,7 +263,7 @@ class TopDownSPNStep(OwnerStep):
                 new[f"{self.spn}_missing"] = missing
             given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
             for group, (name, places, floor) in self.own_values.items():
-                new[name] = np.log(given[group][places] - floor)
+                new[name] = np.log(given[group][places] - floor).astype(new[name].dtype)  # of PyTensor's floatX
         state = np.concatenate([chain.sampler.statistics(), missing])
         self.missing = missing
         self.state.set_value(state, borrow=True)
@@ -356,7 +357,8 @@ def _of_the_point(model, outputs, compile_kwargs):
 
 def _refuse_other_data(name, observed, table):
     """The schema, the palette and the rows of the state are those of the table that the network was made with."""
-    if not np.array_equal(observed.eval(), table, equal_nan=True):
+    rounded = table.astype(config.floatX)  # PyMC does so to observed values
+    if not any(np.array_equal(observed.eval(), values, equal_nan=True) for values in (table, rounded)):
         raise ValueError(
             f"the data of {name!r} were replaced, as by pm.observe, and its network was made with others: put "
             f"ps.SPN({name!r}, ..., observed=) with the new data into a model of its own"

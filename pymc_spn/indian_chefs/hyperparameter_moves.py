@@ -59,16 +59,16 @@ class OwnHyperparameters:
             prior = access.prior_at(point)
             shape += state.count[0] - state.fixed.size
             rate += prior.alpha * rate_integral(state, prior)
-            point[name] = np.asarray(np.log(rng.gamma(shape) / rate))
+            point[name] = np.asarray(np.log(rng.gamma(shape) / rate), point[name].dtype)
         for name, log_terms in self.sliced:
             point[name] = self._slice(rng, dict(point), name, log_terms, state)
 
     def _slice(self, rng, point, name, log_terms, state):
         """One univariate slice update with stepping out (Neal 2003, doi:10.1214/aos/1056562461)."""
-        access = self.access
+        access, dtype = self.access, point[name].dtype  # of PyTensor's floatX
 
         def target(value):
-            point[name] = np.asarray(value)
+            point[name] = np.asarray(value, dtype)
             value = float(log_terms(*[point[n] for n in access.value_names]))
             if not np.isfinite(value):
                 return -np.inf
@@ -87,7 +87,7 @@ class OwnHyperparameters:
         while True:
             value = low + rng.random() * (high - low)
             if target(value) >= level:
-                return np.asarray(value)
+                return np.asarray(value, dtype)
             if value < current:
                 low = value
             else:

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytest
 
 import pymc_spn as ps
@@ -71,6 +72,17 @@ def test_a_fixed_log_joint_is_refused(change):
     changed = change(model, {"x_log_joint": 0.0})
     with pytest.raises(ValueError, match=r"'x_log_joint' is held fixed, as by pm.do or pm.observe.*leave it free"):
         sampled(changed)
+
+
+def test_numbers_of_half_the_width_draw_nearly_the_same():
+    """PyMC rounds observed values to floatX, which were taken for other data, and so are our hyperparameters."""
+    rows = two_columns()[:5]
+    usual = ps.SPNPosterior.from_idata(sampled(network()))
+    with pytensor.config.change_flags(floatX="float32"):
+        idata = sampled(network())
+    assert idata.posterior["x_concentration"].dtype == np.float32
+    post = ps.SPNPosterior.from_idata(idata)
+    np.testing.assert_allclose(post.log_density(rows), usual.log_density(rows), atol=1.0)
 
 
 @pytest.mark.parametrize("missing", ["marginal", "draw"])

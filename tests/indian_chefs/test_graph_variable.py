@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
@@ -378,6 +379,13 @@ def test_expressions_need_a_name_and_steps_a_graph():
         for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):
             with pytest.raises(ValueError, match=next(iter(settings))):
                 ps.IndianChefsStep(**settings)
+
+
+def test_hyperparameters_of_a_graph_have_the_width_of_floatx():
+    with pytensor.config.change_flags(floatX="float32"):
+        with small_model(alpha=pm.Gamma.dist(3, 3), gamma=pm.Gamma.dist(3, 3)):
+            idata = pm.sample(5, tune=5, chains=1, cores=1, random_seed=3, **QUIET)  # a TypeError of PyTensor
+    assert all(len(np.unique(idata.posterior[name])) == 5 for name in ("g_alpha", "g_gamma"))
 
 
 def test_graphs_held_fixed_are_refused_unless_all_that_belongs_to_them_is():
