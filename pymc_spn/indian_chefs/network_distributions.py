@@ -250,6 +250,8 @@ def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
             lacking = [n for n in nodes if n not in found]
             raise ValueError(f"observed must have the columns {list(nodes)} of the graph; {lacking[0]!r} is missing")
         return tuple(found)  # columns in the order of the nodes, under names of their own
+    if not found and not isinstance(observed, np.ndarray | list | tuple):
+        return nodes  # no table: refused where it is read, by its type
     width = len(found) if found else np.ndim(observed) == 2 and np.shape(observed)[1]
     if not found and width != len(nodes):
         raise ValueError(

@@ -364,7 +364,8 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         Returns
         -------
         DataArray
-            (chain, draw, row) float64, in nats.
+            (chain, draw, row) float64, in nats. ``xr.DataTree(values.to_dataset(name="y"))`` is the group
+            ``idata["log_likelihood"]``, "y" the name of the response.
 
         Raises
         ------

@@ -361,6 +361,15 @@ def test_what_is_no_number_is_not_made_one(column, dtype):
             ps.UnitScaling.from_data(frame.to_numpy())
 
 
+def test_containers_and_mappings_are_refused_by_their_type():
+    """The message told the shape of a tensor, "Shape.0"."""
+    with pm.Model():
+        g = graph()
+        for observed in (pm.Data("table", ring().to_numpy()), dict(ring())):
+            with pytest.raises(TypeError, match=rf"must be a DataFrame or a 2-D array, got {type(observed).__name__}"):
+                ps.LinearGaussianNetwork("d", g, observed=observed)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "bool[pyarrow]", "Int64", "double[pyarrow]"])
 def test_nullable_columns_are_numbers_whatever_backs_them(dtype):
     if "pyarrow" in dtype:
