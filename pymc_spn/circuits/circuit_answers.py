@@ -113,7 +113,7 @@ class CircuitAnswers:
         Returns
         -------
         DataArray
-            Over ``quantile``; by halving to the last digit of the distribution function, exact for counts.
+            Over ``quantile``; by brackets to the last digit of the distribution function, exact for counts.
 
         Raises
         ------

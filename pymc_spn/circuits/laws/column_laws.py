@@ -41,7 +41,7 @@ from pymc_spn.circuits.records.leaf_predictives import (
     relative_masses,
 )
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.numerics.halving import smallest_reaching, smallest_whole_reaching
+from pymc_spn.numerics.halving import smallest_at_levels
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
@@ -155,10 +155,10 @@ class ColumnLaw(NamedTuple):
         return bool(np.isin(self.leaves.family, (*WHOLE, DISCRETE)).all())
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
-        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
+        """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
         if self.begin.size != 1:
             raise AssertionError("quantiles are of one mixture")
-        return halved_quantiles(self, q)
+        return bracketed_quantiles(self, q)
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
@@ -221,8 +221,8 @@ class JoinedLaw(NamedTuple):
         return all(law.is_discrete for law in self.laws)
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
-        """Quantiles (Q,) of a law of one draw, see `halved_quantiles`."""
-        return halved_quantiles(self, q)
+        """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
+        return bracketed_quantiles(self, q)
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some law allows."""
@@ -235,23 +235,31 @@ class JoinedLaw(NamedTuple):
         return tuple(x for law in self.laws for x in law.ends)
 
 
-def halved_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
+def bracketed_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
     """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
 
-    By halving, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
+    By brackets, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
     any length and values of any size come out to the last digit. Between intervals the distribution function is flat:
     the end of the one before is then the smallest x.
     """
+
+    def cdf(x: np.ndarray) -> np.ndarray:
+        return law.cdf(x)[0]
+
     if law.is_discrete:
         centre, width = law.bracket()
         first, last = law.support()
-        low, high = np.full(q.size, max(first, 0.0) - 1.0), np.full(q.size, np.ceil(max(1.0, centre + width)))
-        high = smallest_whole_reaching(lambda x: law.cdf(x)[0] < q, low, high, first - 1.0, LARGEST_COUNT)
-        high = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, high))
-        return np.clip(high, np.ceil(first), np.floor(last))
+        least, most = max(first, 0.0) - 1.0, float(np.ceil(max(1.0, centre + width)))
+        while least >= first and least > -LARGEST_COUNT and cdf(np.array([least]))[0] >= np.min(q[q > 0.0], initial=1.0):
+            least *= 2.0
+        while most < LARGEST_COUNT and cdf(np.array([most]))[0] < np.max(q[q < 1.0], initial=0.0):
+            most *= 2.0
+        x = smallest_at_levels(cdf, q, np.full(q.size, least), np.full(q.size, most), whole=True)
+        x = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, x))
+        return np.clip(x, np.ceil(first), np.floor(last))
     first, last = law.support()
     low, high = (np.full(q.size, end) for end in (np.nextafter(first, -np.inf), last))
-    x = smallest_reaching(lambda x: law.cdf(x)[0] < q, low, high)
+    x = smallest_at_levels(cdf, q, low, high)
     ends = np.array(law.ends)
     if ends.size:
         reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)

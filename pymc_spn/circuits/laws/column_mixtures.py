@@ -25,7 +25,7 @@ from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_supports import support_of
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
 from pymc_spn.circuits.structures.circuit import SUM
-from pymc_spn.numerics.halving import smallest_reaching
+from pymc_spn.numerics.halving import smallest_at_levels, smallest_reaching
 
 LARGEST_COUNT = 2.0**53  # above it whole numbers are not told apart
 MOST_CUT = 1_000  # leaves of a family, between whose own quantiles a grid has panels, where it has missed them
@@ -161,13 +161,13 @@ class ColumnMixture:
         """
         out, upper = np.full(q.shape, -np.inf), q > 0.5
         low = (q > 0.0) & ~upper
-        for at, is_short in (
-            (low, lambda x: self.cdf(x) < q[low]),
-            (upper, lambda x: self.mass(np.nextafter(x, np.inf), np.array(np.inf)) > 1.0 - q[upper]),
+        for at, rise, level in (
+            (low, self.cdf, q),
+            (upper, lambda x: -self.mass(np.nextafter(x, np.inf), np.array(np.inf)), q - 1.0),
         ):
             end = np.inf if self.is_density else LARGEST_COUNT
             ends = np.full(int(at.sum()), -end), np.full(int(at.sum()), end)
-            out[at] = smallest_reaching(is_short, *ends)
+            out[at] = smallest_at_levels(rise, level[at], *ends)
         return out if self.is_density else np.ceil(out)
 
     def mean_log_beyond(self, ends: tuple[float, float]) -> float:

@@ -67,7 +67,7 @@ class ColumnAnswers(ConditionedDraws):
         Returns
         -------
         DataArray
-            Over ``quantile``, or (chain, draw, quantile), in the units of the column; found by halving: numerical for
+            Over ``quantile``, or (chain, draw, quantile), in the units of the column; found by brackets: numerical for
             densities, exact for counts. At 0 and 1 the ends of the support.
 
         Raises
