@@ -250,9 +250,10 @@ def bracketed_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray
         centre, width = law.bracket()
         first, last = law.support()
         least, most = max(first, 0.0) - 1.0, float(np.ceil(max(1.0, centre + width)))
-        while least >= first and least > -LARGEST_COUNT and cdf(np.array([least]))[0] >= np.min(q[q > 0.0], initial=1.0):
+        smallest, largest = np.min(q[q > 0.0], initial=1.0), np.max(q[q < 1.0], initial=0.0)
+        while least >= first and least > -LARGEST_COUNT and cdf(np.array([least]))[0] >= smallest:
             least *= 2.0
-        while most < LARGEST_COUNT and cdf(np.array([most]))[0] < np.max(q[q < 1.0], initial=0.0):
+        while most < LARGEST_COUNT and cdf(np.array([most]))[0] < largest:
             most *= 2.0
         x = smallest_at_levels(cdf, q, np.full(q.size, least), np.full(q.size, most), whole=True)
         x = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, x))
