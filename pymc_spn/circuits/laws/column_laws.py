@@ -14,6 +14,7 @@ from pymc_spn.circuits.gibbs.network import (
     LOG_NORMAL,
     POISSON,
 )
+from pymc_spn.circuits.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.circuits.laws.log_tails import mean_log_beyond
 from pymc_spn.circuits.leaves.interval_moments import (
     about,
@@ -41,11 +42,9 @@ from pymc_spn.circuits.records.leaf_predictives import (
     relative_masses,
 )
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.numerics.halving import smallest_at_levels
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
-LARGEST_COUNT = 1e15  # of a quantile
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
 
 
@@ -233,39 +232,6 @@ class JoinedLaw(NamedTuple):
     def ends(self) -> tuple[float, ...]:
         """Finite ends of the intervals of the laws."""
         return tuple(x for law in self.laws for x in law.ends)
-
-
-def bracketed_quantiles(law: ColumnLaw | JoinedLaw, q: np.ndarray) -> np.ndarray:
-    """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
-
-    By brackets, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
-    any length and values of any size come out to the last digit. Between intervals the distribution function is flat:
-    the end of the one before is then the smallest x.
-    """
-
-    def cdf(x: np.ndarray) -> np.ndarray:
-        return law.cdf(x)[0]
-
-    if law.is_discrete:
-        centre, width = law.bracket()
-        first, last = law.support()
-        least, most = max(first, 0.0) - 1.0, float(np.ceil(max(1.0, centre + width)))
-        smallest, largest = np.min(q[q > 0.0], initial=1.0), np.max(q[q < 1.0], initial=0.0)
-        while least >= first and least > -LARGEST_COUNT and cdf(np.array([least]))[0] >= smallest:
-            least *= 2.0
-        while most < LARGEST_COUNT and cdf(np.array([most]))[0] < largest:
-            most *= 2.0
-        x = smallest_at_levels(cdf, q, np.full(q.size, least), np.full(q.size, most), whole=True)
-        x = np.where(q <= 0.0, -np.inf, np.where(q >= 1.0, np.inf, x))
-        return np.clip(x, np.ceil(first), np.floor(last))
-    first, last = law.support()
-    low, high = (np.full(q.size, end) for end in (np.nextafter(first, -np.inf), last))
-    x = smallest_at_levels(cdf, q, low, high)
-    ends = np.array(law.ends)
-    if ends.size:
-        reached = np.where(law.cdf(ends)[0] >= q[:, None], ends, np.inf)
-        x = np.minimum(x, reached.min(axis=1))
-    return np.where(q <= 0.0, first, np.where(q >= 1.0, last, x))
 
 
 def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.laws.column_laws import LARGEST_COUNT, ColumnLaw, leaf_centres
+from pymc_spn.circuits.laws.column_laws import ColumnLaw, leaf_centres
+from pymc_spn.circuits.laws.column_quantiles import LARGEST_COUNT
 from pymc_spn.circuits.records.leaf_predictives import Leaves
 from pymc_spn.numerics.bracketed_newton import reach_levels
 from pymc_spn.numerics.halving import smallest_whole_reaching
