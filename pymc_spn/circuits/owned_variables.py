@@ -28,22 +28,44 @@ def running_plan() -> Plan | None:
     What a step records of a draw has its shape from the start, and PyMC tells a step of the draws when a chain begins
     (`setup_chain`). Until then they are known to PyMC's own call alone, and are read there.
     """
+    running: Any = _running_sample()
+    plan = Plan(*map(running.get, Plan._fields))
+    return plan if all(isinstance(n, int) and n >= 0 for n in plan) and plan.draws and plan.chains else None
+
+
+def refuse_likelihood_of_draws(remedy: str) -> None:
+    """Refuse a ``pm.sample`` that would evaluate stored draws after the last of them, and then lose them all.
+
+    Raises
+    ------
+    ValueError
+        If it was called with ``idata_kwargs={"log_likelihood": True}``.
+    """
+    if (_running_sample().get("idata_kwargs") or {}).get("log_likelihood") is True:
+        raise ValueError(
+            'idata_kwargs={"log_likelihood": True}: stored draws have no log density here, and PyMC would ask for it '
+            f"after the last draw and lose the run; leave it out, {remedy}"
+        )
+
+
+def _running_sample() -> dict[str, Any]:
+    """The local names of the ``pm.sample`` that is making a step; none where there is no such call."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code is not getattr(sample, "__code__", None):
         frame = frame.f_back
-    if frame is None:
-        return None
-    plan = Plan(*(frame.f_locals.get(name) for name in Plan._fields))
-    return plan if all(isinstance(n, int) and n >= 0 for n in plan) and plan.draws and plan.chains else None
+    return {} if frame is None else dict(frame.f_locals)
 
 
 class OwnerStep(BlockedStep):
     """One step for each structure whose variables are given; a subclass says which these are by `_grouped`."""
 
     _shown: ClassVar[dict[str, tuple[str, str]]]  # statistics in PyMC's progress bar: title and format
+    _likelihood: ClassVar[str] = ""  # where what is observed has no log density given stored draws: what has
 
     def __new__(cls, vars: Any = None, *, model: Any = None, **kwargs: Any) -> Any:
         model = pm.modelcontext(model)
+        if cls._likelihood:
+            refuse_likelihood_of_draws(cls._likelihood)
         kwargs.pop("blocked", None)
         groups = cls._grouped(vars, model)
         steps = []

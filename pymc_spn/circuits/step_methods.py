@@ -80,6 +80,7 @@ class TopDownSPNStep(OwnerStep):
     """
 
     name = "spn"
+    _likelihood = "and take that of ps.SPNPosterior.from_idata(idata).log_likelihood()"
     _state_class = SPNStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
     kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "alternating", "published")

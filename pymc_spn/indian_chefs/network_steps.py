@@ -36,6 +36,7 @@ class _NetworkStep(OwnerStep):
     """What the steps of all kinds of network share."""
 
     _shown = SHOWN
+    _likelihood = "and ask the posterior object of the network for densities"
     _state_class = NetworkStepState
     kind = ""
 

@@ -36,6 +36,7 @@ class _TreeStep(OwnerStep):
 
     _state_class = TreeStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"leaves": ("Leaves", "")}
+    _likelihood = "and take that of ps.TreePosterior.from_idata(idata).log_likelihood()"
 
     @classmethod
     def _grouped(cls, vars, model):

@@ -489,3 +489,18 @@ def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
     monkeypatch.setattr(chain, "plan", fluctuating)
     draw(model, draws=6, tune=4, chains=1, step=[step])
     assert seen == [True] * 4 + [False]
+
+
+def test_a_likelihood_that_would_lose_the_draws_is_refused_before_them():
+    """PyMC evaluates stored draws after the last one, and an error there takes all of them."""
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame())
+        with pytest.raises(ValueError, match=r"idata_kwargs=.*leave it out, and take that of ps\.SPNPosterior"):
+            pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})
+        idata = pm.sample(2, tune=2, chains=1, progressbar=False, random_seed=1, compute_convergence_checks=False)
+    assert ps.SPNPosterior.from_idata(idata).log_likelihood()["x"].shape == (1, 2, 30)
+    X = np.arange(12.0).reshape(6, 2)
+    with pm.Model():
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.NormalLeaves(), observed=X[:, 0])
+        with pytest.raises(ValueError, match=r"leave it out, and take that of ps\.TreePosterior"):
+            pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})
