@@ -1,7 +1,32 @@
-"""How far partitions of rows are from their average."""
+"""How often rows are together in partitions, and how far partitions are from their average."""
 
 import numpy as np
-from scipy import sparse
+
+TILE_VALUES = 250_000  # clusters that a kernel compares with one row after the other (1 MB)
+
+
+def average_togetherness(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Weight (N, N) of the partitions that have two rows in one cluster.
+
+    Parameters
+    ----------
+    labels : (S, N) int
+        Of the cluster of each row in each partition.
+    weight : (S,) float64
+        Of the partitions.
+    """
+    from pymc_spn.circuits.queries.partition_kernels import add_togetherness
+
+    n_draws, n_rows = labels.shape
+    own = np.ascontiguousarray(labels.T, np.int32)
+    together = np.zeros((n_rows, n_rows))
+    step = max(1, TILE_VALUES // max(n_draws, 1))
+    for start in range(0, n_rows, step):
+        stop = min(start + step, n_rows)
+        others = np.ascontiguousarray(labels[:, start:stop], np.int32)
+        add_togetherness(own[:stop], others, weight, together[:stop, start:stop])
+        together[start:stop, :start] = together[:start, start:stop].T
+    return together
 
 
 def losses_of_partitions(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -20,20 +45,15 @@ def losses_of_partitions(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     that each two clusters of two partitions have in common, at S² N: with n_ab of them, both partitions have all pairs
     of sum n_ab² rows together, and the loss is a sum of such sums.
     """
+    from pymc_spn.circuits.queries.partition_kernels import pairs_in_common
+
     n_draws, n_rows = labels.shape
     if n_rows <= n_draws:
-        average = np.zeros((n_rows, n_rows))
-        for w, label in zip(weight, labels, strict=True):
-            average += w * (label[:, None] == label[None, :])
+        average = average_togetherness(labels, weight)
         return np.array([np.sum(((x[:, None] == x[None, :]) - average) ** 2) for x in labels])
-    code = np.stack([np.unique(label, return_inverse=True)[1] for label in labels])
-    sizes = code.max(axis=1) + 1
-    first = np.cumsum(sizes) - sizes
-    rows = np.repeat(np.arange(n_rows), n_draws)
-    members = sparse.csr_array((np.ones(rows.size), ((code + first[:, None]).T.ravel(), rows)), (sizes.sum(), n_rows))
-    together = np.empty((n_draws, n_draws))  # pairs that both partitions have together
-    for s in range(n_draws):
-        common = (members[first[s] : first[s] + sizes[s]] @ members.T).toarray()
-        together[s] = np.add.reduceat(np.square(common).sum(axis=0), first)
-    with_average = together @ weight
-    return np.maximum(np.diag(together) - 2.0 * with_average + weight @ with_average, 0.0)
+    code = np.stack([np.unique(label, return_inverse=True)[1] for label in labels]).astype(np.int32)
+    common = np.empty((n_draws, n_draws))
+    order = np.argsort(code, axis=1, kind="stable").astype(np.int32)
+    pairs_in_common(code, order, np.zeros(n_rows, np.int64), common)
+    with_average = common @ weight
+    return np.maximum(np.diag(common) - 2.0 * with_average + weight @ with_average, 0.0)

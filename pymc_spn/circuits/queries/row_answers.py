@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
-from pymc_spn.circuits.queries.partitions import losses_of_partitions
+from pymc_spn.circuits.queries.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
 from pymc_spn.tables import Table, row_labels
 
@@ -200,9 +200,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             self._refuse_condition("co_clustering of training rows")
             index, labels = states.record.rows, states.digits[:, :, 0]
             n_rows = labels.shape[1]
-            together = np.zeros((n_rows, n_rows))
-            for w, label in zip(weight, labels, strict=True):
-                together += w * (label[:, None] == label[None, :])
+            together = average_togetherness(labels, weight)
             empty = labels[0] < 0
             together[empty] = together[:, empty] = np.nan
             each: Any = (labels[:, :, None] == labels[:, None, :]) if n_rows <= ERROR_ROWS else None
@@ -224,9 +222,10 @@ class RowAnswers(InformationAnswers, NoInterventions):
                 share = share[:, states.children_with_rows(net)]
                 same = share @ share.T
                 np.fill_diagonal(same, 1.0)
-                together += weight[s] * same
                 if each is not None:
                     each[s] = same
+                same *= weight[s]
+                together += same
             self._refuse_rows(best == -np.inf, values, table.index)
         if each is not None:
             with np.errstate(invalid="ignore"):
