@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.circuits.maxima import box_search
-from pymc_spn.circuits.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
-from pymc_spn.circuits.maxima.tapes import tape_of_circuit
+from pymc_spn.circuits.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.circuits.maxima.box_leaves import CONSTANT
+from pymc_spn.circuits.maxima.tapes import tape_of_circuit, tape_of_draws
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.tables import Table
 from tests.circuits.random_circuits import column_families, random_circuit
@@ -104,6 +105,25 @@ def test_bounds_hold_over_boxes(seed, n):
             f = np.exp(logs)
             scale = np.abs(here[0]).max() + 1e-200
             assert here[0, 1 + d] == pytest.approx((f[0] - f[2]) / 2e-5, abs=2e-3 * scale)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_falls_of_bounds_are_those_of_boxes_held_at_a_value(seed):
+    rng = np.random.default_rng(seed)
+    n = 1 + seed % 4
+    tape = tape_of_circuit(*random_circuit(rng, n, mixed=seed % 3 == 0), {})
+    low = np.floor(rng.normal(0, 3, (5, n)) ** 2)
+    high = low + rng.integers(0, 4, (5, n))
+    at = np.floor(0.5 * (low + high))
+    is_possible = log_bounds(tape, low, high) > -1e200
+    low, high, at = low[is_possible], high[is_possible], at[is_possible]
+    falls = falls_at_points(tape, low, high, at)
+    for d in range(n):
+        first, last = low.copy(), high.copy()
+        first[:, d] = last[:, d] = at[:, d]
+        expected = np.minimum(log_bounds(tape, low, high) - log_bounds(tape, first, last), 300 * np.log(10.0))
+        expected[low[:, d] == high[:, d]] = -np.inf
+        np.testing.assert_allclose(falls[:, d], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
@@ -291,6 +311,21 @@ def test_mpe_of_a_posterior(name, known):
         assert summed.certified and list(summed.value.columns) == ["x0", "x1"]
         best = float(post.marginal(["x0", "x1"]).log_density(grid[["x0", "x1"]]).max())
         assert best <= float(summed.upper_bound) + 1e-12
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_what_is_not_asked_leaves_a_small_tape(known):
+    """A node for each leaf of the other columns kept the tape of two columns as long as that of all."""
+    post = posterior_of("missing")
+    points, unasked = ({0: 1.0, 2: 1.0}, {}) if known else ({}, {0: None, 2: None})
+    tape = tape_of_draws(post._states, points, unasked, post._log_weights)
+    below = [tape.child[a:b] for a, b in zip(tape.pointer[:-1], tape.pointer[1:], strict=True) if a < b]
+    assert not any((tape.kind[children] == CONSTANT).all() for children in below)
+    assert known or not (tape.kind == CONSTANT).any()
+    x = np.full((2, 3), [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    rows = pd.DataFrame(x, columns=[c.name for c in post.columns])
+    expected = post.log_density(rows) if known else post.marginal(["x1"]).log_density(rows[["x1"]])
+    np.testing.assert_allclose(log_bounds(tape, x, x), expected, atol=1e-12)
 
 
 def test_mpe_of_sampled_chains_and_of_some_draws():

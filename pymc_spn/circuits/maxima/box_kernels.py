@@ -25,30 +25,87 @@ def log_bounds(tape, low, high):
     out = np.empty(low.shape[0])
     value = np.empty(tape.kind.size)
     for b in range(low.shape[0]):
-        for i in range(tape.kind.size):
+        bounds_of_nodes(tape, low[b], high[b], value)
+        out[b] = value[tape.kind.size - 1]
+    return out
+
+
+@inner_kernel
+def bounds_of_nodes(tape, low, high, value):
+    """Upper bounds (n,) of the log values of all nodes over one box (D,)."""
+    for i in range(tape.kind.size):
+        first = tape.pointer[i]
+        last = tape.pointer[i + 1]
+        if tape.kind[i] == SUM:
+            top = NOTHING
+            for e in range(first, last):
+                top = max(top, value[tape.child[e]] + tape.log_weight[e])
+            total = 0.0
+            for e in range(first, last):
+                gap = value[tape.child[e]] + tape.log_weight[e] - top
+                if gap > -40.0:
+                    total += math.exp(gap)
+                else:
+                    total += 5e-18  # more than exp(-40): still a bound
+            value[i] = top + math.log(total) if top > 0.5 * NOTHING else NOTHING
+        elif tape.kind[i] == PRODUCT:
+            total = 0.0
+            for e in range(first, last):
+                total += value[tape.child[e]]
+            value[i] = max(total, NOTHING)
+        else:
+            d = tape.column[i]
+            value[i] = leaf_log_range(tape, i, low[d], high[d])[1] if d >= 0 else tape.parameter[i, 0]
+
+
+@kernel
+def falls_at_points(tape, low, high, at):
+    """By how much (B, D) the bound of each box falls when one column is held at a value, the others left as they are.
+
+    A value above the leaves is a sum of products with one leaf of the column each, so that it is linear in the values
+    of the column's leaves: their shares of the bound, from one pass down, say what any other values would give.
+
+    Parameters
+    ----------
+    tape : Tape
+    low, high : (B, D) float64
+        Boxes with a bound above `NOTHING`.
+    at : (B, D) float64
+        Within the boxes.
+
+    Returns
+    -------
+    (B, D) float64
+        In nats, at most 690; ``-inf`` of columns that have one value.
+    """
+    n = tape.kind.size
+    value = np.empty(n)
+    share = np.empty(n)
+    kept = np.empty(low.shape[1])
+    out = np.zeros(low.shape)
+    for b in range(low.shape[0]):
+        bounds_of_nodes(tape, low[b], high[b], value)
+        share[:] = 0.0
+        share[n - 1] = 1.0
+        kept[:] = 0.0
+        for i in range(n - 1, -1, -1):
+            if share[i] == 0.0:
+                continue
             first = tape.pointer[i]
             last = tape.pointer[i + 1]
+            d = tape.column[i]
             if tape.kind[i] == SUM:
-                top = NOTHING
                 for e in range(first, last):
-                    top = max(top, value[tape.child[e]] + tape.log_weight[e])
-                total = 0.0
-                for e in range(first, last):
-                    gap = value[tape.child[e]] + tape.log_weight[e] - top
-                    if gap > -40.0:
-                        total += math.exp(gap)
-                    else:
-                        total += 5e-18  # more than exp(-40): still a bound
-                value[i] = top + math.log(total) if top > 0.5 * NOTHING else NOTHING
+                    c = tape.child[e]
+                    share[c] += share[i] * math.exp(value[c] + tape.log_weight[e] - value[i])
             elif tape.kind[i] == PRODUCT:
-                total = 0.0
                 for e in range(first, last):
-                    total += value[tape.child[e]]
-                value[i] = max(total, NOTHING)
-            else:
-                d = tape.column[i]
-                value[i] = leaf_log_range(tape, i, low[b, d], high[b, d])[1] if d >= 0 else tape.parameter[i, 0]
-        out[b] = value[tape.kind.size - 1]
+                    share[tape.child[e]] += share[i]
+            elif d >= 0 and high[b, d] > low[b, d]:
+                fall = leaf_log_range(tape, i, at[b, d], at[b, d])[1] - value[i]
+                kept[d] += share[i] * math.exp(min(fall, 0.0))
+        for d in range(low.shape[1]):
+            out[b, d] = -math.log(max(kept[d], 1e-300)) if high[b, d] > low[b, d] else -np.inf
     return out
 
 

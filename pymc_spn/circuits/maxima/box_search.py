@@ -358,17 +358,9 @@ class _Search:
 
     def by_trial(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """How much (B, D) the bound falls when a column is held at its middle."""
-        whole = box_kernels.log_bounds(self.tape, low, high)
-        out = np.full(low.shape, -np.inf)
-        for d in range(low.shape[1]):
-            wide = np.flatnonzero(high[:, d] > low[:, d])
-            if wide.size:
-                middle = 0.5 * (low[wide, d] + high[wide, d])
-                middle = np.floor(middle) if self.is_discrete[d] else middle
-                a, b = low[wide].copy(), high[wide].copy()
-                a[:, d] = b[:, d] = middle
-                out[wide, d] = whole[wide] - box_kernels.log_bounds(self.tape, a, b)
-        return out
+        middle = 0.5 * (low + high)
+        middle[:, self.is_discrete] = np.floor(middle[:, self.is_discrete])
+        return box_kernels.falls_at_points(self.tape, low, high, middle)
 
     def cut(self, d: int, low: float, high: float) -> tuple[float, float] | None:
         """Where the left part ends and the right one begins: at a jump, at a mode near the middle, or in the middle."""

@@ -1,5 +1,6 @@
 """Tapes for the box search: from an explicit circuit with its parameters, or from the draws of a posterior."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from pymc_spn.circuits.maxima.box_leaves import (
     LOMAX,
     NEGATIVE_BINOMIAL,
     NORMAL,
+    NOTHING,
     POISSON,
     PRODUCT,
     STUDENT,
@@ -39,7 +41,7 @@ from pymc_spn.circuits.maxima.box_leaves import (
     WEIBULL,
     Tape,
 )
-from pymc_spn.circuits.records.leaf_predictives import as_masses, by_family, leaves_at
+from pymc_spn.circuits.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
@@ -65,9 +67,14 @@ PREDICTIVE = {  # leaves that are predictives: code of the family, and the poste
 
 
 class TapeBuilder:
-    """Nodes as they come, children first."""
+    """Nodes as they come, children first.
+
+    Constants have numbers below -1 and become nodes only beside what is none: what is known of a wide row leaves a
+    small tape of what is asked.
+    """
 
     def __init__(self) -> None:
+        self.constants: list[float] = []
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.log_weight: list[list[float]] = []
@@ -86,17 +93,37 @@ class TapeBuilder:
         return len(self.kind) - 1
 
     def constant(self, log_value: float) -> int:
-        return self.add(CONSTANT, (), (), -1, (float(log_value), 0.0, 0.0, 0.0))
+        self.constants.append(float(log_value))
+        return -1 - len(self.constants)
+
+    def as_node(self, number: int) -> int:
+        """Number of a node with the value of what is numbered so."""
+        return number if number >= 0 else self.add(CONSTANT, (), (), -1, (self.constants[-2 - number], 0.0, 0.0, 0.0))
 
     def product(self, below: Any) -> int:
-        below = list(below)
-        return below[0] if len(below) == 1 else self.add(PRODUCT, below, [0.0] * len(below))
+        below = [int(c) for c in below]
+        known = sum(self.constants[-2 - c] for c in below if c < 0)
+        nodes = [c for c in below if c >= 0]
+        if not nodes:
+            return below[0] if len(below) == 1 else self.constant(max(known, NOTHING))
+        if known != 0.0:
+            nodes.append(self.as_node(self.constant(max(known, NOTHING))))
+        return nodes[0] if len(nodes) == 1 else self.add(PRODUCT, nodes, [0.0] * len(nodes))
 
     def sum(self, below: Any, log_weight: Any) -> int:
-        below, log_weight = list(below), list(log_weight)
-        if len(below) == 1 and log_weight[0] == 0.0:
+        below, logs = [int(c) for c in below], [float(w) for w in log_weight]
+        if len(below) == 1 and logs[0] == 0.0:
             return below[0]
-        return self.add(SUM, below, log_weight)
+        known = [self.constants[-2 - c] + w for c, w in zip(below, logs, strict=True) if c < 0]
+        if known:
+            top = max(known)
+            constant = self.constant(max(top + math.log(sum(math.exp(log - top) for log in known)), NOTHING))
+            if len(known) == len(below):
+                return constant
+            kept = [k for k, c in enumerate(below) if c >= 0]
+            below = [*(below[k] for k in kept), self.as_node(constant)]
+            logs = [*(logs[k] for k in kept), 0.0]
+        return self.add(SUM, below, logs)
 
     def levels(self, column: int, log_p: np.ndarray) -> int:
         start = self.n_level
@@ -154,6 +181,7 @@ def tape_of_circuit(
 
 def rooted(builder: TapeBuilder, root: int) -> Tape:
     """The tape with its root last."""
+    root = builder.as_node(root)
     if root != len(builder.kind) - 1:
         builder.add(SUM, [root], [0.0])
     return builder.finish()
@@ -228,48 +256,68 @@ def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any,
     flags = np.zeros(nothing.size, np.bool_)
     shares = shares_of(net, nothing, flags, np.zeros(1))
     nodes: dict[int, list[int]] = {}  # of each region, by number, the unoccupied one last
+    logs: dict[int, np.ndarray] = {}  # their values in place of them, of regions of which no column is asked
+    n_columns = len(tree.columns)
+    is_asked = np.array([d not in points and d not in unasked for d in range(n_columns)])
+    is_free = np.array([d in unasked and unasked[d] is None for d in range(n_columns)])  # exactly one in total
     for r in range(tree.n_regions - 1, -1, -1):
-        share = shares[r]
+        share = shares[r] if r > 0 else shares[r][:1]
         d = int(net.column[r])
-        reached = share.any(axis=0)
+        parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]].tolist()
+        split = np.zeros(share.shape[1], np.int64)  # of unoccupied children the first one
+        if d < 0 and net.n_splits[r] > 1:
+            split[:-1] = net.edge_split[net.begin[r] : net.begin[r] + split.size - 1]
+        columns = tree.order[tree.begin[r] : tree.begin[r] + tree.size[r]]
+        if not is_asked[columns].any():
+            below = np.zeros(split.size)
+            if d >= 0:
+                known = _known_leaves(states, net, d, points, unasked)
+                below[: known.size] = known
+            for q in parts:
+                below += np.where(split == net.split[q], logs[q], 0.0)
+            with np.errstate(divide="ignore"):
+                summed = np.maximum(logsumexp(below + np.log(share), axis=1), NOTHING)
+            logs[r] = np.where(is_free[columns].all(), 0.0, summed)
+            nodes[r] = [builder.constant(v) for v in logs[r].tolist()]
+            continue
+        reached = shares[r].any(axis=0)
         if d >= 0:
-            children = _leaves_of_draw(builder, states, net, d, reached, points, unasked)
+            children = _leaves_of_draw(builder, states, net, d, reached)
         else:
-            parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]].tolist()
-            last = share.shape[1] - 1  # unoccupied children, for which the first split stands
             children = []
-            for i in range(last + 1):
-                split = net.edge_split[net.begin[r] + i] if i < last and net.n_splits[r] > 1 else 0
-                below = [nodes[q][i] for q in parts if net.split[q] == split]
-                children.append(builder.product(below) if reached[i] else -1)
+            for i in range(split.size):
+                below_it = [nodes[q][i] for q in parts if net.split[q] == split[i]]
+                children.append(builder.product(below_it) if reached[i] else -1)
         nodes[r] = []
-        for row in share if r > 0 else share[:1]:
+        for row in share:
             used = np.flatnonzero(row)
             node = builder.sum([children[i] for i in used], np.log(row[used])) if used.size else -1
             nodes[r].append(node)
     return nodes[0][0]
 
 
-def _leaves_of_draw(
-    builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: Any, points: Any, unasked: Any
-) -> list[int]:
-    """A tape node for each leaf slot at place d that is reached."""
-    from pymc_spn.circuits.records.leaf_predictives import FAMILY, log_event
+def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked: Any) -> np.ndarray:
+    """Log values (n,) of the leaves at place d, whose column is at a point or summed out."""
+    column = int(net.source[d])
+    if column not in points and unasked[column] is None:
+        return np.zeros(0)
+    leaves = leaves_at(net, states.compiled, d)
+    if column not in points:
+        return np.maximum(
+            log_event(as_masses(leaves, bool(states.compiled.is_density[column])), unasked[column]), NOTHING
+        )
+    logs = np.zeros(leaves.family.size)
+    for code, which, params in by_family(leaves):
+        shaped = type(params)(*(np.asarray(v) for v in params))
+        logs[which] = FAMILY[code].predictive_log_density(shaped, np.full(which.sum(), points[column]))
+    return np.maximum(logs, NOTHING)
 
+
+def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
+    """A tape node for each leaf slot at place d that is reached."""
     leaves = leaves_at(net, states.compiled, d)
     d = int(net.source[d])
     out = [-1] * reached.size
-    if d in points or d in unasked:
-        logs = np.zeros(leaves.family.size)
-        if d in points:
-            for code, which, params in by_family(leaves):
-                shaped = type(params)(*(np.asarray(v) for v in params))
-                logs[which] = FAMILY[code].predictive_log_density(shaped, np.full(which.sum(), points[d]))
-        elif unasked[d] is not None:
-            logs = log_event(as_masses(leaves, bool(states.compiled.is_density[d])), unasked[d])
-        for i in np.flatnonzero(reached[: logs.size]):
-            out[i] = builder.constant(max(float(logs[i]), -1e300))
-        return out
     for code, which, params in by_family(leaves):
         at = np.flatnonzero(which)
         if code == DISCRETE:
