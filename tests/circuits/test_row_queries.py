@@ -183,6 +183,16 @@ def test_nothing_asked_is_an_empty_answer():
             part.log_density(pd.DataFrame(columns=["x0", "x1", "x2"])),
         ):
             assert found.shape == (0,) and found.attrs["mcse_chain"].shape == (0,)
+        none = pd.DataFrame({"x0": [], "x1": [], "x2": []})
+        for found, shape in (
+            (part.predict(none, "x1"), (0,)),
+            (part.predict_proba(none, "x1"), (0, 2)),
+            (part.predict(none, "x0"), (0,)),
+            (part.predict_sd(none, "x0"), (0,)),
+            (part.predict_quantile(none, "x0", 0.5), (0,)),
+            (part.predict_quantile(none, "x0", [0.0, 0.5]), (0, 2)),
+        ):
+            assert found.shape == found.attrs["mcse_chain"].shape == shape
         assert part.cdf("x2", [], per_draw=True).shape == part.quantile([], "x2", per_draw=True).shape == (2, 5, 0)
     found = post.co_clustering(pd.DataFrame({"x0": [], "x1": [], "x2": []}))
     assert found.shape == (0, 0) and found.attrs["mcse_chain"].shape == (0, 0)

@@ -41,9 +41,9 @@ class AskedRows:
         return np.array([leaves.family.size for leaves in self.leaves])
 
     def blocks(self, n_values: int) -> Iterator[slice]:
-        """Blocks of rows of which so many values each are held."""
+        """Blocks of rows of which so many values each are held; one without rows where there are none."""
         self._step = max(1, BLOCK_VALUES // max(n_values, 1))
-        for start in range(0, len(self.index), self._step):
+        for start in range(0, max(len(self.index), 1), self._step):
             yield slice(start, min(start + self._step, len(self.index)))
 
     def weigh(self, rows: slice, note: Callable[[int, int, np.ndarray], None]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """How a number is spread given the other cells of each row: standard deviations and quantiles."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,7 @@ def _laws_of_rows(shares: np.ndarray, leaves: Leaves, events: list[Any], q: np.n
     """
     n_rows = shares.shape[1]
     most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
-    ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, -1), axis=1)
+    ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, math.prod(shares.shape[::2])), axis=1)
     n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
     least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
     parts = []
