@@ -10,7 +10,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
-from pymc.distributions.shape_utils import rv_size_is_none
+from pymc.distributions.shape_utils import convert_dims, rv_size_is_none
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.dispatch.basic import numba_njit
@@ -142,7 +142,7 @@ def CircuitDensity(
     total_size : int, optional
         Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
         counts for that many rows.
-    dims : tuple of str, optional
+    dims : str or tuple of str, optional
         Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
         is observed or has `given`, ``(name_column,)`` where it is one row. Rows are numbered where their parameters or
         `given` may change their number with ``pm.set_data``, and named as in `observed` or `given` otherwise.
@@ -176,6 +176,7 @@ def CircuitDensity(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
+    dims = convert_dims(dims)  # PyMC's register_rv reads a string by its letters
     _check_circuit(circuit)
     known = None if given is None else given_cells(circuit, given)
     targets = tuple(range(len(circuit.columns))) if known is None else known.targets

@@ -9,7 +9,7 @@ import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.shape_utils import change_dist_size, rv_size_is_none
+from pymc.distributions.shape_utils import change_dist_size, convert_dims, rv_size_is_none
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -371,7 +371,14 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
                 )
         kept.append(component)
         parameters += own
-    row_dim = dims if isinstance(dims, str) else dims[0] if dims else f"{name}_row"
+    row_dims = convert_dims(dims) or ()
+    if len(row_dims) > 1:
+        raise ValueError(f"dims must name the dimension of rows alone, got {row_dims}; columns are {name}_cell")
+    if row_dims and not has_rows:
+        raise ValueError(
+            f"dims must be left out where the data have no rows, got {dims!r}; the variables of the field have the "
+            "dimension that ps.DiscreteField was given"
+        )
     return EmissionSpec(
         field,
         tuple(kept),
@@ -380,7 +387,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         tuple(parameters),
         np.concatenate(blocks, axis=1),
         has_rows,
-        row_dim,
+        row_dims[0] if row_dims else f"{name}_row",
     )
 
 

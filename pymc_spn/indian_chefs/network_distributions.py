@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numba import objmode
+from pymc.distributions.shape_utils import convert_dims
 from pymc.logprob.abstract import _logprob
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -114,7 +115,8 @@ def NLGBN(
     precision : (float, float)
         Shape and rate of the gamma prior of each node's precision; the shape is 0.05 or more, since vaguer priors put
         weight on precisions that floating point does not hold.
-    dims : optional
+    dims : (str, str), optional
+        Names of the dimensions of rows and columns.
 
     Returns
     -------
@@ -174,7 +176,8 @@ def LinearGaussianNetwork(
         columns whose scale is far from one.
     weight_sd, bias_sd, precision
         As in `NLGBN`, in the units of the columns.
-    dims : optional
+    dims : (str, str), optional
+        Names of the dimensions of rows and columns.
 
     Returns
     -------
@@ -219,7 +222,8 @@ def SigmoidBeliefNetwork(
         Columns are the observed nodes, by name where it is a frame that has them; cells are 0 and 1.
     weight_sd, bias_sd : float
         Standard deviations of the normal priors, in logits.
-    dims : optional
+    dims : (str, str), optional
+        Names of the dimensions of rows and columns.
 
     Returns
     -------
@@ -294,7 +298,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
-    rv = model.register_rv(rv, name, observed=pt.constant(values), dims=dims)
+    rv = model.register_rv(rv, name, observed=pt.constant(values), dims=convert_dims(dims))
     for v in model.free_RVs:
         if getattr(v.tag, "graph_owner", None) == graph.name:
             v.tag.graph_likelihood, v.tag.network_kind = full, kind

@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numba import objmode
+from pymc.distributions.shape_utils import convert_dims
 from pymc.logprob.abstract import _logprob
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
@@ -169,7 +170,8 @@ def TreeResponse(
         NUTS samples beside the trees.
     observed : sequence of N, or pm.Data
         The response; a data container holds classes as 0..K-1.
-    dims : str, optional
+    dims : str or (str,), optional
+        Name of the dimension of rows.
 
     Returns
     -------
@@ -236,7 +238,7 @@ def TreeResponse(
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
-    rv = model.register_rv(rv, name, observed=observed, dims=dims)
+    rv = model.register_rv(rv, name, observed=observed, dims=convert_dims(dims))  # which reads a string by its letters
     pm.Data(f"{tree.name}{SCHEMA}", schema.to_bytes())
     return rv
 

@@ -65,6 +65,13 @@ def test_dimensions_of_the_data_are_those_of_the_variable():
     assert model.named_vars_to_dims["x"] == ("member", "size")
 
 
+def test_a_dimension_may_be_given_by_its_name_alone():
+    """PyMC's own register_rv would make dimensions of its letters, and 'x' is the name of the variable."""
+    with pm.Model(coords={"axis": ["a"]}) as model:
+        ps.CircuitDensity("x", MIXTURE, WEIGHTS, LEAVES, dims="axis")
+    assert model.named_vars_to_dims["x"] == ("axis",) and list(model.coords) == ["axis"]
+
+
 def test_codes_in_a_tensor_that_no_level_has_are_impossible():
     circuit = build([("leaf", 0, "categorical")], ["a"], ("categorical",))
     codes = pytensor.shared(np.array([[0], [2], [3], [-1]]))  # whole numbers are read as floats

@@ -317,6 +317,12 @@ def refused(**changes):
             "must hold integers",
         ),
         ({"observed": {"v": pt.zeros(3)}}, TypeError, r"observed\['v'\] must hold numbers, got the tensor"),
+        ({"dims": "day"}, ValueError, "dims must be left out where the data have no rows, got 'day'"),
+        (
+            {"observed": {"v": np.zeros((2, 3))}, "dims": ("day", "site")},
+            ValueError,
+            r"dims must name the dimension of rows alone, got \('day', 'site'\)",
+        ),
         ({"observed": {"v": np.zeros((0, 3))}}, ValueError, r"observed\['v'\] must have at least one row"),
     ],
 )

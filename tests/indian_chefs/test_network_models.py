@@ -461,6 +461,7 @@ def test_refusals():
     unit = ps.UnitScaling.from_data(X).transform(X)
     refused(lambda: ps.NLGBN("d", graph(), observed=X), ValueError, r"strictly between 0 and 1: row \d+, column 'x'")
     refused(lambda: ps.NLGBN("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan")
+    refused(lambda: ps.NLGBN("d", graph(), observed=unit, dims="row"), ValueError, "2 dims but 1 dim labels")
     refused(
         lambda: ps.NLGBN("d", graph(), observed=wide, scaling=ps.UnitScaling.from_data(X)),
         ValueError,

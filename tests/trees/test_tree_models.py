@@ -480,6 +480,14 @@ def test_a_tree_has_one_response():
             ps.TreeResponse("z", t, observed=y)
 
 
+def test_a_dimension_may_be_given_by_its_name_alone():
+    """PyMC's own register_rv would make dimensions of its letters, and 'y' is the name of the response."""
+    frame, y = table()
+    with pm.Model(coords={"day": list(range(len(y)))}) as model:
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), observed=y, dims="day")
+    assert model.named_vars_to_dims["y"] == ("day",) and not {"d", "a", "y"} & set(model.coords)
+
+
 def test_names_of_several_trees_are_asked_for(runs):
     _, idata = runs["several"]
     with pytest.raises(ValueError, match=r"several decision trees, give name=, one of \['t', 'u', 'v'\]"):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.shape_utils import convert_dims
 from pymc.logprob.abstract import _logprob
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import disconnected_grad
@@ -105,7 +106,7 @@ def SumOfSquaresDensity(
     observed : DataFrame, Table or (N, D) array
         NaN is missing and summed out, through the products of pairs of circuits: where terms of opposite signs cancel
         in them, their rounding counts.
-    dims : tuple of str, optional
+    dims : str or tuple of str, optional
         Of the variable; by default ``(name_row, name_column)``.
 
     Returns
@@ -144,7 +145,7 @@ def SumOfSquaresDensity(
     rng = pt.random.shared_rng(seed=None)
     inputs = form.inputs(weights, theta)
     _, rv = op(*inputs, size=(values.shape[0],), rng=rng, return_next_rng=True)
-    dims = dims or _own_dims(model, name, known.names, values, index)
+    dims = convert_dims(dims) or _own_dims(model, name, known.names, values, index)
     return model.register_rv(rv, name, observed=values, dims=dims)
 
 
