@@ -9,13 +9,17 @@ from pymc_spn.tables.tree_files import draws_of_record, read_record, read_result
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features
 from pymc_spn.trees.leaves import FAMILIES
-from pymc_spn.trees.schema import RECORD, SCHEMA, TICKET, TreeSchema
+from pymc_spn.trees.schema import CHECKSUM, RECORD, SCHEMA, TICKET, TreeSchema, data_checksum
 from pymc_spn.trees.state import simulation_nodes
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
     import xarray as xr
 
+_APART = (
+    "keep the DataTree of pm.sample apart from predictions at other rows: after pm.set_data, "
+    "pm.sample_posterior_predictive(idata, extend_inferencedata=True) replaces them unless predictions=True"
+)
 TERMS = "feature", "low", "high", "side"  # of a node's decision
 
 
@@ -119,12 +123,22 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     mask = constants[schema.missing_name].values if schema.missing_name else None
     values = schema.values(constants[schema.x_name].values, mask)
     features = Features(schema.column_objects, values, schema.splits, np.asarray(schema.weights))
-    y = np.asarray(idata["observed_data"].dataset[schema.response].values, np.float64)
+    observed = idata.children.get("observed_data")
+    if observed is None or schema.response not in observed.data_vars:
+        raise ValueError(f"the observed_data group lacks {schema.response!r}, the response of the tree {name!r}")
+    y = np.asarray(observed.dataset[schema.response].values, np.float64)
     if len(y) != len(values):
         raise ValueError(
-            f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; "
-            "keep the DataTree of pm.sample apart from predictions at other rows"
+            f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; {_APART}"
         )
+    # ends of cuts are ranks of the training values, so other data of as many rows would give wrong trees
+    stats = idata.children.get("sample_stats")
+    if stats is not None and name + CHECKSUM in stats.data_vars:
+        if (stats.dataset[name + CHECKSUM] != data_checksum(values, y)).any():
+            raise ValueError(
+                f"{schema.x_name!r} of constant_data and {schema.response!r} of observed_data must hold the data that "
+                f"the trees of {name!r} were drawn given, and other data stand there; {_APART}"
+            )
     group = unpack_trees(idata, name)[name].dataset
     n_nodes = read_record(group["n_nodes"], "iu").values
     n_chains, n_draws = n_nodes.shape

@@ -1,6 +1,7 @@
 """What a model's tree needs to be read again, as JSON bytes; and the statistics that its log density is made of."""
 
 import json
+import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from pymc_spn.tables import Column
 
 FORMAT = 1
-SCHEMA, RECORD, TICKET = "_tree_schema", "_record", "_log_joint"
+SCHEMA, RECORD, TICKET, CHECKSUM = "_tree_schema", "_record", "_log_joint", "_data_checksum"
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,11 @@ class TreeSchema:
         elif self.x_is_int:
             values[values == -1.0] = np.nan
         return values
+
+
+def data_checksum(values: np.ndarray, y: np.ndarray) -> int:
+    """CRC-32 of features (N, D) and response (N,), by which draws know the data that they were drawn given.
+
+    Both stand in data containers, which ``pm.set_data`` fills anew, and a result takes what the model has now.
+    """
+    return zlib.crc32(np.ascontiguousarray(y, "<f8"), zlib.crc32(np.ascontiguousarray(values, "<f8")))

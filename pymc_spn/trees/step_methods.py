@@ -14,6 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, variable_with_parameters
+from pymc_spn.trees.schema import CHECKSUM, SCHEMA, TreeSchema, data_checksum
 
 _MOVES = ("grow", "prune", "change", "swap")
 
@@ -45,7 +46,6 @@ class _TreeStep(OwnerStep):
     def _set_up(self, vars, model, compile_kwargs, rng):
         from pymc_spn.trees.features import Features
         from pymc_spn.trees.leaves import family_from_json, make_response
-        from pymc_spn.trees.schema import SCHEMA, TreeSchema
 
         model = pm.modelcontext(model)
         ((self.tree, self.vars),) = _group_by_tree(vars, model).items()
@@ -63,6 +63,7 @@ class _TreeStep(OwnerStep):
                 f"X and observed must have the same length: {schema.x_name!r} has {len(values)} rows and "
                 f"{schema.response!r} {len(self.y)}; set both with pm.set_data"
             )
+        self.checksum = data_checksum(values, self.y)
         self.numbers = {k: s.get("fixed", 1.0) for k, s in schema.parameters.items()}
         self.family = family_from_json(schema.family, self.numbers)
         self.response = make_response(self.family, self.y)
@@ -87,6 +88,7 @@ class _TreeStep(OwnerStep):
             f"{t}_depth": (np.int32, []),
             f"{t}_moved": (np.bool_, []),
             f"{t}_seconds": (np.float64, []),
+            t + CHECKSUM: (np.int64, []),
         }
         stats |= {f"{t}_{name}": (np.float64, []) for name in more}
         self.stats_dtypes_shapes = stats
@@ -143,6 +145,7 @@ class _TreeStep(OwnerStep):
             f"{t}_depth": int(draws.depth.max()),
             f"{t}_moved": moved,
             f"{t}_seconds": time.perf_counter() - begin,
+            t + CHECKSUM: self.checksum,
         }
         return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
 

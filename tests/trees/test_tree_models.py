@@ -266,6 +266,32 @@ def test_posterior_predictive_at_new_rows(runs):
         assert (np.abs((values == k).mean(0) - expected[:, k]) < 5.0 * error + 0.01).all()
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")  # PyTensor compares the masks, 0 by 0
+def test_trees_know_the_data_that_they_were_drawn_given():
+    """PyMC puts the model's data of now into the result that it extends; as many new rows would be read as training."""
+    frame, y = table()
+    with pm.Model():
+        t = ps.DecisionTree("t", frame)
+        ps.TreeResponse("y", t, observed=y)
+        idata = pm.sample(4, tune=2, chains=2, cores=1, random_seed=1, progressbar=False)
+        pm.set_data(t.data(table(40, seed=9)[0]))
+        ps.load_trees(idata)
+        kept, replaced = idata.copy(), idata.copy()
+        options = {"extend_inferencedata": True, "progressbar": False}
+        pm.sample_posterior_predictive(kept, predictions=True, **options)
+        pm.sample_posterior_predictive(replaced, **options)
+    new = table(6, seed=3)[0]
+    expected = ps.TreePosterior.from_idata(idata).predict_proba(new)
+    assert ps.TreePosterior.from_idata(kept).predict_proba(new).identical(expected)
+    assert ps.TreePosterior.from_idata(ps.unpack(kept)).predict_proba(new).identical(expected)
+    for part in (replaced, ps.unpack(replaced)):
+        with pytest.raises(ValueError, match=r"'t_X' of constant_data .* other data stand there; .*predictions=True"):
+            ps.TreePosterior.from_idata(part)
+    del kept["observed_data"]
+    with pytest.raises(ValueError, match="the observed_data group lacks 'y', the response of the tree 't'"):
+        ps.TreePosterior.from_idata(kept)
+
+
 def test_posterior_predictive_of_trees_with_equal_log_joints():
     """Two features that divide the training rows alike have trees of one log joint, and differ at new rows."""
     x = np.arange(40.0) % 4
