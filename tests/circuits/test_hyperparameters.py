@@ -129,8 +129,26 @@ def test_a_posterior_that_is_no_number_stops_the_slices():
     h, table, digits = draw_joint(schema, OBSERVED, np.random.default_rng(4))
     chain = make_chain(schema, OBSERVED)
     install(chain, table, digits, h)
-    with pytest.raises(FloatingPointError, match="hyperparameter of the network is not a number"):
+    with pytest.raises(FloatingPointError, match="hyperparameter of the network is not a finite number"):
         chain.update_hyperparameters(np.random.default_rng(0), OWNED, PRIOR_TABLE * nan)
+
+
+def test_slices_from_far_below_the_peak_stay_where_they_come_back_from():
+    """4,000 close values under a variance 1e12 times theirs: after a shape of exactly 1 the next update had no end."""
+    n = 4_000
+    schema, observed, rng = fixed_schema(2), np.ones((n, 4), bool), np.random.default_rng(0)
+    table = np.stack([rng.normal(0.5, 1e-6, n), rng.exponential(1.5, n), rng.poisson(2.0, n), np.zeros(n)], axis=1)
+    start = [np.ones(2), np.full(4, 0.3), np.full(4, 1.5), np.full(4, 0.05)]
+    chain, drawn = make_chain(schema, observed), []
+    install(chain, table, np.zeros((n, schema.structure.n_regions)), start)
+    for seed in range(200):
+        chain.set_hyperparameters([h.copy() for h in start])
+        drawn.append(logs(chain.update_hyperparameters(np.random.default_rng(seed), OWNED, PRIOR_TABLE)))
+    shape = np.array(drawn)[:, LOG_NAMES.index("shape")]
+    assert np.isfinite(drawn).all() and shape.min() < -30
+    for _ in range(30):
+        h = chain.update_hyperparameters(rng, OWNED, PRIOR_TABLE)
+    np.testing.assert_allclose(np.log(h[1][0]), np.log(1e-12), atol=5.0)
 
 
 @pytest.mark.parametrize("width", [2, "infinite"])

@@ -37,10 +37,15 @@ def log_prior_on_line(v, family, a, b):
 def log_target(state, palette, group, d, v, values, prior):
     """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
 
+    It is -inf where no double stands for the hyperparameter. Slices get there where the statistics are still those of
+    a bad start, thousands of nats below the posterior's peak: most of the line is then above their level.
+
     ``values`` (3,) are the column's leaf scale, shape and precision ratio; that at v replaces the one under update.
     """
     log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
     x = from_line(v, int(prior[0]))
+    if math.isinf(to_line(x, int(prior[0]))):  # x rounds to 1, 0 or infinity, from where no slice comes back
+        return -math.inf
     if group == CONCENTRATION:
         return log_p + log_assignments(state, palette.n_levels.size, d, x)[0]
     scale = x if group == LEAF_SCALE else values[0]
@@ -53,8 +58,8 @@ def log_target(state, palette, group, d, v, values, prior):
 def slice_update(rng, state, palette, group, d, v, values, prior):
     """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
     level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
-    if math.isnan(level):  # no point is ever above it: the shrinking would not end
-        raise FloatingPointError("the log posterior of a hyperparameter of the network is not a number")
+    if not math.isfinite(level):  # all points are above it or none: stepping out or shrinking would not end
+        raise FloatingPointError("the log posterior of a hyperparameter of the network is not a finite number")
     low = v - rng.random()
     high = low + 1.0
     while log_target(state, palette, group, d, low, values, prior) > level:
