@@ -131,6 +131,8 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
         raise ValueError(
             f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; {_APART}"
         )
+    group = unpack_trees(idata, name)[name].dataset
+    n_nodes = read_record(group["n_nodes"], "iu").values
     # ends of cuts are ranks of the training values, so other data of as many rows would give wrong trees
     stats = idata.children.get("sample_stats")
     if stats is not None and name + CHECKSUM in stats.data_vars:
@@ -139,8 +141,6 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
                 f"{schema.x_name!r} of constant_data and {schema.response!r} of observed_data must hold the data that "
                 f"the trees of {name!r} were drawn given, and other data stand there; {_APART}"
             )
-    group = unpack_trees(idata, name)[name].dataset
-    n_nodes = read_record(group["n_nodes"], "iu").values
     n_chains, n_draws = n_nodes.shape
     padded = group["decisions"].transpose("chain", "draw", "node", "term").values
     labels = group["chain"].values, group["draw"].values
