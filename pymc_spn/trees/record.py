@@ -115,7 +115,8 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     Raises
     ------
     ValueError
-        If there is no tree, several and no name is given, or data or hyperparameters are missing from the DataTree.
+        If there is no tree, several and no name is given, data or hyperparameters are missing from the DataTree, or
+        its data are not those that the trees were drawn given.
     """
     name = find_name(idata, name)
     constants = idata["constant_data"].dataset
