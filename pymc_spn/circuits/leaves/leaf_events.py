@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammainc, gammaincc, gammaln, log_ndtr
+from scipy.special import gammainc, gammaincc, log_ndtr
 
 from pymc_spn.circuits.leaves.binomial import BetaTrials, Binomial
 from pymc_spn.circuits.leaves.discrete_families import Poisson
@@ -211,7 +211,8 @@ def _gamma(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     narrow = (width < NARROW * np.minimum(np.sqrt(shape), start)) & (width > 0.0)
     if np.any(narrow):
         a, x, y = shape[narrow], start[narrow], stop[narrow]
-        inside = log_narrow_integral(lambda t: (a - 1.0) * np.log(t) - t - gammaln(a), x, y, width[narrow])
+        unit_rate, log_density = np.stack([a, np.ones_like(a)], axis=-1), EXPLICIT["gamma"].log_density
+        inside = log_narrow_integral(lambda t: log_density(unit_rate, t), x, y, width[narrow])
         steep = np.abs((a - 1.0) * np.log(y / x) - (y - x)) > 0.5
         out[narrow] = np.where(steep, out[narrow], inside)
     return out
@@ -254,9 +255,8 @@ def _beta(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     if np.any(narrow):
         a, b, x, y = alpha[narrow], beta[narrow], start[narrow], stop[narrow]
         steep = np.abs((a - 1.0) * np.log(y / x) + (b - 1.0) * np.log1p(-(y - x) / (1.0 - x))) > 0.5
-        inside = log_narrow_integral(
-            lambda t: (a - 1.0) * np.log(t) + (b - 1.0) * np.log1p(-t) - betaln(a, b), x, y, y - x
-        )
+        own, log_density = np.stack([a, b], axis=-1), EXPLICIT["beta"].log_density
+        inside = log_narrow_integral(lambda t: log_density(own, t), x, y, y - x)
         out[narrow] = np.where(steep, out[narrow], inside)
     return np.where(width > 0.0, out, -np.inf)
 

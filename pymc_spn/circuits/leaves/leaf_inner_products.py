@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import betaln, erfcx, gammaln, i0e, log_ndtr
+from scipy.special import erfcx, gammaln, i0e, log_ndtr
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.leaves.leaf_integrals import log_integrals, log_sums
 from pymc_spn.circuits.leaves.real_families import LOG_2PI
 from pymc_spn.circuits.leaves.share_integrals import log_share_integrals
+from pymc_spn.circuits.leaves.tail_probabilities import STIRLING_FROM, log_beta
 
 POWERS = ("gamma", "weibull", "beta")  # whose densities are like x^(first parameter - 1) at 0
 LEVELS = ("bernoulli", "categorical")
@@ -106,7 +107,22 @@ def _gamma(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     shape = np.where(converges, shape, 1.0)
     total = p[..., 1] + q[..., 1]
     logs = a * np.log(p[..., 1] / total) + b * np.log(q[..., 1] / total) + np.log(total)
-    return np.where(converges, logs + gammaln(shape) - gammaln(a) - gammaln(b), np.inf)
+    logs = logs + gammaln(shape) - gammaln(a) - gammaln(b)
+    with np.errstate(over="ignore"):
+        x = shape / total
+    large = (np.maximum(a, b) >= STIRLING_FROM) & np.isfinite(x)
+    logs = np.where(large, _at_a_point("gamma", p, q, np.stack([shape, total], axis=-1), np.where(large, x, 1.0)), logs)
+    return np.where(converges, logs, np.inf)
+
+
+def _at_a_point(family: str, p: np.ndarray, q: np.ndarray, both: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log inner product of two leaves whose product is a leaf with parameters `both`, from the densities at x.
+
+    At every x the two densities are the inner product times the third. Leaves know their log densities to all digits
+    where shapes are large, of which the logs of gamma functions keep none.
+    """
+    log_density = EXPLICIT[family].log_density
+    return log_density(p, x) + log_density(q, x) - log_density(both, x)
 
 
 def as_gamma(rate: np.ndarray) -> np.ndarray:
@@ -126,8 +142,14 @@ def _gaussian_exponential(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 def _beta(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     alpha, beta = p[..., 0] + q[..., 0] - 1.0, p[..., 1] + q[..., 1] - 1.0
     finite = (alpha > 0.0) & (beta > 0.0)
-    both = betaln(np.where(finite, alpha, 1.0), np.where(finite, beta, 1.0))
-    return np.where(finite, both - betaln(p[..., 0], p[..., 1]) - betaln(q[..., 0], q[..., 1]), np.inf)
+    alpha, beta = np.where(finite, alpha, 1.0), np.where(finite, beta, 1.0)
+    logs = log_beta(alpha, beta) - log_beta(p[..., 0], p[..., 1]) - log_beta(q[..., 0], q[..., 1])
+    # the smaller one first, so that their share is not rounded to 1
+    turned = (alpha > beta)[..., None]
+    p, q, both = (np.where(turned, r[..., ::-1], r) for r in (p, q, np.stack([alpha, beta], axis=-1)))
+    large = np.maximum(p.min(axis=-1), q.min(axis=-1)) >= STIRLING_FROM
+    x = np.where(large, both[..., 0] / (alpha + beta), 0.5)
+    return np.where(finite, np.where(large, _at_a_point("beta", p, q, both, x), logs), np.inf)
 
 
 def _laplace(p: np.ndarray, q: np.ndarray) -> np.ndarray:

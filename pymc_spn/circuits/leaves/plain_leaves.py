@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.special import gammaln
 
-from pymc_spn.circuits.leaves.tail_probabilities import STIRLING_FROM, stirling_rest
+from pymc_spn.circuits.leaves.tail_probabilities import STIRLING_FROM, log_beta, stirling_rest
 
 SMALLEST_SHARE, LARGEST_SHARE = 5e-324, 1.0 - 2.0**-53  # next to 0 and to 1, which beta leaves do not take
 SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of gamma and Weibull leaves, which may round to 0 or inf
@@ -138,7 +138,7 @@ def _beta(p: np.ndarray, x: Any) -> np.ndarray:
     x = np.asarray(x, dtype=np.float64)
     inside = (x > 0) & (x < 1)
     y = np.where(inside, x, 0.5)
-    logs = (alpha - 1.0) * np.log(y) + (beta - 1.0) * np.log1p(-y) - betaln(alpha, beta)
+    logs = (alpha - 1.0) * np.log(y) + (beta - 1.0) * np.log1p(-y) - log_beta(alpha, beta)
     a, b = np.maximum(alpha, STIRLING_FROM), np.maximum(beta, STIRLING_FROM)
     away = y * b - (1.0 - y) * a  # (a + b) times the distance from the mean
     front = 0.5 * np.log(a / (2.0 * np.pi) * (b / (a + b))) + stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)

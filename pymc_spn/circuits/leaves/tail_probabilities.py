@@ -24,6 +24,18 @@ def log_gamma_ratio(a: Any, m: Any) -> np.ndarray:
     return np.where(a >= STIRLING_FROM, series, gammaln(small + m) - gammaln(small))
 
 
+def log_beta(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``log B(a, b)`` for a, b > 0. SciPy's is off by 4e-8 at (20, 1.7e7), by 2e-7 at (39, 3.4e7)."""
+    small, large = np.minimum(a, b), np.maximum(a, b)
+    few, (many, most) = np.minimum(small, STIRLING_FROM), np.maximum([small, large], STIRLING_FROM)
+    mixed = gammaln(few) - log_gamma_ratio(most, few)
+    total = many + most
+    both = many * np.log(many / total) - most * np.log1p(many / most)
+    both = both + 0.5 * np.log(2.0 * np.pi / many * (total / most))
+    both = both + stirling_rest(many) + stirling_rest(most) - stirling_rest(total)
+    return np.where(small >= STIRLING_FROM, both, np.where(large >= STIRLING_FROM, mixed, betaln(a, b)))
+
+
 def log_beta_ratio(a: Any, b: Any, m: Any) -> np.ndarray:
     """``log B(a, b + m) - log B(a, b)`` for a, b > 0 and finite m >= 0, without terms that grow as m log m.
 

@@ -42,11 +42,11 @@ class Tape(NamedTuple):
         log, log scale, .); LOG_STUDENT (centre and scale of the log, degrees of freedom, log scale), which grows
         without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha, log p, log (1 - p), mode);
         BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log scale); UNIFORM (low, high, .,
-        log density), zero elsewhere; GAMMA (shape - 1, rate, log constant, mode), of a shape of at least 1; BINOMIAL
-        (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log constant);
-        BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the mode);
-        BETA (alpha - 1, beta - 1, log constant, mode), both above 0; WEIBULL (shape, scale, log shape, mode), of a
-        shape above 1; LEVELS (first entry in `level`, number of levels, ., .).
+        log density), zero elsewhere; GAMMA (shape - 1, rate, log density at the mode, mode), of a shape of at least 1;
+        BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log
+        constant); BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the
+        mode); BETA (alpha - 1, beta - 1, log density at the mode, mode), both above 0; WEIBULL (shape, scale, log
+        shape, mode), of a shape above 1; LEVELS (first entry in `level`, number of levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -77,14 +77,26 @@ def log_leaf(kind, a, b, c, e, x):
         share = 1.0 if x == b else (x - a) / (b - a) if x < b else (c - x) / (c - b)
         return e + math.log(share) if share > 0.0 else NOTHING
     if kind == BETA:
-        return c + a * math.log(x) + b * math.log1p(-x) if 0.0 < x < 1.0 else NOTHING
+        if not 0.0 < x < 1.0:
+            return NOTHING
+        m = a / (a + b)
+        rest = b / (a + b)
+        away = x - m if x < 0.5 else rest - (1.0 - x)
+        if abs(away) < 0.5 * min(m, rest):  # large terms that nearly cancel: what is left of each after the first order
+            return c + a * (math.log1p(away / m) - away / m) + b * (math.log1p(-away / rest) + away / rest)
+        return c + a * (math.log(x) - math.log(m)) + b * (math.log1p(-x) - math.log(rest))
     if x < 0.0:
         return NOTHING
     if kind == WEIBULL:
         t = a * math.log(x / b) if x > 0.0 else 700.0
         return c + t - math.exp(t) - math.log(x) if t < 700.0 else NOTHING
     if kind == GAMMA:
-        return c + a * math.log(x) - b * x if x > 0.0 else (c if a == 0.0 else NOTHING)
+        if a == 0.0:
+            return c - b * x
+        if x <= 0.0:
+            return NOTHING
+        u = (x - e) / e
+        return c + (a * (math.log1p(u) - u) if abs(u) < 0.5 else a * (math.log(x) - math.log(e)) - b * (x - e))
     if kind == BINOMIAL:
         return c + b * x - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) if x <= a else NOTHING
     if kind == HYPERGEOMETRIC:

@@ -276,9 +276,12 @@ def widen_first(kind, p, x, low, high, shift, out):
 @inner_kernel
 def beta_factor(p, x, shift):
     """c x^(k - 2) (1 - x)^(l - 2) for `beta_ranges`; at an end only where its power is not negative."""
-    left = (p[0] - 2.0) * math.log(x) if x > 0.0 else (0.0 if p[0] == 2.0 else -math.inf)
-    right = (p[1] - 2.0) * math.log1p(-x) if x < 1.0 else (0.0 if p[1] == 2.0 else -math.inf)
-    return math.exp(p[2] - shift + left + right)
+    if 0.0 < x < 1.0:
+        return math.exp(log_leaf(BETA, p[0], p[1], p[2], p[3], x) - 2.0 * (math.log(x) + math.log1p(-x)) - shift)
+    if p[0 if x <= 0.0 else 1] != 2.0:
+        return 0.0
+    s = p[0] + p[1]
+    return math.exp(p[2] - p[0] * math.log(p[0] / s) - p[1] * math.log(p[1] / s) - shift)
 
 
 @inner_kernel

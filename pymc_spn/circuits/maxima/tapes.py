@@ -40,6 +40,7 @@ from pymc_spn.circuits.maxima.box_leaves import (
     UNIFORM,
     WEIBULL,
     Tape,
+    log_leaf,
 )
 from pymc_spn.circuits.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
 from pymc_spn.circuits.records.recorded_states import RecordedStates
@@ -203,12 +204,15 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
     if name == "triangular":
         return builder.add(TRIANGULAR, (), (), d, (p[0], p[1], p[2], np.log(2.0 / (p[2] - p[0]))))
     if name == "gamma":
-        constant = p[0] * np.log(p[1]) - gammaln(p[0])
-        return builder.add(GAMMA, (), (), d, (p[0] - 1.0, p[1], constant, (p[0] - 1.0) / p[1]))
+        mode = (p[0] - 1.0) / p[1]
+        top = float(EXPLICIT[name].log_density(p, mode)) if mode > 0.0 else np.log(p[1])
+        return builder.add(GAMMA, (), (), d, (p[0] - 1.0 if mode > 0.0 else 0.0, p[1], top, mode))
     if name == "weibull":
         return builder.add(WEIBULL, (), (), d, (p[0], p[1], np.log(p[0]), float(EXPLICIT[name].mode(p))))
     if name == "beta":
-        return builder.add(BETA, (), (), d, (p[0] - 1.0, p[1] - 1.0, -betaln(*p), float(EXPLICIT[name].mode(p))))
+        k, mode = p - 1.0, float(EXPLICIT[name].mode(p))
+        top = float(EXPLICIT[name].log_density(p, mode)) - log_leaf.py_func(BETA, k[0], k[1], 0.0, mode, mode)
+        return builder.add(BETA, (), (), d, (k[0], k[1], top, mode))
     if name == "binomial":
         constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
         mode = float(EXPLICIT[name].mode(p))
