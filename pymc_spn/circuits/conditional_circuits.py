@@ -20,7 +20,7 @@ from pytensor.raise_op import Assert
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_spn.circuits.circuit_ops import circuit_rows
-from pymc_spn.circuits.coded_rows import coded_rows
+from pymc_spn.circuits.coded_rows import coded_rows, frame_of_table
 from pymc_spn.circuits.evaluation.conditional_draws import draw_targets
 from pymc_spn.circuits.free_rows import typical_row
 from pymc_spn.circuits.ops import source_version
@@ -246,23 +246,23 @@ def _read_part(circuit: Circuit, part: Sequence[str], cells: Any) -> tuple[Any, 
         matrix = (tensor[:, None] if is_vector else tensor).astype("float64")
         return pt.specify_shape(matrix, (None, len(part))), None
     index = cells.index if isinstance(cells, pd.DataFrame | pd.Series | Table) else None
-    if isinstance(cells, Table) and any(isinstance(c, str) for c in circuit.columns):
-        cells = pd.DataFrame(cells.values, cells.index, cells.names)  # names alone hold numbers, levels as their codes
-    elif isinstance(cells, Table):
-        cells = cells.to_frame()
+    own_codes = any(isinstance(c, str) for c in circuit.columns)  # of an array, see `coded_rows`
+    if isinstance(cells, Table):
+        cells = frame_of_table(circuit.columns, cells) if own_codes else cells.to_frame()
     elif isinstance(cells, pd.DataFrame):
         cells = cells.set_axis(list(part), axis=1)
     else:
-        array = np.asarray(cells)
+        array = np.asanyarray(cells)
         if array.ndim == 1 and len(part) == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != len(part):
             raise ValueError(f"{what} must have shape {wanted}, got {np.shape(cells)}")
-        cells = pd.DataFrame({name: array[:, i] for i, name in enumerate(part)})
+        cells = array if own_codes else pd.DataFrame({name: array[:, i] for i, name in enumerate(part)})
     positions = sorted(circuit.names.index(name) for name in part)
     own = [circuit.names[d] for d in positions]
     try:
-        values, _ = coded_rows(circuit, cells[own], positions, "given")
+        own_cells = cells[own] if isinstance(cells, pd.DataFrame) else cells[:, [part.index(name) for name in own]]
+        values, _ = coded_rows(circuit, own_cells, positions, "given")
     except (TypeError, ValueError) as error:
         raise type(error)(str(error) if str(error).startswith("given") else f"given: {error}") from None
     return pt.as_tensor_variable(values[:, [own.index(name) for name in part]]), index

@@ -361,18 +361,35 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
         ({"leaf_parameters": {"gaussian": pt.zeros((8, 3))}}, ValueError, r"must have shape \(8, 2\).*got \(8, 3\)"),
         ({"leaf_parameters": {"gaussian": np.zeros((8, 2))}}, ValueError, "standard deviation positive"),
         ({"observed": np.zeros((3, 3))}, ValueError, r"observed must have shape \(rows, 2\), got \(3, 3\)"),
-        ({"observed": pd.DataFrame({"b": [0.0], "a": [0.0]})}, ValueError, r"observed must have the circuit's columns"),
+        ({"observed": pd.DataFrame({"b": [0.0], "c": [0.0]})}, ValueError,
+         r"observed must have the circuit's columns \['a', 'b'\]; missing \['a'\], unknown \['c'\]"),
         ({"observed": np.zeros((0, 2))}, ValueError, "observed must have at least one row"),
-        ({"observed": pd.DataFrame({"a": ["1.5"], "b": [0.0]})}, TypeError, "observed must hold numbers, .* got text"),
+        ({"observed": pd.DataFrame({"a": ["1.5"], "b": [0.0]})}, TypeError, "observed: column 'a' must hold numbers"),
+        ({"observed": np.array([["1.5", "0.0"]])}, TypeError, "observed must hold numbers, .* got text"),
+        ({"observed": np.zeros((3, 2), complex)}, TypeError, "observed must be rows of numbers, .* complex numbers"),
         ({"shape": (4,), "observed": None}, ValueError, r"shape must end in the number of columns, 2, got \(4,\)"),
         ({"shape": (4, 2)}, ValueError, "shape must not be given where observed is"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused(change, error, message):
     fine = {"name": "x", "circuit": GAUSSIANS, "log_weights": np.full(10, -np.log(2)), "observed": np.zeros((3, 2))}
     fine["leaf_parameters"] = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
     with pm.Model(), pytest.raises(error, match=message):
         CircuitDensity(**(fine | change))
+
+
+def test_rows_of_all_sorts_are_the_same_rows():
+    """Frames in any order of columns, nullable and object ones, and masked arrays, whose mask was dropped."""
+    weights, leaves = np.full(10, -np.log(2)), {"gaussian": np.tile([0.0, 1.0], (8, 1)) + 0.1 * np.arange(8)[:, None]}
+    rows = np.array([[1.0, 2.0], [np.nan, 5.0], [3.0, np.nan]])
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    exact = GAUSSIANS.log_density(rows, weights, leaves)
+    masked = np.ma.masked_array(np.where(np.isnan(rows), 7.0, rows), np.isnan(rows))
+    np.testing.assert_array_equal(GAUSSIANS.log_density(masked, weights, leaves), exact)
+    for given in (frame[["b", "a"]], frame.astype("Int64"), frame.astype(object), masked):
+        with pm.Model() as model:
+            CircuitDensity("x", GAUSSIANS, weights, leaves, observed=given)
+        assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(exact.sum(), rel=1e-14)
 
 
 def test_numbers_beside_tensors_are_checked():

@@ -50,6 +50,32 @@ def log_density(given, rows):
     return circuit.log_density(rows, log_weights, parameters)
 
 
+def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
+    """Whole numbers that are levels were read as codes by `fit_em` and `CircuitDensity`, and text was refused."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": rng.choice([1, 2, 3], 50), "t": rng.choice(["u", "v"], 50), "x": rng.normal(size=50)})
+    frame["g"], frame["t"] = pd.Categorical(frame["g"]), pd.Categorical(frame["t"])
+    both = ps.product_of([ps.leaf("x", "gaussian", (0.1, 1.2)), ps.chow_liu_tree(frame[["g", "t"]])])
+    exact = both.log_density(frame)
+    table = ps.Table.from_frame(frame)
+    codes = table.values[:, [2, 0, 1]]
+    np.testing.assert_array_equal(both.log_density(codes), exact)
+    start = both.log_weights, both.leaf_parameters
+    found = []
+    for given in (frame, table, codes):
+        with pm.Model() as model:
+            ps.CircuitDensity("rows", both.circuit, *start, observed=given)
+        assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(exact.sum(), rel=1e-13)
+        found.append(ps.fit_em(both.circuit, given, start=start, progressbar=False).log_likelihood)
+    assert found[0] == found[1] == found[2] > exact.sum()
+    known = frame[["t", "g"]]
+    for given in (known, {"g": codes[:, 1], "t": codes[:, 2]}, ps.Table.from_frame(known)):
+        with pm.Model() as model:
+            ps.CircuitDensity("rows", both.circuit, *start, observed=frame[["x"]], given=given)
+        of_x = ps.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]])
+        assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(of_x.sum(), rel=1e-13)
+
+
 def test_a_mixture_weighs_the_densities_of_its_parts():
     """Columns in another order, shared nodes, one part with more families; the tolerance is rounding."""
     parts = [of_numbers(0), of_numbers(1, ("n", "x", "y"), {"x": "laplace"}), of_numbers(2, ("y", "n", "x"))]

@@ -1,6 +1,7 @@
 """Weights and leaf parameters of a circuit: checked, and laid out flat for the kernels."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,49 +27,71 @@ class FlatParameters(NamedTuple):
 def checked_values(circuit: Any, values: Any) -> np.ndarray:
     """Rows as (n, D) float64; those of a DataFrame are matched by the names of its columns, others by position."""
     if hasattr(values, "columns"):  # pandas is not imported here: kernels stand in the modules above
-        return _frame_values(circuit, values)
-    try:
-        values = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"values must be rows of numbers, got {type(values).__name__}: {error}") from None
+        return frame_values(circuit.columns, values)
+    values = array_values(values)
     if values.ndim != 2 or values.shape[1] != len(circuit.columns):
         raise ValueError(f"values must have shape (rows, {len(circuit.columns)}), got {values.shape}")
     return np.ascontiguousarray(values)
 
 
-def _frame_values(circuit: Any, frame: Any) -> np.ndarray:
-    """Coded rows (n, D) of a DataFrame in the order of the circuit's columns; levels by the schema of a column."""
-    names = circuit.names
+def array_values(values: Any, argument: str = "values") -> np.ndarray:
+    """An array of numbers as float64; NaN where it is masked, as what stands below a mask is no observation."""
+    try:
+        cells = np.asanyarray(values)
+        if cells.dtype.kind == "c":
+            raise TypeError("complex numbers have no place on a line")
+        if isinstance(cells, np.ma.MaskedArray):
+            return np.asarray(np.ma.filled(cells.astype(np.float64), np.nan))
+        return np.asarray(cells, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument} must be rows of numbers, got {type(values).__name__}: {error}") from None
+
+
+def frame_values(columns: Sequence[Any], frame: Any, argument: str = "values", known: str = "") -> np.ndarray:
+    """Coded rows (n, D) of a DataFrame in the order of a circuit's columns; levels by the schema of a column.
+
+    Parameters
+    ----------
+    columns : sequence of str or Column
+    frame : DataFrame
+    argument, known : str
+        What messages call the rows and the columns.
+    """
+    names = [column if isinstance(column, str) else column.name for column in columns]
     if not hasattr(frame, "iloc"):
         raise TypeError(
-            f"values must be an array or a pandas DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
+            f"{argument} must be an array or a pandas DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
             "of a ps.Table give its values, others convert with to_pandas()"
         )
     given = [str(label) for label in frame.columns]
     twice = [name for position, name in enumerate(given) if name in given[:position]]
     if twice:
-        raise ValueError(f"values must have distinct columns, {twice[0]!r} occurs twice")
+        raise ValueError(f"{argument} must have distinct columns, {twice[0]!r} occurs twice")
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
     if missing or unknown:
-        raise ValueError(f"values must have the circuit's columns {list(names)}; missing {missing}, unknown {unknown}")
+        raise ValueError(
+            f"{argument} must have {known or "the circuit's columns"} {names}; missing {missing}, unknown {unknown}"
+        )
     out = np.empty((len(frame), len(names)))
     for d, name in enumerate(names):
-        cells, levels = frame.iloc[:, given.index(name)], getattr(circuit.columns[d], "levels", None)
+        cells, levels = frame.iloc[:, given.index(name)], getattr(columns[d], "levels", None)
         if levels is not None:
-            out[:, d] = _codes(name, cells, levels)
+            out[:, d] = _codes(name, cells, levels, argument)
         elif cells.dtype.kind in "biuf":
             out[:, d] = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         elif cells.isna().all():
             out[:, d] = np.nan
+        elif cells.dtype == object and all(isinstance(x, Real | np.bool_) for x in cells[cells.notna()]):
+            out[:, d] = [np.nan if gap else float(x) for x, gap in zip(cells, cells.isna(), strict=True)]
         else:
             raise TypeError(
-                f"values: column {name!r} must hold numbers, got dtype {cells.dtype}; levels that the circuit does not "
-                "know are given as codes"
+                f"{argument}: column {name!r} must hold numbers, got dtype {cells.dtype}; levels that the circuit does "
+                "not know are given as codes"
             )
     return out
 
 
-def _codes(name: str, cells: Any, levels: tuple[Any, ...]) -> np.ndarray:
+def _codes(name: str, cells: Any, levels: tuple[Any, ...], argument: str) -> np.ndarray:
     """Codes (n,) of a column's cells, a pandas Series, by its levels; NaN where a cell is missing."""
     code = {level: float(k) for k, level in enumerate(levels)}
     out = np.full(len(cells), np.nan)
@@ -77,8 +100,8 @@ def _codes(name: str, cells: Any, levels: tuple[Any, ...]) -> np.ndarray:
             continue
         if cell not in code:
             raise ValueError(
-                f"values: column {name!r} must hold its levels {list(levels)}, got {cell!r} in row {cells.index[n]!r}; "
-                "rows of codes are given as an array"
+                f"{argument}: column {name!r} must hold its levels {list(levels)}, got {cell!r} in row "
+                f"{cells.index[n]!r}; rows of codes are given as an array"
             )
         out[n] = code[cell]
     return out
