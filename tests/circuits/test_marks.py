@@ -66,6 +66,7 @@ def questions(post, rows, number, level, other):
         "kl bounds": lambda: some.kl(post, [number, level]),
         "kl simulated": lambda: some.kl(post, [number, level], **monte_carlo),
         "anomaly": lambda: post.anomaly(rows),
+        "predictive_p_value": lambda: post.predictive_p_value(rows, n=99, random_seed=1),
         "explain": lambda: post.explain(rows.iloc[0]),
         "explain by orders": lambda: post.explain(rows.iloc[0], n_permutations=4, random_seed=1),
         "co_clustering": lambda: post.co_clustering(rows),

@@ -19,6 +19,7 @@ QUERIES = {
     "log_density": lambda post, df: post.log_density(df),
     "per_draw": lambda post, df: post.log_density(df, per_draw=True),
     "anomaly": lambda post, df: post.anomaly(df),
+    "predictive_p_value": lambda post, df: post.predictive_p_value(df, n=99),
     "co_clustering": lambda post, df: post.co_clustering(df),
     "predict_proba": lambda post, df: post.predict_proba(df, "b"),
     "predict": lambda post, df: post.predict(df, "a"),

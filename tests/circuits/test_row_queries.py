@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import moment_answers, posterior, simulated_answers, union_posterior
+from pymc_spn.circuits.queries import moment_answers, row_answers, simulated_answers, union_posterior
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.circuits.test_step_methods import draw
@@ -423,7 +423,7 @@ def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
         return (post if query == "log_density" else union).log_density(df)
 
     whole, most, log_rows = ask(), [], type(post)._log_rows
-    for module in (posterior, simulated_answers, union_posterior):
+    for module in (row_answers, simulated_answers, union_posterior):
         monkeypatch.setattr(module, "BLOCK_VALUES", 7 * post._states.n_draws)
     monkeypatch.setattr(type(post), "_log_rows", lambda self, v, *a: most.append(len(v)) or log_rows(self, v, *a))
     again = ask()

@@ -411,12 +411,12 @@ def _both_ways(pairs: np.ndarray, side: int, diagonal: float) -> np.ndarray:
     return table
 
 
-def check_prob(prob: Any) -> None:
-    """Refuse what is no mass of an interval."""
+def check_prob(prob: Any, argument: str = "prob") -> None:
+    """Refuse what is no mass of an interval, or of a tail."""
     if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
-        raise TypeError(f"prob must be a number within 0 and 1, got {prob!r}")
+        raise TypeError(f"{argument} must be a number within 0 and 1, got {prob!r}")
     if not 0.0 < prob < 1.0:
-        raise ValueError(f"prob must be within 0 and 1, got {prob!r}")
+        raise ValueError(f"{argument} must be within 0 and 1, got {prob!r}")
 
 
 def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:

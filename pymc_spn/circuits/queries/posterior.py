@@ -24,7 +24,6 @@ from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import as_name
 from pymc_spn.tables.tree_files import read_results
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
     from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior
-
-BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
 class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswers):
@@ -120,43 +117,6 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         )
 
     # ---- densities and probabilities
-
-    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
-        """Log density of the posterior predictive at new rows, missing cells summed out.
-
-        Parameters
-        ----------
-        df : DataFrame, mapping, array or Table
-            Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
-        per_draw : bool
-            Whether each draw's own density is wanted instead of the log of their mean.
-        cells : bool
-            Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
-            log(mass / width), as it does in learning; otherwise by the density of the exact value.
-
-        Returns
-        -------
-        DataArray
-            (row,) or (chain, draw, row), in nats; densities are in the units of the data.
-        """
-        table = Table.from_frame(df, schema=self._left)
-        values, possible = self._embed(table, cells)
-        base = self._log_evidence()
-        rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
-        if per_draw:
-            logs = self._log_rows(values, cells) - base[:, None]
-            return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True, **mark)
-        log_norm = log_average(self._log_weights, base)
-        answer, errors = np.full(len(values), -np.inf), []
-        block = max(1, BLOCK_VALUES // self._states.n_draws)
-        for start in range(0, len(values), block):
-            part = slice(start, start + block)
-            logs = self._log_rows(values[part], cells)
-            answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
-            weight = relative_weights(logs + self._log_weights[:, None])
-            errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
-        attrs = mark | self._draw_weights() | self._joined_errors(errors, len(values), block)
-        return self._labelled("log_density", answer, rows, False, **attrs)
 
     def probability(
         self,

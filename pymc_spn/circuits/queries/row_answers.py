@@ -1,4 +1,4 @@
-"""What a posterior says of whole rows: how unusual they are, why, and which belong together."""
+"""What a posterior says of whole rows: how dense and unusual they are, why, and which belong together."""
 
 from collections.abc import Callable, Mapping
 from math import factorial
@@ -26,6 +26,43 @@ BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 class RowAnswers(InformationAnswers, NoInterventions):
     """Queries about given rows."""
+
+    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
+        """Log density of the posterior predictive at new rows, missing cells summed out.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
+        per_draw : bool
+            Whether each draw's own density is wanted instead of the log of their mean.
+        cells : bool
+            Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
+            log(mass / width), as it does in learning; otherwise by the density of the exact value.
+
+        Returns
+        -------
+        DataArray
+            (row,) or (chain, draw, row), in nats; densities are in the units of the data.
+        """
+        table = Table.from_frame(df, schema=self._left)
+        values, possible = self._embed(table, cells)
+        base = self._log_evidence()
+        rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
+        if per_draw:
+            logs = self._log_rows(values, cells) - base[:, None]
+            return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True, **mark)
+        log_norm = log_average(self._log_weights, base)
+        answer, errors = np.full(len(values), -np.inf), []
+        block = max(1, BLOCK_VALUES // self._states.n_draws)
+        for start in range(0, len(values), block):
+            part = slice(start, start + block)
+            logs = self._log_rows(values[part], cells)
+            answer[part] = np.where(possible[part], log_average(self._log_weights, logs) - log_norm, -np.inf)
+            weight = relative_weights(logs + self._log_weights[:, None])
+            errors.append(chain_error(weight - relative_weights(base + self._log_weights)[:, None], self._n_chains))
+        attrs = mark | self._draw_weights() | self._joined_errors(errors, len(values), block)
+        return self._labelled("log_density", answer, rows, False, **attrs)
 
     def anomaly(self, df: Any) -> "xr.Dataset":
         """How unusual rows are, and in which columns.

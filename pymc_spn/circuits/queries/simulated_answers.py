@@ -8,12 +8,16 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.events.events import spread_of
+from pymc_spn.circuits.queries.dependence_answers import check_prob
+from pymc_spn.circuits.queries.reference_rows import compare_rows
 from pymc_spn.circuits.queries.row_answers import RowAnswers
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import effective_draws
 from pymc_spn.tables import Table, decode
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
 
 BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
@@ -120,6 +124,79 @@ class SimulatedAnswers(RowAnswers):
         for frame in frames:
             frame.attrs = dict(attrs)
         return frames
+
+    def predictive_p_value(
+        self,
+        df: Any,
+        n: int = 1000,
+        level: float = 0.01,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.Dataset":
+        """How many rows of the posterior predictive, with the same cells observed, are no denser than each row.
+
+        Log densities of rows with different gaps are on different scales, since every observed cell has its share.
+        This puts them on one: a row that came from the predictive has a p-value of at most u with probability at
+        most u, whatever cells it lacks. Box (1980), "Sampling and Bayes' inference in scientific modelling and
+        robustness", with the posterior predictive in place of the prior one.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            Checked by the schema of the training table; missing cells are summed out.
+        n : int
+            Number of rows that are drawn, each from the mixture over draws and recorded as the table does: on the
+            grid of the column. All rows of `df` are compared with the same ones.
+        level : float
+            The p-value up to which a row is below the threshold, at least 1 / (n + 1).
+        random_seed : int or Generator, optional
+            The same seed draws the same rows; a generator moves on.
+
+        Returns
+        -------
+        Dataset
+            ``p_value`` (row,), (1 + number of drawn rows that are at most as dense) / (n + 1), 1 for a row without an
+            observed cell; ``log_density`` (row,), as `SPNPosterior.log_density`, in nats; ``threshold`` (row,), the log
+            density below which the p-value is at most `level`, which differs between rows by their gaps. p-values and
+            thresholds are Monte Carlo, with ``mcse`` for each row; the former fall in steps of 1 / (n + 1), so that
+            what orders the oddest rows is ``log_density`` less ``threshold``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Data that the schema refuses; `n` no integer of at least 1; `level` not within 1 / (n + 1) and 1.
+
+        See Also
+        --------
+        SPNPosterior.anomaly : In which cells a row is odd.
+
+        Notes
+        -----
+        It costs n log densities for each pattern of gaps in `df`. A change of units leaves p-values as they are, a
+        change of scale such as taking logs does not.
+        """
+        import xarray as xr
+
+        n = checked_count("n", n, least=1)
+        check_prob(level, "level")
+        if level * (n + 1) < 1.0 - 1e-12:
+            raise ValueError(f"level must be at least 1 / (n + 1), with n={n} {1.0 / (n + 1):.3g}, got {level!r}")
+        table = Table.from_frame(df, schema=self._left)
+        log_density = self.log_density(table)
+        observed = ~np.isnan(table.values)
+        rng = np.random.default_rng(random_seed)
+        found = compare_rows(self, log_density.values, observed, n, float(level), rng)
+        marks = self._attrs(exactness="monte-carlo", n=n, mcse_chain_note="no mcse_chain: log_density has one")
+        marks |= self._draw_weights()
+        error = np.sqrt(found.p_value * (1.0 - found.p_value) / n)
+        return xr.Dataset(
+            {
+                "p_value": ("row", found.p_value, marks | {"mcse": error}),
+                "log_density": log_density,
+                "threshold": ("row", found.threshold, marks | {"mcse": found.threshold_error, "level": float(level)}),
+            },
+            {"row": log_density["row"]},
+            {"exactness": "monte-carlo", "learner": self._learner},
+        )
 
     def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
         """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.

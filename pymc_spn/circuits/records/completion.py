@@ -81,8 +81,8 @@ def complete_rows(
     return completed.reshape(n, n_rows, -1)
 
 
-def checked_count(argument: str, n: Any) -> int:
+def checked_count(argument: str, n: Any, least: int = 0) -> int:
     """A number of rows or draws as an int."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"{argument} must be an integer of at least 0, got {n!r}")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {n!r}")
     return int(n)
