@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from pymc_spn.interop.circuit_estimators import SPNDensity as SPNDensity
     from pymc_spn.interop.graph_estimators import OrderDAG as OrderDAG
     from pymc_spn.interop.imputation_estimators import SPNImputer as SPNImputer
+    from pymc_spn.interop.outlier_estimators import SPNOutlierDetector as SPNOutlierDetector
     from pymc_spn.interop.regression_estimators import SPNRegressor as SPNRegressor
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
@@ -206,6 +207,7 @@ _PUBLIC = {
     "SPNClassifier": "interop.circuit_estimators",
     "SPNDensity": "interop.circuit_estimators",
     "SPNImputer": "interop.imputation_estimators",
+    "SPNOutlierDetector": "interop.outlier_estimators",
     "SPNPosterior": "circuits.queries.posterior",
     "SPNRegressor": "interop.regression_estimators",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",

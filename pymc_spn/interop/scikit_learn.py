@@ -5,6 +5,7 @@ try:
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import DensityMixin as DensityMixin
     from sklearn.base import OneToOneFeatureMixin as OneToOneFeatureMixin
+    from sklearn.base import OutlierMixin as OutlierMixin
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.utils import check_consistent_length as check_consistent_length

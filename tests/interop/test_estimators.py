@@ -273,6 +273,23 @@ def test_arrays_stay_arrays_and_pipelines_go_on():
     assert scores.min() > 0.7
 
 
+def test_outliers_are_rows_below_the_threshold_of_the_posterior():
+    frame, _ = mixed()
+    detector = ps.SPNOutlierDetector(random_state=1, level=0.1, n_reference=199, **SMALL).fit(frame)
+    found = detector.posterior_.predictive_p_value(frame, n=199, level=0.1, random_seed=1)
+    np.testing.assert_array_equal(detector.score_samples(frame), found.log_density - found.threshold)
+    np.testing.assert_array_equal(detector.predict(frame) == -1, found.p_value <= 0.1)
+    assert detector.offset_ == 0.0 and 0.0 < np.mean(detector.predict(frame) == -1) < 0.3
+    odd = frame[:3].assign(size=[40.0, np.nan, np.nan], visits=pd.array([2, 2, None], "Int64"))
+    assert detector.predict(odd).tolist() == [-1, 1, 1]  # what is not known is not odd
+    share = clone(detector).set_params(contamination=0.2).fit(frame)
+    assert np.sum(share.predict(frame) == -1) == 12 and share.offset_ != 0.0
+    np.testing.assert_array_equal(share.fit_predict(frame), share.predict(frame))
+    np.testing.assert_array_equal(share.decision_function(frame), share.score_samples(frame) - share.offset_)
+    free = clone(detector).set_params(random_state=None).fit(frame)  # a seed of its own, that of all its calls
+    np.testing.assert_array_equal(free.score_samples(frame)[7:], free.score_samples(frame[7:]))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_narrow_floats_stay_narrow(dtype):
     X = numbers().astype(dtype)
@@ -332,6 +349,7 @@ def fitted():
         ps.SPNRegressor(random_state=1, **SMALL).fit(frame, numbers()[:60, 0]),
         lambda e: e.predict_quantile(frame, 0.4),
     )
+    yield ps.SPNOutlierDetector(random_state=1, **SMALL).fit(frame), lambda e: e.decision_function(frame)
     yield ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels), lambda e: e.predict_proba(frame)
     yield ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, labels == "low"), lambda e: e.predict(frame)
     yield ps.OrderDAG().fit(numbers()), lambda e: e.posterior_.edge_probabilities().values
@@ -438,6 +456,17 @@ def array_with(cell):
         (lambda f, y: ps.SPNDensity().fit(array_with("1")), ValueError, "row 1, column 2 holds '1'; pass a DataFrame"),
         (lambda f, y: ps.SPNDensity().fit([["a", 1], ["b", 2]]), ValueError, "not compatible with arrays of bytes/str"),
         (lambda f, y: ps.SPNDensity(**SMALL).fit(f).sample(0), ValueError, "n_samples must be .* at least 1, got 0"),
+        (
+            lambda f, y: ps.SPNOutlierDetector(contamination=0.6).fit(f),
+            ValueError,
+            "contamination must be 'auto' or a number above 0 and up to 0.5, got 0.6",
+        ),
+        (lambda f, y: ps.SPNOutlierDetector(contamination="few").fit(f), TypeError, "must be 'auto' or .*got 'few'"),
+        (
+            lambda f, y: ps.SPNOutlierDetector(n_reference=50).fit(f),
+            ValueError,
+            r"level must be at least 1 / \(n_reference \+ 1\), with n_reference=50 0.0196, got 0.01",
+        ),
         (lambda f, y: ps.SPNClassifier().fit(f, y[:9]), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
         (lambda f, y: ps.SPNClassifier().fit(f, ["x"] * 60), ValueError, "one class in 60 rows: 'x'; SPNClassifier"),
         (
@@ -494,6 +523,7 @@ def test_without_scikit_learn_a_name_says_what_to_install(monkeypatch):
         "BayesianTreeRegressor",
         "OrderDAG",
         "SPNRegressor",
+        "SPNOutlierDetector",
     ):
         monkeypatch.delitem(vars(ps), name, raising=False)
         with pytest.raises(ImportError, match=r'need scikit-learn, 1\.6 or later: pip install "pymc-spn\[sklearn\]"'):

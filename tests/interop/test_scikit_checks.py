@@ -15,6 +15,7 @@ ESTIMATORS = [
     ps.SPNClassifier(**NETWORK),
     ps.SPNRegressor(**NETWORK),
     ps.SPNImputer(**NETWORK),
+    ps.SPNOutlierDetector(**NETWORK, level=0.05, n_reference=99),
     ps.BayesianTreeClassifier(**TREES),
     ps.BayesianTreeRegressor(**TREES),
     ps.OrderDAG(),

@@ -1,13 +1,14 @@
 """Rows of the posterior predictive as the table would record them, and how given rows compare with their densities."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainc
 
 from pymc_spn.circuits.events.events import spread_of
-from pymc_spn.circuits.records.completion import choose_draws, complete_rows
+from pymc_spn.circuits.queries.dependence_answers import check_prob
+from pymc_spn.circuits.records.completion import checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import log_average
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ class Comparison(NamedTuple):
     p_value: np.ndarray  # (M,)
     threshold: np.ndarray  # (M,) log density, nats
     threshold_error: np.ndarray  # (M,) standard error of the threshold, nats
+
+
+def check_comparison(n: Any, level: Any, argument: str = "n") -> None:
+    """Refuse a number of rows to compare with, or a level that so few rows cannot tell."""
+    count = checked_count(argument, n, least=1)
+    check_prob(level, "level")
+    least = 1.0 / (count + 1)
+    if level < least * (1.0 - 1e-12):
+        raise ValueError(f"level must be at least 1 / ({argument} + 1), with {argument}={n} {least:.3g}, got {level!r}")
 
 
 def compare_rows(

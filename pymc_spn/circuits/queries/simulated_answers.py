@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.events.events import spread_of
-from pymc_spn.circuits.queries.dependence_answers import check_prob
-from pymc_spn.circuits.queries.reference_rows import compare_rows
+from pymc_spn.circuits.queries.reference_rows import check_comparison, compare_rows
 from pymc_spn.circuits.queries.row_answers import RowAnswers
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import effective_draws
@@ -176,16 +175,13 @@ class SimulatedAnswers(RowAnswers):
         """
         import xarray as xr
 
-        n = checked_count("n", n, least=1)
-        check_prob(level, "level")
-        if level * (n + 1) < 1.0 - 1e-12:
-            raise ValueError(f"level must be at least 1 / (n + 1), with n={n} {1.0 / (n + 1):.3g}, got {level!r}")
+        check_comparison(n, level)
         table = Table.from_frame(df, schema=self._left)
         log_density = self.log_density(table)
         observed = ~np.isnan(table.values)
         rng = np.random.default_rng(random_seed)
-        found = compare_rows(self, log_density.values, observed, n, float(level), rng)
-        marks = self._attrs(exactness="monte-carlo", n=n, mcse_chain_note="no mcse_chain: log_density has one")
+        found = compare_rows(self, log_density.values, observed, int(n), float(level), rng)
+        marks = self._attrs(exactness="monte-carlo", n=int(n), mcse_chain_note="no mcse_chain: log_density has one")
         marks |= self._draw_weights()
         error = np.sqrt(found.p_value * (1.0 - found.p_value) / n)
         return xr.Dataset(

@@ -1,0 +1,165 @@
+"""scikit-learn estimator that finds unusual rows: `SPNOutlierDetector`."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.queries.reference_rows import check_comparison
+from pymc_spn.interop.circuit_estimators import NetworkEstimator
+from pymc_spn.interop.estimator_inputs import read_rows, read_training_rows, seed_of
+from pymc_spn.interop.scikit_learn import OutlierMixin
+from pymc_spn.tables import Table
+
+LARGEST_CONTAMINATION = 0.5
+
+
+class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
+    """Rows that a Bayesian sum-product network finds improbable, whatever cells they lack.
+
+    A row is scored by its log density beside those of rows which the network draws with the same cells observed. Log
+    densities alone would make rows with gaps look usual, since what is not observed costs nothing.
+
+    Parameters
+    ----------
+    contamination : "auto" or float
+        "auto": a row is an outlier if it is less dense than all but a share `level` of the rows which the network
+        draws, so that `level` is the share of false alarms among rows like those of training. A number within 0 and
+        0.5: that share of the training rows are outliers, and new rows that score as low.
+    level : float
+        Share of drawn rows, at least 1 / (n_reference + 1).
+    n_reference : int
+        Number of rows that the network draws for comparison.
+    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
+random_state, progressbar
+        As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
+
+    Attributes
+    ----------
+    offset_ : float
+        Score below which a row is an outlier, in nats; 0 with ``contamination="auto"``.
+    posterior_ : VariationalPosterior or SPNPosterior
+        Its `anomaly` says in which cells a row is odd, its `predictive_p_value` how odd it is.
+    idata_ : DataTree or None
+        As in `SPNDensity`.
+    n_features_in_ : int
+    feature_names_in_ : (D,) array of str
+        Where the training rows were a frame with such names.
+    """
+
+    def __init__(
+        self,
+        *,
+        contamination: Any = "auto",
+        level: float = 0.01,
+        n_reference: int = 1000,
+        structure: Any = "complete",
+        method: str = "variational",
+        kinds: Any = None,
+        leaves: Any = None,
+        resolution: Any = "auto",
+        max_children: int = 4,
+        restarts: int = 3,
+        max_steps: int = 500,
+        draws: int = 500,
+        tune: int = 500,
+        chains: int = 4,
+        cores: int = 1,
+        random_state: Any = None,
+        progressbar: bool = False,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            method=method,
+            kinds=kinds,
+            leaves=leaves,
+            resolution=resolution,
+            max_children=max_children,
+            restarts=restarts,
+            max_steps=max_steps,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            random_state=random_state,
+            progressbar=progressbar,
+        )
+        self.contamination = contamination
+        self.level = level
+        self.n_reference = n_reference
+
+    def fit(self, X: Any, y: Any = None) -> "SPNOutlierDetector":
+        """Learn the network.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is missing.
+        y : ignored
+
+        Returns
+        -------
+        SPNOutlierDetector
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Data that `Table.from_frame` refuses, parameters out of range.
+        """
+        share = self._share()
+        check_comparison(self.n_reference, self.level, "n_reference")
+        rows = read_training_rows(self, X)
+        table = Table.from_frame(rows, self.kinds)
+        self._learn(table)
+        seed = seed_of(self.random_state)
+        self._reference_seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self.offset_ = 0.0 if share is None else float(np.percentile(self._scores(table), 100.0 * share))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of each row less the `level` quantile of those drawn with the same cells, (N,) float64, in nats.
+
+        Higher is more usual; -inf for a row that is impossible.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+            NaN is unknown and summed out.
+        """
+        return self._scores(read_rows(self, X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """`score_samples` less ``offset_``, (N,) float64, in nats: negative for outliers.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """-1 for outliers, 1 for the others, (N,) int64.
+
+        Parameters
+        ----------
+        X : DataFrame or (N, D) array_like of numbers
+        """
+        return np.where(self.decision_function(X) < 0.0, -1, 1)
+
+    def _share(self) -> float | None:
+        """The share of training rows that are outliers, None where the model's own rows decide."""
+        given = self.contamination
+        rule = f"contamination must be 'auto' or a number above 0 and up to {LARGEST_CONTAMINATION}"
+        if isinstance(given, str) and given == "auto":
+            return None
+        if isinstance(given, bool) or not isinstance(given, int | float | np.number):
+            raise TypeError(f"{rule}, got {given!r}")
+        if not 0.0 < given <= LARGEST_CONTAMINATION:
+            raise ValueError(f"{rule}, got {given!r}")
+        return float(given)
+
+    def _scores(self, rows: Any) -> np.ndarray:
+        found = self.posterior_.predictive_p_value(
+            rows, n=self.n_reference, level=self.level, random_seed=self._reference_seed
+        )
+        return found["log_density"].values - found["threshold"].values
