@@ -26,6 +26,7 @@ from pymc_spn.circuits.missing_cells import MissingCells, first_guess
 from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.circuits.records.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
@@ -97,7 +98,7 @@ class _SPNDistribution(Distribution):
 
 def SPN(
     name: str,
-    structure: RegionTree | Circuit,
+    structure: RegionTree | Circuit | None = None,
     *,
     observed: Any,
     leaves: dict | None = None,
@@ -120,9 +121,10 @@ def SPN(
     ----------
     name : str
         Name of the observed variable; also the prefix of all that it adds to the model.
-    structure : RegionTree or Circuit
+    structure : RegionTree or Circuit, optional
         From `complete_tree`, `skewed_tree` or `learn_tree`, or an explicit circuit that is a tree: sums over products
-        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them.
+        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None is the
+        `complete_tree` over the table's columns, halves in their order with the width learned.
     observed : DataFrame, Table, dict of columns or (N, D) array
         The data; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy datetimes or text (a
         MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
@@ -190,6 +192,9 @@ def SPN(
         raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
     if leaves is not None and not isinstance(leaves, dict):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+    if structure is None:
+        observed = observed if isinstance(observed, Table) else Table.from_frame(observed)
+        structure = complete_tree(observed.columns)
     structure, leaves = tree_and_leaves(structure, leaves)
     name = model.name_for(name)  # a model inside a model puts its own name before it
     table = _table(structure, observed)

@@ -284,10 +284,24 @@ def test_bad_input_is_named(case):
         spn(**arguments)
 
 
-@pytest.mark.parametrize("structure", [["a", "b"], None, ps.Circuit])
+@pytest.mark.parametrize("structure", [["a", "b"], ps.Circuit])
 def test_structure_of_another_type(structure):
     with pm.Model(), pytest.raises(TypeError, match=r"structure must be a RegionTree .*got "):
         ps.SPN("x", structure, observed=FRAME)
+
+
+@pytest.mark.parametrize("make", [dict, ps.Table.from_frame, lambda frame: frame])
+def test_without_a_structure_it_is_the_complete_tree(make):
+    frame = FRAME.assign(level=pd.Categorical(np.where(np.arange(len(FRAME)) % 2, "u", "v")))
+    models = []
+    for given in ({}, {"structure": ps.complete_tree(ps.Table.from_frame(frame).columns)}):
+        with pm.Model() as model:
+            ps.SPN("x", **given, observed=make(frame))
+        models.append(model)
+    first, second = (model["x_schema"].get_value() for model in models)
+    np.testing.assert_array_equal(first, second)
+    with pm.Model(), pytest.raises(ValueError, match="column 'a': all values are missing"):
+        ps.SPN("x", observed=frame.assign(a=np.nan))
 
 
 @pytest.mark.parametrize("value", [-0.5, -1])
