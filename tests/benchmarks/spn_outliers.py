@@ -100,7 +100,7 @@ def filled(frame):
 
 def scores(train, rows, seed, method):
     """Scores of the rows by every detector, and p-values by the network."""
-    detector = ps.SPNOutlierDetector(structure="learned", max_children=8, method=method, random_state=seed).fit(train)
+    detector = ps.SPNOutlierDetector(structure="learned", method=method, random_state=seed).fit(train)
     found = detector.posterior_.predictive_p_value(rows, n=DRAWN, random_seed=seed)
     density = found.log_density.values
     codes = [

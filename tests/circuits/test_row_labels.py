@@ -20,6 +20,8 @@ QUERIES = {
     "per_draw": lambda post, df: post.log_density(df, per_draw=True),
     "anomaly": lambda post, df: post.anomaly(df),
     "predictive_p_value": lambda post, df: post.predictive_p_value(df, n=99),
+    "predict_cdf": lambda post, df: post.predict_cdf(df, "a"),
+    "cell_p_value": lambda post, df: post.cell_p_value(df),
     "co_clustering": lambda post, df: post.co_clustering(df),
     "predict_proba": lambda post, df: post.predict_proba(df, "b"),
     "predict": lambda post, df: post.predict(df, "a"),

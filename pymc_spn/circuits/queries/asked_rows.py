@@ -22,18 +22,35 @@ class AskedRows:
     ----------
     parts : sequence of PredictionAnswers
         One posterior given events of which no two hold at once.
-    df : DataFrame, mapping or array
+    read : sequence of (values, possible)
+        Rows (M, D) without the column and whether they are possible (M,), for each part.
+    index : Index
+        Labels of the rows.
     d : int
         Number of the column.
+    refuse : bool
+        Whether an impossible row is an error; otherwise all of its weights are 0.
     """
 
-    def __init__(self, parts: "Sequence[PredictionAnswers]", df: Any, d: int) -> None:
-        self.parts, self.column = parts, d
-        self._read = [part._rows_without(df, d) for part in parts]
-        self.index = self._read[0][2]
+    def __init__(
+        self,
+        parts: "Sequence[PredictionAnswers]",
+        read: Sequence[tuple[np.ndarray, np.ndarray]],
+        index: Any,
+        d: int,
+        refuse: bool = True,
+    ) -> None:
+        self.parts, self.column, self.index = parts, d, index
+        self._read, self._refuse = read, refuse
         states = parts[0]._states
         self.leaves = [states.leaves(s, d) for s in range(states.n_draws)]  # of the column, draw by draw
-        self._step, self._ess = 1, [np.zeros(0)]
+        self._step, self._ess, self._impossible = 1, [np.zeros(0)], [np.zeros(0, np.bool_)]
+
+    @classmethod
+    def of_table(cls, parts: "Sequence[PredictionAnswers]", df: Any, d: int) -> "AskedRows":
+        """Rows of a DataFrame, mapping or array, with or without the column."""
+        read = [part._rows_without(df, d) for part in parts]
+        return cls(parts, [(values, possible) for values, possible, _ in read], read[0][2], d)
 
     @cached_property
     def n_leaves(self) -> np.ndarray:
@@ -54,13 +71,13 @@ class AskedRows:
         Raises
         ------
         ValueError
-            If a row is impossible.
+            If a row is impossible, unless none is to be refused.
         """
         first, n_rows = self.parts[0], rows.stop - rows.start
         states = first._states
         path = regions_of(states.structure, self.column)
         logs = np.empty((len(self.parts), states.n_draws, n_rows))
-        for j, (part, (values, possible, _)) in enumerate(zip(self.parts, self._read, strict=True)):
+        for j, (part, (values, possible)) in enumerate(zip(self.parts, self._read, strict=True)):
             shares = part._shares(values[rows], path)
             for s in range(states.n_draws):
                 share = np.zeros((n_rows, self.n_leaves[s]))
@@ -69,16 +86,22 @@ class AskedRows:
             logs[j] = np.where(possible[rows], logs[j], -np.inf)
         whole = np.logaddexp.reduce(logs, axis=0)
         impossible = ~np.isfinite(whole.max(axis=0))
-        if impossible.any():
+        if self._refuse and impossible.any():
             m = rows.start + int(np.argmax(impossible))
             place = f"row {self.index[m : m + 1].tolist()[0]!r}"
             if len(self.parts) > 1:
                 raise ValueError(f"{place}: the union that the posterior is conditioned on excludes it")
             first._refuse_row(place, self._read[0][0][m])
         share_of_part = np.exp(logs - np.where(np.isfinite(whole), whole, 0.0))
+        self._impossible.append(impossible)
         whole = whole + first._log_weights[:, None]  # change of units: the same for all draws
         self._ess.append(effective_draws(whole))
         return relative_weights(whole), share_of_part
+
+    @property
+    def is_impossible(self) -> np.ndarray:
+        """Which of the rows (M,) are, once all blocks are weighed."""
+        return np.concatenate(self._impossible)
 
     def marks(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
         """Attributes of an average over draws: its errors, from those of all blocks, and the effective draws."""

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.queries.cell_tails import cell_tails
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers
-from pymc_spn.circuits.queries.row_distributions import row_quantiles, standard_deviations
+from pymc_spn.circuits.queries.row_distributions import (
+    row_distribution_functions,
+    row_quantiles,
+    standard_deviations,
+)
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
-from pymc_spn.numerics.asked_numbers import checked_levels
-from pymc_spn.tables import Table, decode
+from pymc_spn.circuits.records.draw_averages import chain_error
+from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.tables import Table, decode, row_labels
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
@@ -106,7 +112,80 @@ class PredictionAnswers(ColumnAnswers):
         """
         return row_quantiles([self], df, target, checked_levels(q))
 
+    def predict_cdf(self, df: Any, target: str, x: Any = None) -> "xr.DataArray":
+        """P(target <= x) given the other columns of each row: its predictive distribution function.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping or array
+            As in `predict_proba`.
+        target : str
+            A numeric column.
+        x : float or sequence of float, optional
+            The same points for all rows. None takes the target's own cell of each row: probability integral
+            transforms, which are uniform over rows where the predictive distribution of a continuous column is right.
+
+        Returns
+        -------
+        DataArray
+            (row,), or (row, x) for several points, of the average over the draws; exact, with ``rounded=True``
+            numerical. NaN where the row's own cell is missing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If x is no number, or None and the target is not among the columns; else as `predict_sd`.
+        """
+        return row_distribution_functions([self], df, target, None if x is None else checked_points(x))
+
+    def cell_p_value(self, df: Any) -> "xr.DataArray":
+        """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
+
+        Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels
+        that are no more probable. X is the cell given the others, averaged over the draws and recorded on the grid of
+        its column. Unlike a surprise (`anomaly`) it has no units, whatever scale or logs the column is measured in.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            Checked by the schema of the training table; missing cells are summed out.
+
+        Returns
+        -------
+        DataArray
+            (row, column) within 0 and 1; NaN where the cell is missing, or where the others are impossible under
+            every draw. Exact, with ``rounded=True`` numerical; ``mcse_chain`` for each cell. Among rows of the model
+            those of at most u are a share of at most u.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Data that the schema refuses.
+
+        Notes
+        -----
+        The cost is that of the distribution functions of all leaves of a column in every row. Many cells are
+        compared at once: of a thousand usual cells ten have a p-value of at most 0.01.
+        """
+        table = Table.from_frame(df, schema=self._left)
+        values = self._embed(table)[0]
+        found, error = np.full((2, len(values), len(self._kept)), np.nan)
+        for j, d in enumerate(self._kept):
+            seen = ~np.isnan(values[:, d])
+            found[seen, j], error[seen, j] = cell_tails(self, values[seen], table.index[seen], d)
+        coords = {"row": row_labels(table.index), "column": [c.name for c in self.columns]}
+        if np.isnan(error).all():
+            marks: dict[str, Any] = chain_error(np.full((self._states.n_draws, 1), np.nan), self._n_chains)
+        else:
+            marks = {"mcse_chain": error}
+        return self._labelled("cell_p_value", found, coords, False, **self._cell_mark(), **marks)
+
     # ---- below the surface
+
+    def _own_cells(self, df: Any, d: int) -> np.ndarray:
+        """The cells (M,) of one column, NaN where missing."""
+        table = Table.from_frame(df, schema=self._left)
+        return table.values[:, self._kept.index(d)]
 
     def _rows_without(self, df: Any, d: int) -> tuple[np.ndarray, np.ndarray, Any]:
         """Rows (M, D) in which one column is not known, whether each is possible, and labels; its cells count not."""

@@ -1,7 +1,7 @@
-"""How a number is spread given the other cells of each row: standard deviations and quantiles."""
+"""How a number is spread given the other cells of each row: standard deviations, quantiles, distribution functions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
 
 NEGLIGIBLE = 1e-10  # of the smaller tail: the weight of the leaves that are left out of a row's quantiles
+SMALLEST_TAIL = np.array([1e-9])  # of distribution functions: leaves are left out that add less than 1e-19
 ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what these leaves could move
 
 
@@ -34,7 +35,7 @@ def standard_deviations(parts: "Sequence[PredictionAnswers]", df: Any, target: s
     """
     first = parts[0]
     d = _number_asked(first, target)
-    asked = AskedRows(parts, df, d)
+    asked = AskedRows.of_table(parts, df, d)
     n_draws = len(asked.leaves)
     laws = [[leaf_moments(leaves, part._evidence.get(d)) for leaves in asked.leaves] for part in parts]
     answer, errors = [np.zeros(0)], []
@@ -68,33 +69,24 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
     """The answer of `SPNPosterior.predict_quantile` at levels () or (Q,); see `standard_deviations`."""
     first = parts[0]
     d = _number_asked(first, target)
-    asked = AskedRows(parts, df, d)
-    leaves = Leaves(
-        np.concatenate([one.family for one in asked.leaves]), np.concatenate([one.parameters for one in asked.leaves])
-    )
-    events = [part._evidence.get(d) for part in parts]
-    grid = LeafGrid(leaves, events)
-    begin = np.cumsum(asked.n_leaves) - asked.n_leaves
-    draw = np.repeat(np.arange(asked.n_leaves.size), asked.n_leaves)
+    asked = AskedRows.of_table(parts, df, d)
+    of_draws = LeavesOfDraws(asked)
+    grid = LeafGrid(of_draws.leaves, of_draws.events)
     q = np.atleast_1d(levels).astype(np.float64)
     inner = (q > 0.0) & (q < 1.0)
     is_count = first._schema.columns[d].kind == "count"
     answer, errors = [np.zeros((0, q.size))], []
-    for rows in asked.blocks(draw.size * len(parts) * max(q.size, 1)):
-        shares = np.zeros((len(parts), rows.stop - rows.start, draw.size))
-
-        def note(j: int, s: int, share: np.ndarray, shares: np.ndarray = shares) -> None:
-            shares[j, :, begin[s] : begin[s] + share.shape[1]] = share
-
-        weight, share_of_part = asked.weigh(rows, note)
-        shares *= (share_of_part * weight)[:, draw].transpose(0, 2, 1) / asked.n_leaves.size
-        laws = _laws_of_rows(shares, leaves, events, q[inner])
+    for rows in of_draws.blocks(q.size):
+        shares, weight = of_draws.shares(rows)
+        laws = of_draws.laws(shares, q[inner])
         least, most = laws.support()
         x = np.where(q <= 0.0, least[:, None], most[:, None])
         x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
         answer.append(x)
         if not is_count:
-            errors.append(chain_error(_influence(laws, draw, weight, q, x), first._n_chains))
+            below = len(weight) * of_draws.below(laws, x) - weight[:, :, None] * q
+            with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
+                errors.append(chain_error(below / laws.density(x), first._n_chains))
     attrs: dict[str, Any] = {"column": target, **first._cell_mark()}
     if not is_count:
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
@@ -109,6 +101,37 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
     if "mcse_chain" in found.attrs:
         found.attrs["mcse_chain"] = found.attrs["mcse_chain"][:, 0]
     return found.isel(quantile=0)
+
+
+def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, target: str, x: Any) -> "xr.DataArray":
+    """The answer of `SPNPosterior.predict_cdf` at points () or (Q,), or None for each row's own value."""
+    first = parts[0]
+    d = _number_asked(first, target)
+    asked = AskedRows.of_table(parts, df, d)
+    own = x is None
+    points = first._own_cells(df, d)[:, None] if own else np.tile(np.atleast_1d(x), (len(asked.index), 1))
+    answer, error = distribution_functions(asked, points)
+    if own or np.ndim(x) == 0:
+        answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
+        coords: dict[str, Any] = {"row": row_labels(asked.index)}
+    else:
+        coords = {"row": row_labels(asked.index), "x": x}
+    return first._labelled("predict_cdf", answer, coords, False, column=target, **first._cell_mark(), **error)
+
+
+def distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """P(X <= x) (M, Q) at points (M, Q) of each row's own, NaN where they are, and the attributes of an average."""
+    of_draws = LeavesOfDraws(asked)
+    answer, errors = [np.zeros((0, x.shape[1]))], []
+    for rows in of_draws.blocks(x.shape[1]):
+        shares, weight = of_draws.shares(rows)
+        missing = np.isnan(x[rows])
+        below = of_draws.below(of_draws.laws(shares, SMALLEST_TAIL), np.where(missing, 0.0, x[rows]))
+        below[:, missing] = np.nan
+        answer.append(below.sum(axis=0))
+        influence = len(weight) * below - weight[:, :, None] * answer[-1]
+        errors.append(chain_error(influence, asked.parts[0]._n_chains))
+    return np.concatenate(answer), asked.marks(errors)
 
 
 def _number_asked(first: "PredictionAnswers", target: str) -> int:
@@ -131,31 +154,56 @@ def _mixed_moments(share: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
     return centre, np.where(is_heavy, np.inf, spread)
 
 
-def _laws_of_rows(shares: np.ndarray, leaves: Leaves, events: list[Any], q: np.ndarray) -> RowLaws:
-    """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing.
+class LeavesOfDraws:
+    """Leaves of a column under all draws side by side, and what they are worth in each of some rows."""
 
-    What is left out of a row is `NEGLIGIBLE` of the smallest tail that is asked for.
-    """
-    n_rows = shares.shape[1]
-    most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
-    ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, math.prod(shares.shape[::2])), axis=1)
-    n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
-    least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
-    parts = []
-    for share, event in zip(shares, events, strict=True):
-        row, leaf = np.nonzero((share >= least) & (share > 0.0))
-        if row.size:  # else all rows are outside of this part
-            parts.append(WeightedLeaves(leaves, event, RowMixtures(row, leaf, share[row, leaf], n_rows)))
-    return RowLaws(tuple(parts), n_rows)
+    def __init__(self, asked: AskedRows) -> None:
+        self.asked = asked
+        families, parameters = ([getattr(one, field) for one in asked.leaves] for field in Leaves._fields)
+        self.leaves = Leaves(np.concatenate(families), np.concatenate(parameters))
+        self.events = [part._evidence.get(asked.column) for part in asked.parts]
+        self.begin = np.cumsum(asked.n_leaves) - asked.n_leaves
+        self.draw = np.repeat(np.arange(asked.n_leaves.size), asked.n_leaves)
 
+    def blocks(self, n_points: int) -> Iterator[slice]:
+        """Blocks of rows of which so many values for each leaf are held."""
+        return self.asked.blocks(self.draw.size * len(self.events) * max(n_points, 1))
 
-def _influence(laws: RowLaws, draw: np.ndarray, weight: np.ndarray, q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Contributions (S, M, Q) of draws to quantiles, by the delta method: those to the cdf over the density."""
-    n_draws, n_rows = weight.shape
-    below = np.zeros((n_draws * n_rows, q.size))
-    for part in laws.parts:
-        row, leaf, share, _ = part.mixtures
-        np.add.at(below, draw[leaf] * n_rows + row, share[:, None] * part.law.leaf_cdf(x[row]))
-    below = n_draws * below.reshape(n_draws, n_rows, q.size) - weight[:, :, None] * q
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return below / laws.density(x)
+    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (J, M, n) of the leaves under each part, which add up to 1 in a row, and of the draws (S, M)."""
+        shares = np.zeros((len(self.events), rows.stop - rows.start, self.draw.size))
+
+        def note(j: int, s: int, share: np.ndarray) -> None:
+            shares[j, :, self.begin[s] : self.begin[s] + share.shape[1]] = share
+
+        weight, share_of_part = self.asked.weigh(rows, note)
+        shares *= (share_of_part * weight)[:, self.draw].transpose(0, 2, 1) / self.begin.size
+        return shares, weight
+
+    def laws(self, shares: np.ndarray, q: np.ndarray) -> RowLaws:
+        """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing.
+
+        What is left out of a row is `NEGLIGIBLE` of the smallest tail that is asked for.
+        """
+        n_rows = shares.shape[1]
+        most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
+        ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, math.prod(shares.shape[::2])), axis=1)
+        n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
+        least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
+        parts = []
+        for share, event in zip(shares, self.events, strict=True):
+            row, leaf = np.nonzero((share >= least) & (share > 0.0))
+            if row.size:  # else all rows are outside of this part
+                parts.append(WeightedLeaves(self.leaves, event, RowMixtures(row, leaf, share[row, leaf], n_rows)))
+        return RowLaws(tuple(parts), n_rows)
+
+    def below(self, laws: RowLaws, x: np.ndarray) -> np.ndarray:
+        """What each draw adds (S, M, Q) to P(X <= x) at points (M, Q) of each row's own."""
+        n_draws, (n_rows, n_points) = self.begin.size, x.shape
+        below = np.zeros((n_points, n_draws * n_rows))
+        for part in laws.parts:
+            row, leaf, share, _ = part.mixtures
+            place, cdf = self.draw[leaf] * n_rows + row, part.law.leaf_cdf(x[row])
+            for k in range(n_points):
+                below[k] += np.bincount(place, share * cdf[:, k], minlength=n_draws * n_rows)
+        return below.T.reshape(n_draws, n_rows, n_points)

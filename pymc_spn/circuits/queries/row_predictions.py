@@ -32,7 +32,7 @@ def level_probabilities(parts: "Sequence[PredictionAnswers]", df: Any, target: s
     column = parts[0]._schema.columns[d]
     if column.levels is None:
         raise ValueError(f"target must be binary or categorical, {target!r} is {column.kind}; use predict")
-    return _predicted(parts, "predict_proba", df, d, _leaf_levels, {"level": list(column.levels)}, per_draw)
+    return _predicted(parts, "predict_proba", df, d, leaf_levels, {"level": list(column.levels)}, per_draw)
 
 
 def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "xr.DataArray":
@@ -60,7 +60,7 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
     return found
 
 
-def _leaf_levels(leaves: Any, event: Any) -> np.ndarray:
+def leaf_levels(leaves: Any, event: Any) -> np.ndarray:
     """Probabilities (n, K) of the levels under each leaf given an event."""
     p = Categorical.predictive_probabilities(DirichletLevels(leaves.parameters))
     if isinstance(event, frozenset):
@@ -85,7 +85,7 @@ def _predicted(
     **attrs: Any,
 ) -> "xr.DataArray":
     """Average over leaves, parts and draws of a number (or of several) that each leaf of a column has."""
-    first, asked = parts[0], AskedRows(parts, df, d)
+    first, asked = parts[0], AskedRows.of_table(parts, df, d)
     laws = [[of_leaves(one, part._evidence.get(d)) for one in asked.leaves] for part in parts]
     shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     n_draws = len(asked.leaves)

@@ -13,7 +13,7 @@ from pymc_spn.circuits.events.events import both_or_none
 from pymc_spn.circuits.laws.column_laws import JoinedLaw
 from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
-from pymc_spn.circuits.queries.row_distributions import row_quantiles, standard_deviations
+from pymc_spn.circuits.queries.row_distributions import row_distribution_functions, row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
@@ -153,6 +153,10 @@ class UnionPosterior(NoInterventions):
     def predict_quantile(self, df: Any, target: str, q: Any) -> "xr.DataArray":
         """Quantiles of a column given the union and the other columns; see `SPNPosterior.predict_quantile`."""
         return row_quantiles(self.parts, df, target, checked_levels(q))
+
+    def predict_cdf(self, df: Any, target: str, x: Any = None) -> "xr.DataArray":
+        """P(target <= x) given the union and the other columns; see `SPNPosterior.predict_cdf`."""
+        return row_distribution_functions(self.parts, df, target, None if x is None else checked_points(x))
 
     def mpe(
         self,
