@@ -6,29 +6,36 @@ import numpy as np
 
 from pymc_spn.circuits.queries.reference_rows import check_comparison
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
-from pymc_spn.interop.estimator_inputs import read_rows, read_training_rows, seed_of
+from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.tables import Table
 
+SCORES = ("density", "cells")
 LARGEST_CONTAMINATION = 0.5
 
 
 class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
     """Rows that a Bayesian sum-product network finds improbable, whatever cells they lack.
 
-    A row is scored by its log density beside those of rows which the network draws with the same cells observed. Log
-    densities alone would make rows with gaps look usual, since what is not observed costs nothing.
+    A row is scored as a whole, by its log density beside those of rows which the network draws with the same cells
+    observed, or by its most extreme cell given the others. Log densities alone would make rows with gaps look usual,
+    since what is not observed costs nothing.
 
     Parameters
     ----------
+    by : {"density", "cells"}
+        "density": the log density less the `level` quantile of those drawn, as `SPNPosterior.predictive_p_value` has
+        it; the stronger one where many cells are a little odd together. "cells": the log of the smallest
+        `SPNPosterior.cell_p_value` times the number of observed cells (Bonferroni); the stronger one where one cell is
+        wrong, or where columns repeat single values, at which densities are what the grid makes of them.
     contamination : "auto" or float
-        "auto": a row is an outlier if it is less dense than all but a share `level` of the rows which the network
-        draws, so that `level` is the share of false alarms among rows like those of training. A number within 0 and
-        0.5: that share of the training rows are outliers, and new rows that score as low.
+        "auto": rows are outliers at the `level`, which is the share of false alarms among rows like those of training,
+        of "cells" at most. A number within 0 and 0.5: that share of the training rows are outliers, and new rows that
+        score as low.
     level : float
-        Share of drawn rows, at least 1 / (n_reference + 1).
+        Share of the network's own rows that would be outliers, for "density" at least 1 / (n_reference + 1).
     n_reference : int
-        Number of rows that the network draws for comparison.
+        Number of rows that the network draws for comparison; not used by "cells".
     structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
 random_state, progressbar
         As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
@@ -36,7 +43,8 @@ random_state, progressbar
     Attributes
     ----------
     offset_ : float
-        Score below which a row is an outlier, in nats; 0 with ``contamination="auto"``.
+        Score below which a row is an outlier, in nats; with ``contamination="auto"`` 0 for "density" and the log of
+        the level for "cells".
     posterior_ : VariationalPosterior or SPNPosterior
         Its `anomaly` says in which cells a row is odd, its `predictive_p_value` how odd it is.
     idata_ : DataTree or None
@@ -49,6 +57,7 @@ random_state, progressbar
     def __init__(
         self,
         *,
+        by: str = "density",
         contamination: Any = "auto",
         level: float = 0.01,
         n_reference: int = 1000,
@@ -83,6 +92,7 @@ random_state, progressbar
             random_state=random_state,
             progressbar=progressbar,
         )
+        self.by = by
         self.contamination = contamination
         self.level = level
         self.n_reference = n_reference
@@ -106,6 +116,7 @@ random_state, progressbar
         ValueError, TypeError
             Data that `Table.from_frame` refuses, parameters out of range.
         """
+        one_of("by", self.by, SCORES)
         share = self._share()
         check_comparison(self.n_reference, self.level, "n_reference")
         rows = read_training_rows(self, X)
@@ -113,20 +124,22 @@ random_state, progressbar
         self._learn(table)
         seed = seed_of(self.random_state)
         self._reference_seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        self.offset_ = 0.0 if share is None else float(np.percentile(self._scores(table), 100.0 * share))
+        self.offset_ = float(np.log(self.level)) if self.by == "cells" else 0.0
+        if share is not None:
+            self.offset_ = float(np.percentile(self._scores(table), 100.0 * share))
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log density of each row less the `level` quantile of those drawn with the same cells, (N,) float64, in nats.
+        """Scores of the rows, (N,) float64, in nats: higher is more usual.
 
-        Higher is more usual; -inf for a row that is impossible.
+        -inf for a row that is impossible; a row without an observed cell is not odd.
 
         Parameters
         ----------
         X : DataFrame or (N, D) array_like of numbers
             NaN is unknown and summed out.
         """
-        return self._scores(read_rows(self, X))
+        return self._scores(Table.from_frame(read_rows(self, X), schema=self.posterior_.columns))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """`score_samples` less ``offset_``, (N,) float64, in nats: negative for outliers.
@@ -158,7 +171,13 @@ random_state, progressbar
             raise ValueError(f"{rule}, got {given!r}")
         return float(given)
 
-    def _scores(self, rows: Any) -> np.ndarray:
+    def _scores(self, rows: Table) -> np.ndarray:
+        if self.by == "cells":
+            p, n_cells = self.posterior_.cell_p_value(rows).values, (~np.isnan(rows.values)).sum(axis=1)
+            p = np.where(np.isnan(p).all(axis=1, keepdims=True), 0.0, p)  # several impossible cells leave none with one
+            smallest = np.where(np.isnan(p), 1.0, p).min(axis=1)
+            with np.errstate(divide="ignore"):
+                return np.log(np.where(n_cells == 0, 1.0, n_cells * smallest))
         found = self.posterior_.predictive_p_value(
             rows, n=self.n_reference, level=self.level, random_seed=self._reference_seed
         )

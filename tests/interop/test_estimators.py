@@ -290,6 +290,20 @@ def test_outliers_are_rows_below_the_threshold_of_the_posterior():
     np.testing.assert_array_equal(free.score_samples(frame)[7:], free.score_samples(frame[7:]))
 
 
+def test_outliers_by_their_most_extreme_cell():
+    frame, _ = mixed()
+    detector = ps.SPNOutlierDetector(by="cells", level=0.1, random_state=1, **SMALL).fit(frame)
+    cells = detector.posterior_.cell_p_value(frame)
+    n_cells = frame.notna().sum(axis=1).to_numpy()
+    np.testing.assert_allclose(detector.score_samples(frame), np.log(n_cells * cells.min("column")), rtol=1e-12)
+    np.testing.assert_array_equal(detector.predict(frame) == -1, n_cells * cells.min("column") < 0.1)
+    odd = frame[:4].assign(size=[40.0, np.nan, np.nan, 1e300])
+    assert detector.predict(odd).tolist() == [-1, 1, 1, -1]
+    assert detector.score_samples(frame[:1].mask(np.ones((1, 5), bool))).tolist() == [0.0]
+    share = clone(detector).set_params(contamination=0.2).fit(frame)
+    assert np.sum(share.predict(frame) == -1) == 12
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_narrow_floats_stay_narrow(dtype):
     X = numbers().astype(dtype)
@@ -461,6 +475,7 @@ def array_with(cell):
             ValueError,
             "contamination must be 'auto' or a number above 0 and up to 0.5, got 0.6",
         ),
+        (lambda f, y: ps.SPNOutlierDetector(by="rows").fit(f), ValueError, "by must be one of .*'rows'"),
         (lambda f, y: ps.SPNOutlierDetector(contamination="few").fit(f), TypeError, "must be 'auto' or .*got 'few'"),
         (
             lambda f, y: ps.SPNOutlierDetector(n_reference=50).fit(f),

@@ -16,6 +16,7 @@ ESTIMATORS = [
     ps.SPNRegressor(**NETWORK),
     ps.SPNImputer(**NETWORK),
     ps.SPNOutlierDetector(**NETWORK, level=0.05, n_reference=99),
+    ps.SPNOutlierDetector(**NETWORK, level=0.05, by="cells"),
     ps.BayesianTreeClassifier(**TREES),
     ps.BayesianTreeRegressor(**TREES),
     ps.OrderDAG(),
