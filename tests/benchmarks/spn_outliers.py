@@ -6,8 +6,9 @@ Half of the usual rows are learned from, the other half and the unusual ones are
 classes, or rows in which a third of the cells (at least two) come from other rows, so that every cell is usual by
 itself. Cells are blanked at random in rows of both halves, in each row with a probability of its own between 0 and
 twice the share that is stated. Area under the ROC curve, and share of the usual rows held out that are below the level,
-those with few gaps and those with many apart, by whole rows and by the smallest p-value of their cells (Bonferroni). Isolation forests take gaps as they are; the others have them filled in
-by means and most frequent levels, and levels as indicators. Standard errors are over splits.
+those with few gaps and those with many apart, by whole rows and by the smallest p-value of their cells (Bonferroni).
+Isolation forests take gaps as they are; the others have them filled in by means and most frequent levels, and levels as
+indicators. Standard errors are over splits.
 """
 
 import argparse
