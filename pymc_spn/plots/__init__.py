@@ -3,6 +3,7 @@
 from importlib import import_module
 
 _PUBLIC = {
+    "plot_cells": "circuits_cells",
     "plot_chefs_graph": "indian_chefs",
     "plot_circuit": "circuits_drawing",
     "plot_cluster_profile": "circuits_clusters",

@@ -41,6 +41,30 @@ def test_dependence_shows_means_above_and_widths_below():
         plots.plot_dependence(table.drop_vars("hdi"))
 
 
+def test_cells_show_the_most_extreme_rows_first():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
+    data = pd.DataFrame({"x0": [0.5, 40.0, None], "x1": [1, 0, None], "x2": [2, 2, 90]}, index=["a", "b", "c"])
+    cells = post.cell_p_value(data)
+    assert float(cells.sel(row="c", column="x2")) < float(cells.sel(row="b", column="x0")) < 0.01
+    ax = plots.plot_cells(cells, data)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["c", "b", "a"]
+    shown = ax.images[0].get_array()
+    np.testing.assert_array_equal(shown.mask, np.isnan(cells.values[::-1][[0, 1, 2]]))
+    np.testing.assert_allclose(shown.compressed(), np.minimum(-np.log10(cells.values[::-1][~shown.mask]), 6.0))
+    assert [t.get_text() for t in ax.texts] == ["90", "40", "0", "2", "0.5", "1", "2"]
+    first = plots.plot_cells(cells, n_rows=1)
+    assert first.images[0].get_array().shape == (1, 3) and first.texts[0].get_text() == f"{float(cells[2, 2]):.2g}"
+    assert plots.plot_cells(cells, ax=ax, annotate=False) is ax
+    for bad, message in (
+        ({"cells": cells.T}, "over row and column"),
+        ({"n_rows": 0}, "n_rows must be an integer of at least 1, got 0"),
+        ({"data": data[:2]}, "data must have the 3 rows"),
+        ({"data": data.drop(columns="x1")}, r"no \['x1'\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plots.plot_cells(**({"cells": cells} | bad))
+
+
 def test_pairs_of_data_and_draws():
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"a": rng.normal(size=30), "b": rng.choice(["x", "y"], 30)}).mask(rng.random((30, 2)) < 0.1)
