@@ -203,10 +203,15 @@ def _as_frame(data, names, schema):
         frame = pd.DataFrame(data)
         frame.columns = pd.Index(names, dtype=object)
     else:
-        way = "a row is df.loc[[label]], a column" if isinstance(data, pd.Series) else "convert with"
+        if isinstance(data, pd.Series):
+            way = "a row is df.loc[[label]], a column to_frame()"
+        elif hasattr(data, "get_value"):  # pm.Data, which the package does not import here
+            way = "give the table itself, or get_value() of a pm.Data variable"
+        else:
+            way = "convert with to_frame(), to_pandas() or np.asarray()"
         raise TypeError(
             "data must be a DataFrame, a mapping of columns, a 2-D array or a Table, got "
-            f"{type(data).__name__}; {way} to_frame(), to_pandas() or np.asarray()"
+            f"{type(data).__name__}; {way}"
         )
     if frame.shape[1] == 0:
         raise ValueError("data has no columns")

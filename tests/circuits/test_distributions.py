@@ -300,6 +300,8 @@ def test_without_a_structure_it_is_the_complete_tree(make):
         models.append(model)
     first, second = (model["x_schema"].get_value() for model in models)
     np.testing.assert_array_equal(first, second)
+    with pm.Model(), pytest.raises(TypeError, match=r"get_value\(\) of a pm\.Data variable"):
+        ps.SPN("x", observed=pm.Data("d", frame[["a"]]))
     with pm.Model(), pytest.raises(ValueError, match="column 'a': all values are missing"):
         ps.SPN("x", observed=frame.assign(a=np.nan))
 
