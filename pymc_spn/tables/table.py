@@ -210,8 +210,7 @@ def _as_frame(data, names, schema):
         else:
             way = "convert with to_frame(), to_pandas() or np.asarray()"
         raise TypeError(
-            "data must be a DataFrame, a mapping of columns, a 2-D array or a Table, got "
-            f"{type(data).__name__}; {way}"
+            f"data must be a DataFrame, a mapping of columns, a 2-D array or a Table, got {type(data).__name__}; {way}"
         )
     if frame.shape[1] == 0:
         raise ValueError("data has no columns")
