@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.numerics.asked_numbers import checked_levels
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.tree_files import read_results, read_tree
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.feature_answers import FeatureAnswers
 from pymc_spn.trees.features import check_same_rows
-from pymc_spn.trees.predictive_quantiles import predictive_quantiles
+from pymc_spn.trees.number_answers import NumberAnswers
 from pymc_spn.trees.predictives import (
     average,
     class_payload,
@@ -26,10 +25,8 @@ from pymc_spn.trees.tree_answers import TreeAnswers
 if TYPE_CHECKING:
     import xarray as xr
 
-QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 
-
-class TreePosterior(FeatureAnswers, TreeAnswers):
+class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
@@ -255,77 +252,6 @@ class TreePosterior(FeatureAnswers, TreeAnswers):
         # the mean alone: `mcse_chain` is the largest of what is averaged
         mean = moment_payload(self._draws)[:, :1].copy()
         return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)
-
-    def predict_sd(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Standard deviation of the posterior predictive of a real or count response.
-
-        Parameters
-        ----------
-        X, soft, unseen
-            As for `predict_proba`.
-
-        Returns
-        -------
-        DataArray
-            (row,) float64, in the units of the response: of a new value, not of the mean. ``attrs["mcse_chain"]`` is
-            the largest standard error from the spread between chains or islands (delta method).
-
-        Raises
-        ------
-        ValueError
-            If the response is of classes.
-        """
-        if self._draws.family["family"] in ("classes", "binary"):
-            raise ValueError("predict_sd is for real and count responses; use predict_proba")
-        values, labels = self._rows(X, unseen)
-        payload = moment_payload(self._draws, float(self._draws.y.mean()))
-        mean = average(self._draws, self._weights, values, soft, payload[:, :1].copy())[:, 0]
-        # about the mean of each row: a difference of mean squares about one origin would cancel
-        shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload, mean)[:, 0])
-        variance = parts.sum(0)
-        sd = np.sqrt(variance)
-        with np.errstate(invalid="ignore"):  # an infinite one has no error
-            away = 0.5 * (parts - shares[:, None] * variance) / sd
-        return self._labelled(sd, ("row",), {"row": labels}, away)
-
-    def predict_quantile(self, X: Any, q: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Quantiles of the posterior predictive of a real or count response: predictive intervals.
-
-        The smallest y with P(response <= y) >= q, of the average over the draws.
-
-        Parameters
-        ----------
-        X, soft, unseen
-            As for `predict_proba`.
-        q : float or sequence of float
-            Between 0 and 1.
-
-        Returns
-        -------
-        DataArray
-            (row,), or (row, quantile) for several levels, in the units of the response; exact for counts, numerical for
-            a real response. At 0 and 1 the ends of the support. ``attrs["mcse_chain"]`` is the largest standard error
-            from the spread between chains or islands (delta method), of a real response.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the response is of classes, or q is not within 0 and 1.
-        """
-        family = self._draws.family["family"]
-        if family in ("classes", "binary"):
-            raise ValueError("predict_quantile is for real and count responses; use predict_proba")
-        asked = checked_levels(q)
-        levels = np.atleast_1d(asked)
-        values, labels = self._rows(X, unseen)
-        found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
-        coords = {"row": labels, "quantile": levels}
-        answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
-        if family == "counts":
-            answer.attrs.pop("mcse_chain", None)  # a quantile of counts moves in steps
-        else:
-            answer.attrs |= {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
-        return answer if asked.ndim else answer.isel(quantile=0)
 
     def log_predictive(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Log of the posterior predictive density or probability of ``y``, averaged over the draws.

@@ -1,4 +1,4 @@
-"""Quantiles of a response given rows: mixtures of the predictives of the leaves that a row reaches."""
+"""Quantiles and distribution functions of a response given rows: mixtures of the leaves that a row reaches."""
 
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,22 @@ def predictive_quantiles(
             density = np.sum([g.sums(laws.density(g.component, x[g.row])) for g in groups], axis=0)
             away.append((below - shares[:, None, None] * q) / density)
     return np.concatenate(found), np.concatenate(away, axis=1)
+
+
+def predictive_cdf(
+    draws: "TreeDraws", weights: list[np.ndarray], values: np.ndarray, soft: bool, y: np.ndarray
+) -> np.ndarray:
+    """What groups of trees add (G, m) to P(Y <= y) at new rows (m, D), each with its own y (m,).
+
+    Parameters are those of `predictive_quantiles`.
+    """
+    laws, step = LeafLaws(draws), max(1, BLOCK_VALUES // draws.n_trees)
+    found = [np.zeros((len(weights), 0))]
+    for start in range(0, len(values), step):
+        rows, x = values[start : start + step], y[start : start + step, None].astype(np.float64)
+        groups = [_mixtures(draws, w, rows, soft) for w in weights]
+        found.append(np.stack([g.sums(laws.cdf(g.component, x[g.row]))[:, 0] for g in groups]))
+    return np.concatenate(found, axis=1)
 
 
 def _quantiles(laws: LeafLaws, mixtures: RowMixtures, q: np.ndarray) -> np.ndarray:

@@ -88,6 +88,23 @@ def test_the_error_is_that_of_the_distribution_functions_over_the_density():
     assert "mcse_chain" not in posterior(X, y, trees, family).predict_quantile(row, 0.4).attrs
 
 
+@pytest.mark.parametrize("row", [0.5, 2.4, np.nan])
+def test_distribution_functions_are_integrals_of_the_density(row):
+    y, trees = np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, ONE_LEAF]
+    family, rows = ps.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[row], [row], [3.5]])
+    post = posterior(X, y, trees, family, weights=[0.7, 0.3])
+    found = post.predict_cdf(rows, [-1.0, 4.0, 6.0])
+    for m, x in enumerate((-1.0, 4.0, 6.0)):
+        assert float(found[m]) == pytest.approx(share_below(post, rows[m : m + 1], x), abs=1e-8)
+    assert found.dims == ("row",) and found.attrs["exactness"] == "exact"
+    both = posterior(X, y, trees, family, groups=[0, 1]).predict_cdf(rows[:1], [4.0])
+    one, other = (share_below(posterior(X, y, [tree], family), rows[:1], 4.0) for tree in trees)
+    assert both.attrs["mcse_chain"] == pytest.approx(0.5 * abs(one - other), rel=1e-6, abs=1e-9)
+    counts = posterior(X, [0, 1, 40, 60], trees, ps.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
+    mass = np.exp(counts.log_predictive(np.repeat(rows[:1], 21, axis=0), np.arange(21)))
+    assert float(counts.predict_cdf(rows[:1], [20])[0]) == pytest.approx(float(mass.sum()), rel=1e-10)
+
+
 def test_blocks_of_rows_change_nothing(monkeypatch):
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)}, index=[f"r{i}" for i in range(60)])
@@ -99,6 +116,9 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-12)
     assert parts["row"].values.tolist() == list(X.index)
     assert parts.attrs["mcse_chain"] == pytest.approx(whole.attrs["mcse_chain"])
+    at_quantile = post.predict_cdf(X, whole[:, 1].values)
+    np.testing.assert_allclose(at_quantile, 0.5, rtol=0, atol=1e-10)
+    assert at_quantile["row"].values.tolist() == list(X.index)
     assert post.predict_quantile(X[:0], [0.1, 0.5]).shape == (0, 2)
     assert post.predict_quantile(X, []).shape == (60, 0)
     held = float(np.mean((y >= parts[:, 0]) & (y <= post.predict_quantile(X, 0.9))))
@@ -112,5 +132,9 @@ def test_what_has_no_quantiles_is_refused():
     real = posterior(X, np.array([0.0, 1.0, 5.0, 6.5]), [STUMP], ps.NormalLeaves())
     with pytest.raises(ValueError, match="q must be a number or a sequence of numbers within 0 and 1"):
         real.predict_quantile(X, 1.5)
+    with pytest.raises(ValueError, match="predict_cdf is for real and count responses; use predict_proba"):
+        classes.predict_cdf(X, [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="same"):
+        real.predict_cdf(X, [1.0])
     with pytest.raises(TypeError, match="q must be a number"):
         real.predict_quantile(X, "0.5")
