@@ -340,16 +340,16 @@ def test_imputed_cells_of_a_learned_table_cover_the_truth_at_length():
     within_bound(*coverage_of_learned(800, 12_000, 100, 300), slack=0.01)
 
 
-def two_groups():
+def two_groups(sizes=(10, 10)):
     """One draw in which two columns hang together by two far groups of rows."""
     from tests.reference import Problem
 
-    rng = np.random.default_rng(0)
-    side = np.repeat([-1.0, 1.0], 10)[:, None]
-    X = side * [6.0, 4.0] + rng.normal(size=(20, 2))
+    rng, n = np.random.default_rng(0), sum(sizes)
+    side = np.repeat([-1.0, 1.0], sizes)[:, None]
+    X = side * [6.0, 4.0] + rng.normal(size=(n, 2))
     leaf = ("gaussian", {"mu0": 0.0, "rho0": 0.01, "a0": 3.0, "b0": 3.0})
     problem = Problem(((0,), (1,)), 2, 1.0, 0.5, [[leaf], [leaf]], X)
-    digits = np.zeros((1, 1, 20, 3), np.int8)
+    digits = np.zeros((1, 1, n, 3), np.int8)
     digits[0, 0, :, 0] = side[:, 0] > 0
     return ps.SPNPosterior.from_idata(tree_of(schema_of(problem), X, digits, np.ones((1, 1, 2)), np.ones((1, 1))))
 

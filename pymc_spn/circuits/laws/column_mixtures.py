@@ -16,7 +16,8 @@ from pymc_spn.circuits.laws.draw_laws import (
     TAIL,
     Grid,
     gauss_points,
-    is_long,
+    halved_panels,
+    middles,
     panel_points,
 )
 from pymc_spn.circuits.laws.log_tails import mean_log_beyond
@@ -30,7 +31,6 @@ from pymc_spn.numerics.halving import smallest_at_levels, smallest_reaching
 LARGEST_COUNT = 2.0**53  # above it whole numbers are not told apart
 MOST_CUT = 1_000  # leaves of a family, between whose own quantiles a grid has panels, where it has missed them
 OWN_SHARES = np.array([1e-6, 0.02, 0.5, 0.98, 1.0 - 1e-6])
-ROUNDS = 60  # of halving panels
 MOST_PANELS = 20_000
 FAR = 10.0 ** -np.concatenate([np.arange(14.0, 40.0, 2.0), np.arange(40.0, 300.0, 20.0)])  # masses of far tails
 BLOCK_VALUES = 2_000_000  # densities held at a time (16 MB)
@@ -223,7 +223,7 @@ class ColumnMixture:
             edges, off = self._halved(np.unique(np.concatenate([edges, own_cuts])), largest_error)
             lost = self._lost(gauss_points(edges, self._log_from))
         total = sum(float(leaves.share @ loss) for loss, leaves in zip(lost, self.leaves, strict=True))
-        fine = np.unique(np.concatenate([edges, self._between(edges[:-1], edges[1:])]))
+        fine = np.unique(np.concatenate([edges, middles(edges[:-1], edges[1:], self._log_from)]))
         return gauss_points(edges, self._log_from), gauss_points(fine, self._log_from), max(off, total)
 
     def _lost(self, grid: Grid) -> list[np.ndarray]:
@@ -244,30 +244,7 @@ class ColumnMixture:
 
     def _halved(self, cuts: np.ndarray, largest_error: float) -> tuple[np.ndarray, float]:
         """Ends of panels, halved where that changes a leaf's integral, and what the last halving changed."""
-        start, end = cuts[:-1], cuts[1:]
-        edges, off, n_panels = [cuts], 0.0, start.size
-        for _ in range(ROUNDS):
-            middle = self._between(start, end)
-            error = self._errors(start, middle, end)
-            halved = (error > 0.25 * largest_error / np.sqrt(n_panels)) & (middle > start) & (middle < end)
-            n_panels += int(halved.sum())
-            if n_panels > MOST_PANELS:
-                halved[:] = False
-            off += float(error[~halved].sum())
-            if not halved.any():
-                break
-            edges.append(middle[halved])
-            start, end = (
-                np.concatenate([start[halved], middle[halved]]),
-                np.concatenate([middle[halved], end[halved]]),
-            )
-        return np.unique(np.concatenate(edges)), off
-
-    def _between(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Middles of panels, of long ones in logs there."""
-        long = is_long(start, end, self._log_from)
-        roots = np.sqrt(np.where(long, np.abs(start), 1.0)) * np.sqrt(np.where(long, np.abs(end), 1.0))
-        return np.where(long, np.sign(end) * roots, 0.5 * start + 0.5 * end)
+        return halved_panels(cuts, self._log_from, self._errors, largest_error, MOST_PANELS)
 
     @cached_property
     def _log_from(self) -> float:

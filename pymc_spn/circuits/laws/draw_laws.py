@@ -14,9 +14,14 @@ from pymc_spn.circuits.records.share_kernels import all_shares
 TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
 BULK = 0.02
 NODES = 6  # Gauss points of a panel
+FEW_PANELS = 12  # of the bulk, of the coarsest grid
+MISPLACED = 1e-8  # mass of the leaves that the points of a grid may have in the wrong place, and nats that it may cost
+MOST_PANELS = 600  # of a column: of two, the points of one times those of the other are held
+ROUNDS = 60  # of halving panels
 MOST_COUNTS = 4_000  # values of a count column that are summed
 GRID_DRAWS = 8  # draws whose mixture places a grid
 KEPT_BYTES = 64_000_000  # densities below parts of regions, kept for the next pair of columns
+BLOCK_VALUES = 2_000_000  # densities of leaves held at a time (16 MB)
 LARGEST = 1e290  # where the grid of a column with log-normal leaves ends, whose quantiles may be beyond all numbers
 
 
@@ -180,8 +185,9 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
 def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int, tail_panels: int = 1) -> Grid:
     """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
 
-    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next ``tail_panels``. With
-    log-normal leaves, long panels have their points in the logs of values.
+    The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next or to the bulk ``tail_panels``.
+    They are halved where their points misplace mass, the finer the more panels there are. With log-normal leaves, long
+    panels have their points in the logs of values.
 
     Raises
     ------
@@ -201,11 +207,12 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
             )
         x = np.arange(first, last + 1.0)
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
+    ends = np.append(tails, BULK)
     if tail_panels > 1:
-        logs = np.interp(np.arange(tails.size * tail_panels) / tail_panels, np.arange(tails.size), np.log(tails))
-        tails = np.append(np.exp(logs[: (tails.size - 1) * tail_panels]), tails[-1])
+        steps = np.arange((ends.size - 1) * tail_panels + 1) / tail_panels
+        ends = np.append(np.exp(np.interp(steps[:-1], np.arange(ends.size), np.log(ends))), BULK)
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
-    cuts = law.quantile(np.concatenate([tails, middle, 1.0 - tails[::-1]]))
+    cuts = law.quantile(np.concatenate([ends[:-1], middle, 1.0 - ends[-2::-1]]))
     has_logs = bool(np.any(law.leaves.family == LOG_NORMAL))
     if has_logs:
         cuts = np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
@@ -214,7 +221,27 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     if has_logs and cuts[0] <= 0.0 < cuts[-1]:
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
         cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
-    return gauss_points(cuts, 0.0 if has_logs else np.inf)
+    log_from = 0.0 if has_logs else np.inf
+    largest = MISPLACED * (FEW_PANELS / n_panels) ** 2
+
+    def misplaced(start: np.ndarray, middle: np.ndarray, end: np.ndarray) -> np.ndarray:
+        return _misplaced(law, start, end, log_from)
+
+    return gauss_points(halved_panels(cuts, log_from, misplaced, largest, MOST_PANELS)[0], log_from)
+
+
+def _misplaced(law: ColumnLaw, start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
+    """By how much mass the points of panels (X,) differ from what the leaves have there, averaged with their shares."""
+    out = np.empty(start.size)
+    step = max(1, BLOCK_VALUES // (NODES * law.share.size))
+    for k in range(0, start.size, step):
+        ends = start[k : k + step], end[k : k + step]
+        x, weight = panel_points(*ends, log_from)
+        with np.errstate(divide="ignore"):
+            mass = np.exp(law.leaf_log_density(x.ravel()) + np.log(weight.ravel())).reshape(-1, *x.shape).sum(axis=-1)
+        below, upto = (law.leaf_cdf(one) for one in ends)
+        out[k : k + step] = law.share @ np.abs(mass - (upto - below))
+    return out
 
 
 def gauss_points(cuts: np.ndarray, log_from: float) -> Grid:
@@ -242,6 +269,56 @@ def is_long(start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
     """Whether panels reach from beyond ``log_from``, on either side, to more than twice as far."""
     near, far = np.minimum(np.abs(start), np.abs(end)), np.maximum(np.abs(start), np.abs(end))
     return (np.sign(start) == np.sign(end)) & (near > 0.0) & (near >= log_from) & (far > 2.0 * near)
+
+
+def middles(start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
+    """Middles of panels, of long ones in logs there."""
+    long = is_long(start, end, log_from)
+    roots = np.sqrt(np.where(long, np.abs(start), 1.0)) * np.sqrt(np.where(long, np.abs(end), 1.0))
+    return np.where(long, np.sign(end) * roots, 0.5 * start + 0.5 * end)
+
+
+def halved_panels(
+    cuts: np.ndarray,
+    log_from: float,
+    errors: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    largest_error: float,
+    most_panels: int,
+) -> tuple[np.ndarray, float]:
+    """Ends of panels, halved where their errors are large, and what errors are left.
+
+    Between quantiles a panel may reach from one group of rows over a gap to the next one, at whatever levels.
+
+    Parameters
+    ----------
+    cuts : (n + 1,) float64
+        Ends of the first panels, ascending.
+    log_from : float
+        See `panel_points`.
+    errors : function
+        Of starts, middles and ends (X,) of panels.
+    largest_error : float
+        Of all panels together, were their errors independent.
+    most_panels : int
+    """
+    start, end = cuts[:-1], cuts[1:]
+    edges, off, n_panels = [cuts], 0.0, start.size
+    for _ in range(ROUNDS):
+        middle = middles(start, end, log_from)
+        error = errors(start, middle, end)
+        halved = (error > 0.25 * largest_error / np.sqrt(n_panels)) & (middle > start) & (middle < end)
+        n_panels += int(halved.sum())
+        if n_panels > most_panels:
+            halved[:] = False
+        off += float(error[~halved].sum())
+        if not halved.any():
+            break
+        edges.append(middle[halved])
+        start, end = (
+            np.concatenate([start[halved], middle[halved]]),
+            np.concatenate([middle[halved], end[halved]]),
+        )
+    return np.unique(np.concatenate(edges)), off
 
 
 def beyond_grid(

@@ -8,7 +8,15 @@ import numpy as np
 
 from pymc_spn.circuits.events.events import Events, holds, points_of, spread_of
 from pymc_spn.circuits.laws.column_laws import law_of_column
-from pymc_spn.circuits.laws.draw_laws import GRID_DRAWS, DrawLaws, Grid, grid_of, information
+from pymc_spn.circuits.laws.draw_laws import (
+    FEW_PANELS,
+    GRID_DRAWS,
+    MISPLACED,
+    DrawLaws,
+    Grid,
+    grid_of,
+    information,
+)
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
 from pymc_spn.circuits.records.completion import choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
@@ -16,7 +24,6 @@ from pymc_spn.circuits.records.draw_averages import chain_error, log_average, re
 if TYPE_CHECKING:
     import xarray as xr
 
-FEW_PANELS = 12
 MOST_PANELS = 96
 CONVERGED = 1e-6  # nats by which halving the panels may change a mutual information
 MOST_STATES = 20_000  # combinations of levels that are enumerated
@@ -58,9 +65,9 @@ class DependenceAnswers(ColumnAnswers):
         Returns
         -------
         DataArray
-            Marked exact, numerical (``tolerance`` is the change when the panels are halved) or monte-carlo
-            (``mcse``). The default is that of the mixture over draws, in which what the draws disagree about
-            adds dependence.
+            Marked exact, numerical (``tolerance`` is the change when the panels are halved, and an allowance for mass
+            that they misplace) or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what
+            the draws disagree about adds dependence.
         """
         groups = self._groups(first, second)
         if method not in METHODS:
@@ -146,6 +153,7 @@ class DependenceAnswers(ColumnAnswers):
         some = used[:: max(1, used.size // 2)][:2]
         checked = self._tables(asked, known, some, fine)
         tolerance = float(np.nanmax(np.abs(checked - tables[np.searchsorted(used, some)])))
+        tolerance += MISPLACED if any(self._has_panels(d) for d in asked) else 0.0
         names = [self._schema.columns[d].name for d in asked]
         coords = {"column": names, "other": names}
         attrs, side = self._mark(asked, tolerance), len(asked)
@@ -298,7 +306,7 @@ class DependenceAnswers(ColumnAnswers):
         return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0])
 
     def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
-        """An answer on finer and finer grids until it stays, and its last change.
+        """An answer on finer and finer grids until it stays, and its last change with what the panels may misplace.
 
         Of single columns the panels in the tails are halved as well.
         """
@@ -313,7 +321,7 @@ class DependenceAnswers(ColumnAnswers):
                 change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
             value = finer
             if change < CONVERGED or n_panels >= MOST_PANELS:
-                return value, change
+                return value, change + MISPLACED
 
     def _log_mixture(self, values: np.ndarray, known: Events) -> np.ndarray:
         """Log density (M,) of the mixture over draws at rows (M, D), together with events."""
