@@ -288,6 +288,14 @@ def test_dependence_is_the_table_of_pairs():
     assert post.dependence(max_draws=6).mutual_information.attrs["n_draws"] == 6
 
 
+def test_tolerance_of_dependence_is_that_of_the_draws_which_the_grids_fit_least():
+    post = ps.SPNPosterior.from_idata(sampled_tree("depths", draws=60))
+    found = post.dependence(per_draw=True)
+    each = post._tables([0, 1], {}, np.arange(120), post._grids([0, 1], {}, 36))[0]
+    off = np.abs(found[:, :, 0, 1].values.ravel() - each[:, 0]).max()
+    assert 1e-8 < off < found.attrs["tolerance"] < 1e-6
+
+
 def test_shortest_interval():
     x = np.array([0.0, 10.0, 1.0, 2.0, 3.0])
     assert shortest_interval(x, np.full(5, 0.2), 0.8) == (0.0, 3.0)

@@ -149,10 +149,10 @@ class DependenceAnswers(ColumnAnswers):
             within = np.linspace(0, length - 1, each).round().astype(np.int64)
             used = (np.arange(self._n_chains)[:, None] * length + within).ravel()
         grids, fine = self._nested_grids(asked, known, [(FEW_PANELS, 1), (2 * FEW_PANELS, 1)])
-        tables = self._tables(asked, known, used, grids)
-        some = used[:: max(1, used.size // 2)][:2]
-        checked = self._tables(asked, known, some, fine)
-        tolerance = float(np.nanmax(np.abs(checked - tables[np.searchsorted(used, some)])))
+        tables, lost = self._tables(asked, known, used, grids)
+        some = np.argsort(-lost, kind="stable")[:2]  # a few draws have placed the grids: of all, those that fit least
+        checked = self._tables(asked, known, used[some], fine)[0]
+        tolerance = float(np.nanmax(np.abs(checked - tables[some])))
         tolerance += MISPLACED if any(self._has_panels(d) for d in asked) else 0.0
         names = [self._schema.columns[d].name for d in asked]
         coords = {"column": names, "other": names}
@@ -246,16 +246,23 @@ class DependenceAnswers(ColumnAnswers):
     def _laws(self, s: int, known: Events) -> DrawLaws:
         return DrawLaws(self._states, s, self._row(known), spread_of(known))
 
-    def _tables(self, asked: Sequence[int], known: Events, used: np.ndarray, grids: dict[int, Grid]) -> np.ndarray:
-        """Mutual information (S, D (D - 1) / 2) of all pairs, in the order of `combinations`, under each draw."""
+    def _tables(
+        self, asked: Sequence[int], known: Events, used: np.ndarray, grids: dict[int, Grid]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mutual information (S, D (D - 1) / 2) of all pairs under each draw, and the mass (S,) that a grid misplaces.
+
+        Pairs are in the order of `combinations`; the mass is that of the column with the most, NaN where none is.
+        """
         pairs = list(combinations(asked, 2))
-        out = np.empty((used.size, len(pairs)))
+        out, lost = np.empty((used.size, len(pairs))), np.empty(used.size)
         for k, s in enumerate(used):
             laws = self._laws(int(s), known)
             on = {d: laws.masses(d, grids[d]) for d in asked}
             for i, (a, b) in enumerate(pairs):
                 out[k, i] = information(laws.pair(a, b, on[a], on[b]))
-        return out
+            found = [float(laws.single(d, on[d]).sum()) for d in asked]
+            lost[k] = max(abs(mass - 1.0) for mass in found) if all(found) else np.nan  # what is known cannot be
+        return out, lost
 
     def _joints(self, pairs: Sequence[tuple[int, int]], known: Events, grids: dict[int, Grid]) -> Iterator[np.ndarray]:
         """Joint masses (X, Y) of pairs of columns on their grids under the mixture over draws, pair by pair.
@@ -303,7 +310,7 @@ class DependenceAnswers(ColumnAnswers):
 
     def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:
         every = np.arange(self._states.n_draws)
-        return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[:, 0])
+        return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[0][:, 0])
 
     def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
         """An answer on finer and finer grids until it stays, and its last change with what the panels may misplace.
