@@ -40,6 +40,7 @@ from pymc_spn.circuits.parameters_of_rows import (
 )
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 
 class CircuitDensityRV(RandomVariable):
@@ -166,7 +167,8 @@ def CircuitDensity(
         a column without a density; `shape` beside `observed` or `given`, or one that does not end in D; `total_size`
         without `observed`, or not a whole number of at least 1. `given` of no column, of all, of one that the circuit
         has not, or of one twice; with other rows than `observed`, by their number (as for parameters) or their labels;
-        a draw given cells of density zero.
+        a draw given cells of density zero. A coordinate of `dims` that has the columns in another order than the
+        circuit.
 
     References
     ----------
@@ -218,7 +220,10 @@ def CircuitDensity(
         _, rv = ConditionalCircuitRV(circuit=circuit)(*inputs, size=size, rng=rng, return_next_rng=True)
     names = [circuit.names[d] for d in targets]
     if observed is not None:
-        dims = dims or model.named_vars_to_dims.get(values.name) or _own_dims(model, name, names, rows, index)
+        dims = dims or model.named_vars_to_dims.get(values.name)
+    refuse_columns_in_another_order(dims, model.coords, names)
+    if observed is not None:
+        dims = dims or _own_dims(model, name, names, rows, index)
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
     if dims is None and known is not None:
         index = known.index if known.rows.type.shape[0] is not None else None

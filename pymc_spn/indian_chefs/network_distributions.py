@@ -24,6 +24,7 @@ from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINE
 from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
+from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 STALE = (
     "its log-probability needs the hidden units of the running chain and cannot be evaluated from stored draws; "
@@ -116,7 +117,7 @@ def NLGBN(
         Shape and rate of the gamma prior of each node's precision; the shape is 0.05 or more, since vaguer priors put
         weight on precisions that floating point does not hold.
     dims : (str, str), optional
-        Names of the dimensions of rows and columns.
+        Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def LinearGaussianNetwork(
     weight_sd, bias_sd, precision
         As in `NLGBN`, in the units of the columns.
     dims : (str, str), optional
-        Names of the dimensions of rows and columns.
+        Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
 
     Returns
     -------
@@ -223,7 +224,7 @@ def SigmoidBeliefNetwork(
     weight_sd, bias_sd : float
         Standard deviations of the normal priors, in logits.
     dims : (str, str), optional
-        Names of the dimensions of rows and columns.
+        Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
 
     Returns
     -------
@@ -284,6 +285,8 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
             f"precision = ({gamma[0]:g}, {gamma[1]:g}) gives precisions below {SMALLEST_PRECISION:g}, which floating "
             f"point does not hold, a probability of {lost:.2g}; take a shape of 0.05 or more"
         )
+    dims = convert_dims(dims)
+    refuse_columns_in_another_order(dims, model.coords, columns)
     prior = NetworkPrior(numbers[0] ** -2, numbers[1] ** -2, *gamma)
     ticket = model[f"{graph.name}{TICKET}"]
     head = pytensor.shared(np.zeros(2), name=f"{full}_head", shape=(2,))
@@ -298,7 +301,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
-    rv = model.register_rv(rv, name, observed=pt.constant(values), dims=convert_dims(dims))
+    rv = model.register_rv(rv, name, observed=pt.constant(values), dims=dims)
     for v in model.free_RVs:
         if getattr(v.tag, "graph_owner", None) == graph.name:
             v.tag.graph_likelihood, v.tag.network_kind = full, kind

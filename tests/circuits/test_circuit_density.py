@@ -483,3 +483,23 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
         assert (both < largest_error * other).all()
     assert scores[0].max() < 4.5  # of twenty points; a normal score exceeds it once in 7,000 runs of the test
     assert scores[1].max() > noticed
+
+
+def test_a_coordinate_of_the_columns_has_their_order():
+    """A product has the columns of its parts one after the other, and a frame is read by names: labels are not."""
+    frame = pd.DataFrame({"a": [1.0, 2.0, np.nan], "b": [10.0, 20.0, 30.0]})
+    part = ps.product_of([ps.leaf("b", "gaussian", (20.0, 10.0)), ps.leaf("a", "gaussian", (2.0, 1.0))])
+    parameters = part.circuit, part.log_weights, part.leaf_parameters
+    message = r"coordinate 'column' must have the columns in the order .* \['b', 'a'\], got \['a', 'b'\]"
+    for make in (
+        lambda: ps.CircuitDensity("x", *parameters, observed=frame, dims=("row", "column")),
+        lambda: ps.CircuitDensity("x", *parameters, dims="column"),
+        lambda: ps.CircuitDensity("x", *parameters, observed=pm.Data("d", np.ones((3, 2)), dims=("row", "column"))),
+        lambda: ps.SumOfSquaresDensity("x", [part], [1.0], frame, dims=("row", "column")),
+    ):
+        with pm.Model(coords={"row": frame.index, "column": frame.columns}), pytest.raises(ValueError, match=message):
+            make()
+    for labels in (["b", "a"], ["first", "second"]):
+        with pm.Model(coords={"column": labels}) as model:
+            ps.CircuitDensity("x", *parameters, observed=frame, dims=("row", "column"))
+        np.testing.assert_array_equal(model.rvs_to_values[model["x"]].eval()[:, 0], frame["b"])

@@ -462,6 +462,11 @@ def test_refusals():
     refused(lambda: ps.NLGBN("d", graph(), observed=X), ValueError, r"strictly between 0 and 1: row \d+, column 'x'")
     refused(lambda: ps.NLGBN("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan")
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, dims="row"), ValueError, "2 dims but 1 dim labels")
+    with (
+        pm.Model(coords={"column": list(X.columns)[::-1]}),
+        pytest.raises(ValueError, match="coordinate 'column' must have the columns in the order"),
+    ):
+        ps.NLGBN("d", graph(), observed=unit, dims=("row", "column"))
     refused(
         lambda: ps.NLGBN("d", graph(), observed=wide, scaling=ps.UnitScaling.from_data(X)),
         ValueError,

@@ -22,6 +22,7 @@ from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.squares.sums_of_squares import check_components, checked_coefficients, known_columns
 from pymc_spn.circuits.squares.symbolic_squares import SymbolicSquares
 from pymc_spn.circuits.structures.parameterised import operand
+from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 
 class SumOfSquaresRV(RandomVariable):
@@ -120,7 +121,8 @@ def SumOfSquaresDensity(
     ------
     ValueError, TypeError
         Parameters or coefficients of wrong shape or value; rows that do not fit the columns; circuits that differ in
-        columns, divide them crosswise, or have leaves of other families or of several in one column.
+        columns, divide them crosswise, or have leaves of other families or of several in one column; a coordinate of
+        `dims` that has the columns in another order than the circuits.
 
     References
     ----------
@@ -145,7 +147,9 @@ def SumOfSquaresDensity(
     rng = pt.random.shared_rng(seed=None)
     inputs = form.inputs(weights, theta)
     _, rv = op(*inputs, size=(values.shape[0],), rng=rng, return_next_rng=True)
-    dims = convert_dims(dims) or _own_dims(model, name, known.names, values, index)
+    dims = convert_dims(dims)
+    refuse_columns_in_another_order(dims, model.coords, known.names)
+    dims = dims or _own_dims(model, name, known.names, values, index)
     return model.register_rv(rv, name, observed=values, dims=dims)
 
 
