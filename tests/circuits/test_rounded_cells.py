@@ -394,6 +394,18 @@ def test_a_condition_cuts_the_cells_it_crosses_and_leaves_its_points_exact():
     assert float(given.log_density(levels)[0]) == pytest.approx(np.log(exact), abs=1e-12)
 
 
+def test_rows_are_exact_values_given_a_union_where_that_is_asked():
+    """Inclusion and exclusion over intervals, which cut no cell at a row; the circuit has exact values alone."""
+    post, _, _ = narrow_leaves()
+    union = post.condition([{"x0": (0.0, 1.7)}, {"x2": "a"}])
+    row = pd.DataFrame({"x0": [1.62, 0.0], "x1": [0.5, 0.5], "x2": ["a", "b"]})
+    exact = post.log_density(row, cells=False) - np.log(float(post.probability([{"x0": (0.0, 1.7)}, {"x2": "a"}])))
+    np.testing.assert_allclose(union.log_density(row, cells=False), exact, atol=1e-9)
+    np.testing.assert_allclose(union.as_circuit().log_density(row), exact, atol=1e-9)
+    each = union.log_density(row, per_draw=True, cells=False)
+    assert np.abs(union.log_density(row) - exact).max() > 0.1 and each.shape == (1, 2, 2)
+
+
 def test_imputation_given_cells():
     """4,000 draws of each gap: frequencies within five standard errors; observed cells as they were."""
     post, n = narrow_leaves()[0], 4_000

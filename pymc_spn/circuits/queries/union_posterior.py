@@ -72,7 +72,7 @@ class UnionPosterior(NoInterventions):
         more = f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else ""
         return f"UnionPosterior({self._first.name!r}: {len(self.columns)} columns, given {words}{more})"
 
-    def log_density(self, df: Any, per_draw: bool = False) -> "xr.DataArray":
+    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
         """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
 
         Returns
@@ -82,15 +82,15 @@ class UnionPosterior(NoInterventions):
         """
         table = Table.from_frame(df, schema=self._first._left)
         rows, base = {"row": row_labels(table.index)}, self._log_union()
-        mark = self._first._cell_mark()
+        mark = self._first._cell_mark(cells)
         if per_draw:
-            joint = self._log_joint(table)
+            joint = self._log_joint(table, cells)
             return self._first._labelled("log_density", joint - base[:, None], rows, True, **mark)
         own, answer, errors = self._first._log_weights, np.empty(len(table.values)), []
         block = max(1, BLOCK_VALUES // base.size)
         for start in range(0, answer.size, block):
             part = slice(start, start + block)
-            joint = self._log_joint(Table(table.columns, table.values[part], table.index[part]))
+            joint = self._log_joint(Table(table.columns, table.values[part], table.index[part]), cells)
             answer[part] = log_average(own, joint) - log_average(own, base)
             influence = relative_weights(joint + own[:, None]) - relative_weights(base + own)[:, None]
             errors.append(chain_error(influence, self._first._n_chains))
