@@ -1,4 +1,4 @@
-"""Numbers that a question is asked at: points and levels, checked."""
+"""Numbers that a question is asked at: points, levels and shares, checked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +18,14 @@ def checked_levels(q: Any) -> np.ndarray:
     if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
         raise TypeError(f"{rule}, got {q!r}")
     return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
+
+
+def check_prob(prob: Any, argument: str = "prob") -> None:
+    """Refuse what is no mass of an interval, or of a tail."""
+    if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
+        raise TypeError(f"{argument} must be a number within 0 and 1, got {prob!r}")
+    if not 0.0 < prob < 1.0:
+        raise ValueError(f"{argument} must be within 0 and 1, got {prob!r}")
 
 
 def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries import dependence_answers, information_answers
-from pymc_spn.circuits.queries.dependence_answers import shortest_interval
+from pymc_spn.numerics.weighted_intervals import shortest_interval
 from tests.circuits.hand_made_records import enumerated_posterior
 from tests.circuits.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.circuits.test_row_queries import two_groups

@@ -20,6 +20,8 @@ from pymc_spn.circuits.laws.draw_laws import (
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
 from pymc_spn.circuits.records.completion import choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.weighted_intervals import shortest_interval
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -424,25 +426,3 @@ def _both_ways(pairs: np.ndarray, side: int, diagonal: float) -> np.ndarray:
     first, second = np.triu_indices(side, 1)
     table[..., first, second] = table[..., second, first] = pairs
     return table
-
-
-def check_prob(prob: Any, argument: str = "prob") -> None:
-    """Refuse what is no mass of an interval, or of a tail."""
-    if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
-        raise TypeError(f"{argument} must be a number within 0 and 1, got {prob!r}")
-    if not 0.0 < prob < 1.0:
-        raise ValueError(f"{argument} must be within 0 and 1, got {prob!r}")
-
-
-def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:
-    """Shortest interval that holds a share of weighted values."""
-    if np.isnan(values).any():
-        return np.nan, np.nan
-    order = np.argsort(values)
-    x, w = values[order], np.cumsum(weight[order])
-    before = np.concatenate([[0.0], w[:-1]])
-    last = np.searchsorted(w, np.minimum(before + prob * w[-1], w[-1]) - 1e-12)
-    fits = before + prob * w[-1] <= w[-1] + 1e-12
-    starts = np.flatnonzero(fits)
-    best = starts[np.argmin(x[last[starts]] - x[starts])]
-    return float(x[best]), float(x[last[best]])

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import betainc
 
 from pymc_spn.circuits.events.events import spread_of
-from pymc_spn.circuits.queries.dependence_answers import check_prob
 from pymc_spn.circuits.records.completion import checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import log_average
+from pymc_spn.numerics.asked_numbers import check_prob
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers

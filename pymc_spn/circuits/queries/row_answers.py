@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.no_interventions import NoInterventions
-from pymc_spn.circuits.queries.dependence_answers import check_prob, shortest_interval
 from pymc_spn.circuits.queries.information_answers import InformationAnswers
 from pymc_spn.circuits.queries.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
+from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.weighted_intervals import shortest_interval
 from pymc_spn.tables import Table, row_labels
 
 if TYPE_CHECKING:
