@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.circuits.records.chain_weights import left_out_densities, stacking_weights
+from pymc_spn.circuits.records.draw_averages import fewer_draws
 from tests.circuits.test_posterior import new_rows, sampled_tree
 
 
@@ -55,6 +56,25 @@ def test_answers_are_those_of_the_weighted_mixture(tmp_path):
     stacked.save(tmp_path / "stacked.nc")
     np.testing.assert_array_equal(ps.SPNPosterior.from_idata(tmp_path / "stacked.nc").log_density(rows), found)
     assert len(stacked.sample(5, random_seed=0)) == 5
+
+
+def test_fewer_draws_are_those_that_count():
+    equal = fewer_draws(np.zeros(9), 3)
+    np.testing.assert_array_equal(np.flatnonzero(equal == 0.0), [0, 4, 8])
+    uneven = np.log(np.repeat([0.8, 0.2, 1e-300], 3))
+    # along cumulative weights 0.8, 1.6, 2.4, 2.6, 2.8, 3 at 0.3, 0.9, 1.5, 2.1, 2.7
+    np.testing.assert_allclose(np.exp(fewer_draws(uneven, 5)), [1, 2, 1, 0, 1, 0, 0, 0, 0])
+    assert fewer_draws(uneven, 9) is uneven
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=3))
+    stacked = ps.SPNPosterior(post._states, log_weights=np.repeat(np.log([0.02, 0.96, 0.02]), 30))
+    rows = new_rows("missing")
+    circuit = stacked.as_circuit(max_draws=12)
+    assert set(circuit.draws) <= set(range(30, 60)) and len(circuit.draws) == 12
+    per_draw = post.log_density(rows, per_draw=True).values.reshape(90, -1)
+    expected = logsumexp(per_draw[circuit.draws], axis=0) - np.log(12)
+    np.testing.assert_allclose(circuit.log_density(rows), expected, atol=1e-10)
+    best = stacked.mpe(max_draws=12, max_boxes=50)
+    assert float(best.log_density) == pytest.approx(float(circuit.log_density(best.value)[0]), abs=1e-8)
 
 
 def test_a_chain_that_is_stuck_loses_its_weight():

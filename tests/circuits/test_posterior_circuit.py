@@ -92,7 +92,7 @@ def test_renyi_entropy_of_the_predictive():
 
 def test_refusals():
     post = posterior_of("palette")
-    with pytest.raises(ValueError, match="max_draws must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="max_draws must be an integer of at least 1, got 0"):
         post.as_circuit(max_draws=0)
 
 

@@ -27,7 +27,7 @@ from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.maxima.box_leaves import NOTHING
 from pymc_spn.circuits.maxima.box_search import BoxResult, search
 from pymc_spn.circuits.maxima.tapes import tape_of_circuit, tape_of_draws
-from pymc_spn.circuits.records.draw_averages import relative_weights
+from pymc_spn.circuits.records.draw_averages import fewer_draws, relative_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import decode
 
@@ -97,7 +97,8 @@ class ModeAnswers(ConditionedDraws):
         max_boxes : int, optional
             By default within 500 and 100,000, fewer for larger networks.
         max_draws : int, optional
-            Use that many draws, evenly spaced, instead of all; the answer is then that of their mixture.
+            Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
+            then that of their mixture.
 
         Returns
         -------
@@ -144,14 +145,12 @@ class ModeAnswers(ConditionedDraws):
         return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, attrs)
 
     def _some_draws(self, max_draws: int | None) -> np.ndarray:
-        """Log weights (S,) of evenly spaced draws, ``-inf`` of the others."""
+        """Log weights (S,) of the draws that are searched, ``-inf`` of the others."""
         if max_draws is None:
             return self._log_weights
         if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
             raise ValueError(f"max_draws must be an integer of at least 1, got {max_draws!r}")
-        n = self._log_weights.size
-        used = np.unique(np.linspace(0, n - 1, min(max_draws, n)).round().astype(np.int64))
-        return np.where(np.isin(np.arange(n), used), self._log_weights, -np.inf)
+        return fewer_draws(self._log_weights, int(max_draws))
 
 
 def most_probable(

@@ -372,9 +372,9 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
     def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
         """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
 
-        Exact over the draws that it holds: all, or `max_draws` of them taken evenly; its size grows with their
-        number. Under a condition draws have the weights that it gives them, and leaves within intervals are
-        distributions of SciPy, which `CircuitDensity` does not take.
+        Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
+        posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and
+        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take.
 
         Parameters
         ----------

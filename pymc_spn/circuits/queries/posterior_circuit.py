@@ -21,6 +21,7 @@ from pymc_spn.circuits.gibbs.network import (
 from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
 from pymc_spn.circuits.laws.draw_laws import shares_of
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
+from pymc_spn.circuits.records.draw_averages import fewer_draws
 from pymc_spn.circuits.records.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
@@ -178,9 +179,10 @@ class PosteriorCircuit(LabelledCircuit):
 def posterior_circuit(
     states: RecordedStates, kept: Sequence[int], log_weights: np.ndarray, max_draws: int | None
 ) -> PosteriorCircuit:
-    """Circuit of the predictive over the kept columns; draws are taken evenly where there are too many."""
-    n = states.n_draws if max_draws is None else min(max_draws, states.n_draws)
-    draws = np.unique(np.linspace(0, states.n_draws - 1, n).round().astype(np.int64))
+    """Circuit of the predictive over the kept columns, of some draws where there are too many."""
+    if max_draws is not None:
+        log_weights = fewer_draws(log_weights, max_draws)
+    draws = np.flatnonzero(log_weights > -np.inf)
     building = _Building(states, kept)
     tops = [building.add_draw(int(s)) for s in draws]
     mass = np.exp(log_weights[draws] - log_weights[draws].max())
@@ -191,8 +193,8 @@ def posterior_circuit(
 def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int | None) -> PosteriorCircuit:
     """See `SPNPosterior.as_circuit`; given one of several events that exclude each other."""
     is_given = any(events)
-    if max_draws is not None and checked_count("max_draws", max_draws) < 1:
-        raise ValueError(f"max_draws must be at least 1, got {max_draws}")
+    if max_draws is not None:
+        checked_count("max_draws", max_draws, least=1)
     columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept
     found = posterior_circuit(posterior._states, columns, posterior._log_weights, max_draws)
     if is_given:

@@ -38,6 +38,24 @@ def weighted_mean(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
     return weighted(weight, values).sum(axis=0) / weight.sum()
 
 
+def fewer_draws(log_weights: np.ndarray, n: int) -> np.ndarray:
+    """Log weights (S,) of at most n draws that stand for all, ``-inf`` of the others.
+
+    Draws of equal weight are taken evenly. Others are taken evenly along their cumulative weights, and count as often
+    as they are met: of chains that count for nothing there are then none.
+    """
+    size = log_weights.size
+    if n >= size:
+        return log_weights
+    if log_weights.min() == log_weights.max():
+        used = np.unique(np.linspace(0, size - 1, n).round().astype(np.int64))
+        return np.where(np.isin(np.arange(size), used), log_weights, -np.inf)
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    met = np.searchsorted(cumulative, (np.arange(n) + 0.5) / n * cumulative[-1], side="right")
+    with np.errstate(divide="ignore"):
+        return np.log(np.bincount(np.minimum(met, size - 1), minlength=size))
+
+
 def effective_draws(logs: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 of weights exp(logs) along the first axis."""
     w = relative_weights(logs)
