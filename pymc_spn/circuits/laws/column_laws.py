@@ -121,6 +121,26 @@ class ColumnLaw(NamedTuple):
                 out[which] = np.take_along_axis(cumulative, n_below, axis=1) / np.where(total > 0, total, 1.0)
         return out
 
+    def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """P(low <= X <= high) (n, X) of each leaf between ends (n, X) of its own: far tails keep their digits."""
+        out = np.zeros((self.share.size, low.shape[-1]))
+        for code, which, params in by_family(self.leaves):
+            first, last = low[which], high[which]
+            if self.event is None or isinstance(self.event, Interval):
+                known = Interval(-np.inf, np.inf) if self.event is None else self.event
+                first, last = np.maximum(first, known.low), np.minimum(last, known.high)
+                logs = FAMILY[code].predictive_log_interval(_columns(params), first, np.maximum(first, last))
+                whole = FAMILY[code].predictive_log_interval(_columns(params), *known)
+                logs = logs - np.where(np.isneginf(whole), 0.0, whole)
+                out[which] = np.where(first <= last, np.exp(logs), 0.0)
+            else:
+                points = np.array(sorted(self.event), dtype=np.float64)
+                mass = relative_masses(log_masses(code, params, points))
+                total = mass.sum(axis=1, keepdims=True)
+                held = (points >= first[..., None]) & (points <= last[..., None])
+                out[which] = (mass[:, None] * held).sum(axis=2) / np.where(total > 0, total, 1.0)
+        return out
+
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """P(X <= x) (S, X) under each draw."""
         step = max(1, BLOCK // max(self.share.size, 1))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
 
 Tails = tuple[np.ndarray, np.ndarray]  # (M,), and what each draw contributes (S, M)
+FAR = 1e-6  # tails below it are summed anew: as what is left of 1, or without small leaves, they have lost digits
+FARTHEST_TAIL = np.array([1e-290])  # of those: leaves are left out that add less than 1e-300
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
@@ -47,7 +49,7 @@ def _of_numbers(post: "PredictionAnswers", asked: AskedRows, own: np.ndarray) ->
     d, schema = asked.column, post._schema
     half = 0.5 * schema.resolution[d] if schema.compiled.is_density[d] else 0.0
     ends = [own + half, own - half]
-    if schema.columns[d].kind == "count":
+    if not schema.compiled.is_density[d]:  # counts; a column of counts may have Gaussian leaves alone, though
         ends = [own, own - 1.0]
     elif half == 0.0:
         ends = ends[:1]
@@ -57,8 +59,14 @@ def _of_numbers(post: "PredictionAnswers", asked: AskedRows, own: np.ndarray) ->
         below = of_draws.below(of_draws.laws(shares, SMALLEST_TAIL), x[rows])
         lower, upper = below[:, :, 0], weight / len(weight) - below[:, :, -1]
         of_lower, of_upper = lower.sum(axis=0), np.maximum(upper.sum(axis=0), 0.0)
-        smaller = np.minimum(of_lower, of_upper)
-        side = np.where(of_lower <= of_upper, lower, upper)
+        is_lower = of_lower <= of_upper
+        side = np.where(is_lower, lower, upper)
+        far = np.flatnonzero(np.minimum(of_lower, of_upper) < FAR)
+        if far.size:
+            at, down = own[rows][far], is_lower[far]
+            low, high = np.where(down, -np.inf, at - half)[:, None], np.where(down, at + half, np.inf)[:, None]
+            side[:, far] = of_draws.within(of_draws.laws(shares[:, far], FARTHEST_TAIL), low, high)[:, :, 0]
+        smaller = side.sum(axis=0)
         influence = 2.0 * (len(weight) * side - weight * smaller)
         yield np.minimum(2.0 * smaller, 1.0), np.where(2.0 * smaller < 1.0, influence, 0.0)
 

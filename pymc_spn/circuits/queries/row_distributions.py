@@ -1,11 +1,12 @@
 """How a number is spread given the other cells of each row: standard deviations, quantiles, distribution functions."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.laws.column_laws import ColumnLaw
 from pymc_spn.circuits.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
 from pymc_spn.circuits.queries.asked_rows import AskedRows
 from pymc_spn.circuits.records.draw_averages import chain_error, weighted
@@ -199,11 +200,20 @@ class LeavesOfDraws:
 
     def below(self, laws: RowLaws, x: np.ndarray) -> np.ndarray:
         """What each draw adds (S, M, Q) to P(X <= x) at points (M, Q) of each row's own."""
-        n_draws, (n_rows, n_points) = self.begin.size, x.shape
-        below = np.zeros((n_points, n_draws * n_rows))
+        return self._added(laws, lambda law, row: law.leaf_cdf(x[row]), x.shape)
+
+    def within(self, laws: RowLaws, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """What each draw adds (S, M, Q) to P(low <= X <= high), digits of far tails too; slower than `below`."""
+        return self._added(laws, lambda law, row: law.leaf_within(low[row], high[row]), low.shape)
+
+    def _added(
+        self, laws: RowLaws, of_leaves: Callable[[ColumnLaw, np.ndarray], np.ndarray], shape: tuple[int, ...]
+    ) -> np.ndarray:
+        n_draws, (n_rows, n_points) = self.begin.size, shape
+        total = np.zeros((n_points, n_draws * n_rows))
         for part in laws.parts:
             row, leaf, share, _ = part.mixtures
-            place, cdf = self.draw[leaf] * n_rows + row, part.law.leaf_cdf(x[row])
+            place, values = self.draw[leaf] * n_rows + row, of_leaves(part.law, row)
             for k in range(n_points):
-                below[k] += np.bincount(place, share * cdf[:, k], minlength=n_draws * n_rows)
-        return below.T.reshape(n_draws, n_rows, n_points)
+                total[k] += np.bincount(place, share * values[:, k], minlength=n_draws * n_rows)
+        return total.T.reshape(n_draws, n_rows, n_points)
