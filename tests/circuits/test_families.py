@@ -344,6 +344,7 @@ def test_poisson_single_counts_keep_their_digits():
 
 def test_exponential_tail_is_exact():
     params = GammaRate(3.0, 2.0)
+    assert np.isneginf(Exponential.predictive_log_interval(GammaRate(2.0, 1e5), 0.0, 5e-324))  # no warning
     got = Exponential.predictive_log_interval(params, 1e200, np.inf)
     assert got == pytest.approx(-3 * np.log1p(1e200 / 2.0), rel=1e-14)
     narrow = Exponential.predictive_interval(params, 1e6, 1e6 + 1e-3)

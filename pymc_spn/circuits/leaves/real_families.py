@@ -313,8 +313,9 @@ class Exponential:
         stop = np.asarray(high, dtype=np.float64)
         empty = ~(stop > start)
         begin, width = np.where(empty, 0.0, start), np.where(empty, 1.0, stop - np.where(empty, 0.0, start))
-        result = -alpha * np.log1p(begin / beta) + np.log(-np.expm1(-alpha * np.log1p(width / (beta + begin))))
-        return np.where(empty, -np.inf, result)
+        with np.errstate(divide="ignore"):  # an interval too short for a number
+            share = np.log(-np.expm1(-alpha * np.log1p(width / (beta + begin))))
+        return np.where(empty, -np.inf, share - alpha * np.log1p(begin / beta))
 
     @staticmethod
     def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
