@@ -8,6 +8,7 @@ from pymc_spn.circuits.queries.reference_rows import check_comparison
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
+from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.tables import Table
 
 SCORES = ("density", "cells")
@@ -118,7 +119,10 @@ random_state, progressbar
         """
         one_of("by", self.by, SCORES)
         share = self._share()
-        check_comparison(self.n_reference, self.level, "n_reference")
+        if self.by == "density":
+            check_comparison(self.n_reference, self.level, "n_reference")
+        else:
+            check_prob(self.level, "level")
         rows = read_training_rows(self, X)
         table = Table.from_frame(rows, self.kinds)
         self._learn(table)

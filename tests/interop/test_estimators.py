@@ -302,6 +302,8 @@ def test_outliers_by_their_most_extreme_cell():
     assert detector.score_samples(frame[:1].mask(np.ones((1, 5), bool))).tolist() == [0.0]
     share = clone(detector).set_params(contamination=0.2).fit(frame)
     assert np.sum(share.predict(frame) == -1) == 12
+    strict = clone(detector).set_params(level=1e-5).fit(frame)  # no drawn rows, which could not tell such a level
+    assert strict.offset_ == np.log(1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -482,6 +484,7 @@ def array_with(cell):
             ValueError,
             r"level must be at least 1 / \(n_reference \+ 1\), with n_reference=50 0.0196, got 0.01",
         ),
+        (lambda f, y: ps.SPNOutlierDetector(by="cells", level=0.0).fit(f), ValueError, "level must be within 0 and 1"),
         (lambda f, y: ps.SPNClassifier().fit(f, y[:9]), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
         (lambda f, y: ps.SPNClassifier().fit(f, ["x"] * 60), ValueError, "one class in 60 rows: 'x'; SPNClassifier"),
         (

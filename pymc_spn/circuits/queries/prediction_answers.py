@@ -165,7 +165,7 @@ class PredictionAnswers(ColumnAnswers):
         Notes
         -----
         The cost is that of the distribution functions of all leaves of a column in every row. Many cells are
-        compared at once: of a thousand usual cells ten have a p-value of at most 0.01.
+        compared at once: of a thousand usual cells up to ten are expected to have a p-value of at most 0.01.
         """
         table = Table.from_frame(df, schema=self._left)
         values = self._embed(table)[0]
