@@ -157,7 +157,8 @@ class SimulatedAnswers(RowAnswers):
             observed cell; ``log_density`` (row,), as `SPNPosterior.log_density`, in nats; ``threshold`` (row,), the log
             density below which the p-value is at most `level`, which differs between rows by their gaps. p-values and
             thresholds are Monte Carlo, with ``mcse`` for each row; the former fall in steps of 1 / (n + 1), so that
-            what orders the oddest rows is ``log_density`` less ``threshold``.
+            what orders the oddest rows is ``log_density`` less ``threshold``. The error of a threshold is too small
+            where `level` is close to 1 / (n + 1): there by a factor of some 1.6.
 
         Raises
         ------
