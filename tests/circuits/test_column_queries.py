@@ -14,7 +14,8 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.circuits.laws.column_laws import ColumnLaw, raw_moments
+from pymc_spn.circuits.laws.column_laws import ColumnLaw
+from pymc_spn.circuits.laws.raw_moments import raw_moments
 from pymc_spn.circuits.records.leaf_predictives import Interval, Leaves
 from tests import reference_queries
 from tests.circuits.hand_made_records import schema_of, tree_of

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.laws.column_laws import ColumnLaw, raw_moments
+from pymc_spn.circuits.laws.column_laws import ColumnLaw
+from pymc_spn.circuits.laws.raw_moments import raw_moments
 from pymc_spn.circuits.records.leaf_predictives import ROUNDED_GAUSSIAN, Interval, Leaves, draw_in_event, log_event
 from pymc_spn.circuits.schema import NetworkSchema
 

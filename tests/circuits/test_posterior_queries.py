@@ -14,7 +14,8 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.circuits.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.circuits.laws.column_laws import ColumnLaw, raw_moments
+from pymc_spn.circuits.laws.column_laws import ColumnLaw
+from pymc_spn.circuits.laws.raw_moments import raw_moments
 from pymc_spn.circuits.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.circuits.records import column_leaves, recorded_states
 from pymc_spn.circuits.records.leaf_predictives import (

@@ -11,9 +11,9 @@ from pymc_spn.circuits.laws.column_laws import (
     ColumnLaw,
     JoinedLaw,
     law_of_column,
-    raw_moments,
 )
 from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
+from pymc_spn.circuits.laws.raw_moments import raw_moments
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
