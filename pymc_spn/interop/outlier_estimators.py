@@ -19,8 +19,8 @@ class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
     """Rows that a Bayesian sum-product network finds improbable, whatever cells they lack.
 
     A row is scored as a whole, by its log density beside those of rows which the network draws with the same cells
-    observed, or by its most extreme cell given the others. Log densities alone would make rows with gaps look usual,
-    since what is not observed costs nothing.
+    observed, or by its most extreme cell given the others. Log densities alone are no scale for rows with gaps, since
+    every observed cell has its share in them.
 
     Parameters
     ----------
