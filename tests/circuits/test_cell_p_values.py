@@ -1,7 +1,5 @@
 """Distribution functions given rows, and p-values of cells: against single queries, sums, and by their distribution."""
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,32 +8,13 @@ from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.circuits.queries import asked_rows
-from tests.circuits.test_posterior import posterior_of, sampled_tree
+from tests.circuits.test_posterior import posterior_of
 from tests.circuits.test_predictive_p_values import recorded_on
 from tests.circuits.test_rounded_cells import narrow_leaves, share_of
+from tests.circuits.test_row_distributions import others, rows_of, sampled
 from tests.circuits.test_variational_posterior import fitted
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_splits", "skewed"]
-
-
-@cache
-def sampled():
-    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2))
-
-
-def rows_of(post):
-    """Three rows, the last with gaps."""
-    df = pd.DataFrame({c.name: [1.0, 2.0, 3.0] for c in post.columns}, index=["a", "b", "c"])
-    for c in post.columns:
-        if c.levels is not None:
-            df[c.name] = [c.levels[0], c.levels[-1], c.levels[0]]
-    df.iloc[2, 1:] = None
-    return df
-
-
-def others(df, label, target):
-    """What a row says of the other columns."""
-    return {n: v for n, v in df.loc[label].items() if n != target and not pd.isna(v)}
 
 
 # ---- distribution functions

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.queries import reference_rows
+from pymc_spn.circuits.queries import dependence_answers
 from tests.circuits.hand_made_records import schema_of, tree_of
 from tests.circuits.test_posterior import posterior_of, problem_of
 from tests.circuits.test_rounded_cells import narrow_leaves
@@ -126,7 +126,7 @@ def test_a_seed_decides_whatever_else_is_asked(monkeypatch):
     whole = post.predictive_p_value(rows, n=200, random_seed=7)
     assert whole["row"].values.tolist() == list("abc")
     np.testing.assert_array_equal(whole.log_density, post.log_density(rows))
-    monkeypatch.setattr(reference_rows, "BLOCK_VALUES", 7 * post._states.n_draws)
+    monkeypatch.setattr(dependence_answers, "BLOCK_VALUES", 7 * post._states.n_draws)
     for label in "abc":
         one = post.predictive_p_value(rows.loc[[label]], n=200, random_seed=7)
         for name in ("p_value", "threshold"):

@@ -27,6 +27,7 @@ from pymc_spn.circuits.leaves.families import LogNormal
 from pymc_spn.circuits.maxima.box_leaves import NOTHING
 from pymc_spn.circuits.maxima.box_search import BoxResult, search
 from pymc_spn.circuits.maxima.tapes import tape_of_circuit, tape_of_draws
+from pymc_spn.circuits.records.completion import checked_count
 from pymc_spn.circuits.records.draw_averages import fewer_draws, relative_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import decode
@@ -148,9 +149,7 @@ class ModeAnswers(ConditionedDraws):
         """Log weights (S,) of the draws that are searched, ``-inf`` of the others."""
         if max_draws is None:
             return self._log_weights
-        if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
-            raise ValueError(f"max_draws must be an integer of at least 1, got {max_draws!r}")
-        return fewer_draws(self._log_weights, int(max_draws))
+        return fewer_draws(self._log_weights, checked_count("max_draws", max_draws, least=1))
 
 
 def most_probable(

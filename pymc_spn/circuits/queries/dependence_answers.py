@@ -332,15 +332,17 @@ class DependenceAnswers(ColumnAnswers):
             if change < CONVERGED or n_panels >= MOST_PANELS:
                 return value, change + MISPLACED
 
-    def _log_mixture(self, values: np.ndarray, known: Events) -> np.ndarray:
-        """Log density (M,) of the mixture over draws at rows (M, D), together with events."""
+    def _log_mixture(self, values: np.ndarray, known: Events, cells: bool = False) -> np.ndarray:
+        """Log density (M,) of the mixture over draws at rows (M, D), together with events; of cells if so asked."""
         out = np.empty(len(values))
         step = max(1, BLOCK_VALUES // self._states.n_draws)
         for start in range(0, len(values), step):
             part = slice(start, start + step)
-            logs = self._states.log_densities(values[part], spread_of(known))
-            out[part] = log_average(self._log_weights, logs)
-        return out - float(np.log(np.exp(self._log_weights - self._log_weights.max()).sum()) + self._log_weights.max())
+            rounded = self._cells(values[part]) if cells else None
+            out[part] = log_average(
+                self._log_weights, self._states.log_densities(values[part], spread_of(known), rounded)
+            )
+        return out - log_average(self._log_weights, np.zeros(self._log_weights.size))
 
     def _with_columns(self, rows: np.ndarray, columns: Sequence[int], known: Events) -> np.ndarray:
         """Rows (M, D) that hold only some columns besides the points that are known."""

@@ -14,7 +14,6 @@ from pymc_spn.numerics.asked_numbers import check_prob
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
 
-BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 TIES = 1e-10  # relative: log densities as near as that are equal
 
 
@@ -118,8 +117,6 @@ def _log_densities(post: "SimulatedAnswers", rows: np.ndarray, columns: np.ndarr
     asked = np.tile(post._row(post._evidence), (len(rows), 1))
     kept = np.array(post._kept)
     asked[:, kept] = np.where(columns, rows[:, kept], np.nan)
-    norm = float(log_average(post._log_weights, post._log_evidence()))
-    block = max(1, BLOCK_VALUES // post._states.n_draws)
-    starts = range(0, len(rows), block)
-    logs = [log_average(post._log_weights, post._log_rows(asked[start : start + block])) for start in starts]
-    return np.concatenate(logs) - norm
+    log_evidence = log_average(post._log_weights, post._log_evidence())
+    log_weight = log_average(post._log_weights, np.zeros(post._states.n_draws))
+    return post._log_mixture(asked, post._evidence, cells=True) - (log_evidence - log_weight)

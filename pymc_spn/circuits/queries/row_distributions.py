@@ -111,7 +111,7 @@ def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, ta
     asked = AskedRows.of_table(parts, df, d)
     own = x is None
     points = first._own_cells(df, d)[:, None] if own else np.tile(np.atleast_1d(x), (len(asked.index), 1))
-    answer, error = distribution_functions(asked, points)
+    answer, error = _distribution_functions(asked, points)
     if own or np.ndim(x) == 0:
         answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
         coords: dict[str, Any] = {"row": row_labels(asked.index)}
@@ -120,7 +120,7 @@ def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, ta
     return first._labelled("predict_cdf", answer, coords, False, column=target, **first._cell_mark(), **error)
 
 
-def distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
     """P(X <= x) (M, Q) at points (M, Q) of each row's own, NaN where they are, and the attributes of an average."""
     of_draws = LeavesOfDraws(asked)
     answer, errors = [np.zeros((0, x.shape[1]))], []
