@@ -14,7 +14,7 @@ GROUND = {"numerics", "tables"}
 MODELS = {"circuits", "dags", "indian_chefs", "trees", "factor_graphs"}
 MAY_IMPORT = {
     "numerics": set(),
-    "tables": set(),
+    "tables": {"numerics"},
     "circuits": GROUND,
     "dags": GROUND | {"circuits"},
     "indian_chefs": GROUND | {"circuits", "dags"},

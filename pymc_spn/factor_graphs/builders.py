@@ -1,9 +1,12 @@
 """Factor graphs of common shape: chains, lattices, trees, Bayesian networks."""
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from pymc_spn.numerics.quoted_values import some
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -129,29 +132,47 @@ class Builders:
         return _bayesian_network(cls, states, parents, probabilities)
 
     @classmethod
-    def from_bif(cls, path: Any) -> Any:
-        """Bayesian network from a file in the Bayesian Interchange Format.
+    def from_bif(cls, source: Any, *, encoding: str = "utf-8", max_entries: int = 2**24) -> Any:
+        """Bayesian network from a file or text in the Bayesian Interchange Format.
+
+        Rows may be rounded: each entry may be off by half a unit of its last written digit, but by no more than 0.0005.
+        A row whose sum differs from one by no more than that allows is divided by its sum. Every other row is refused.
 
         Parameters
         ----------
-        path : str or path-like
-            ``.bif``, also gzipped.
+        source : str or path-like
+            Path of a ``.bif`` file, also gzipped. A `str` with a brace or a line break is the text itself.
+        encoding : str
+            Of the file; older files often need ``"latin-1"``.
+        max_entries : int
+            Most entries of all tables together, 8 bytes each. They are counted before a table is made, and the text may
+            have 16 bytes an entry.
 
         Returns
         -------
         FactorGraph
-            Rows of its tables that are off by rounding are normalised.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            If a block cannot be read; it names the variable.
+            If a block cannot be read, a variable has two blocks of a kind, or the limit is exceeded. It names the file
+            and the line.
+
+        Examples
+        --------
+        >>> text = "variable a { type discrete [ 2 ] { no, yes }; } probability ( a ) { table 0.2, 0.8; }"
+        >>> FactorGraph.from_bif(text)
+        FactorGraph(1 variables, 1 factors)
         """
         from pymc_spn.factor_graphs.bif import read_bif
 
-        return cls.from_bayesian_network(*read_bif(path))
+        place, network = read_bif(source, encoding, max_entries)
+        try:
+            return cls.from_bayesian_network(*network)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
 
     @classmethod
     def from_pgmpy(cls, model: Any) -> Any:
@@ -334,14 +355,7 @@ def _bayesian_network(
 
 
 def _refuse_cycle(names: Sequence[str], parents: Mapping[str, Sequence[str]]) -> None:
-    waiting = {name: set(parents.get(name, ())) for name in names}
-    while True:
-        free = [name for name, left in waiting.items() if not left]
-        if not free:
-            break
-        for name in free:
-            del waiting[name]
-        for left in waiting.values():
-            left.difference_update(free)
-    if waiting:
-        raise ValueError(f"parents must not close a cycle, but one runs through some of {sorted(waiting)}")
+    try:
+        TopologicalSorter({name: parents.get(name, ()) for name in names}).prepare()
+    except CycleError as error:
+        raise ValueError(f"parents must not close a cycle, but {some(error.args[1])} do") from None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.factor_graphs.builders import Builders
+from pymc_spn.numerics.quoted_values import some
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -184,7 +185,7 @@ class FactorGraph(Builders):
         result = np.empty(len(variables), dtype=np.int64)
         for i, name in enumerate(variables):
             if name not in self.number:
-                raise ValueError(f"unknown variable {name!r}; the variables are {_shortened(self.names)}")
+                raise ValueError(f"unknown variable {name!r}; the variables are {some(self.names)}")
             result[i] = self.number[name]
         if len(set(result.tolist())) < len(result):
             raise ValueError(f"variables must be distinct, got {tuple(variables)}")
@@ -324,8 +325,3 @@ def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if len(set(labels)) < len(labels):
         raise ValueError(f"states of variable {name!r} must differ, got {labels!r}")
     return labels
-
-
-def _shortened(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(n) for n in names[:most])
-    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
+from pymc_spn.numerics.quoted_values import some
 from pymc_spn.tables.column import LEVEL_KINDS, Column, check_kind
 
 EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
@@ -301,9 +302,3 @@ def named_dtype(text):
 
         return pd.ArrowDtype(pa.string())
     return pdt.pandas_dtype(text)
-
-
-def some(levels, limit=8):
-    """The first few levels for a message."""
-    shown = ", ".join(repr(level) for level in levels[:limit])
-    return shown if len(levels) <= limit else f"{shown}, ... {len(levels)} in all"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import some
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
 
@@ -249,11 +250,11 @@ def _infer_schema(frame, kinds):
     for name, kind in kinds.items():
         if name not in frame.columns:
             raise ValueError(
-                f"kinds names column {name!r}, which does not exist; the columns are {coding.some(list(frame.columns))}"
+                f"kinds names column {name!r}, which does not exist; the columns are {some(list(frame.columns))}"
             )
         coding.check_kind(kind, name)
     if len(frame) == 0:
-        raise ValueError(f"data has no rows (columns {coding.some(list(frame.columns))})")
+        raise ValueError(f"data has no rows (columns {some(list(frame.columns))})")
     schema = tuple(coding.infer_column(cells, name, kinds.get(name)) for name, cells in frame.items())
     guessed = ((frame[column.name], column) for column in schema if column.name not in kinds)
     unique = {column.name: cells for cells, column in guessed if coding.is_nearly_unique(cells, column)}
@@ -278,5 +279,5 @@ def _match(frame, schema):
         (sorted(set(given).difference(known)), "not in the schema"),
     ):
         if wrong:
-            raise ValueError(f"column {coding.some(wrong)}: {rule}; the schema has {coding.some(known)}")
+            raise ValueError(f"column {some(wrong)}: {rule}; the schema has {some(known)}")
     return frame if known == given else frame[known]

@@ -1,6 +1,5 @@
 """Building graphs, exchange with other formats, and every refusal of the surface once."""
 
-import gzip
 import itertools
 from types import SimpleNamespace
 
@@ -10,55 +9,6 @@ import pandas as pd
 import pytest
 
 from pymc_spn import FactorGraph
-
-BIF = """
-network unknown { }
-variable rain { type discrete [ 2 ] { no, yes }; }
-variable wet { type discrete [ 3 ] { dry, damp, soaked }; } // a comment
-variable cold { type discrete [ 2 ] { "low", "high" }; }
-probability ( rain ) { table 0.8, 0.2; }
-probability ( wet | rain, cold ) {
-  (no, low) 0.9, 0.08, 0.02;
-  (no, high) 0.8, 0.1, 0.1;
-  default 0.1, 0.3, 0.6;
-}
-probability ( cold | rain ) { table 0.7, 0.5, 0.3, 0.5; }
-"""
-
-
-def test_bif_files_are_read_with_rows_defaults_and_whole_tables(tmp_path):
-    (tmp_path / "a.bif").write_text(BIF)
-    (tmp_path / "a.bif.gz").write_bytes(gzip.compress(BIF.encode()))
-    fg = FactorGraph.from_bif(tmp_path / "a.bif")
-    assert fg.names == ("rain", "wet", "cold") and fg.states[2] == ("low", "high")
-    wet = np.exp(fg.log_table(1))  # axes rain, cold, wet
-    np.testing.assert_allclose(wet[0, 1], [0.8, 0.1, 0.1], atol=1e-15)
-    np.testing.assert_allclose(wet[1, 0], [0.1, 0.3, 0.6], atol=1e-15)
-    np.testing.assert_allclose(np.exp(fg.log_table(2)), [[0.7, 0.3], [0.5, 0.5]], atol=1e-15)
-    r = FactorGraph.from_bif(tmp_path / "a.bif.gz").compile().infer({"wet": "soaked"})
-    p = 0.2 * 0.6
-    q = 0.8 * (0.7 * 0.02 + 0.3 * 0.1)
-    assert float(r.marginal("rain").sel(rain="yes")) == pytest.approx(p / (p + q), abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("{ no, yes }", "{ no }", "variable 'rain' declares 2 states and lists 1"),
-        ("0.8, 0.2;", "0.8;", "the table of 'rain' must have 2 entries, got 1"),
-        ("0.8, 0.2;", "0.8, x;", "the table of 'rain' must hold numbers, got '0.8, x'"),
-        ("(no, low)", "(non, low)", "'non' is no state of 'rain'"),
-        ("default 0.1, 0.3, 0.6;", "", r"the table of 'wet' has no row for \(rain=yes, cold=low\)"),
-        ("( cold | rain )", "( cold | snow )", "names 'snow', which is no variable"),
-        ("0.5; }", "0.5;", "is not closed"),
-        ("0.8, 0.2;", "0.8, 0.3;", r"probabilities of 'rain' must be at least 0 and add up to 1, got \[0.8, 0.3\]"),
-    ],
-)
-def test_bad_bif_files_are_refused_with_the_place(tmp_path, old, new, message):
-    path = tmp_path / "bad.bif"
-    path.write_text(BIF.replace(old, new))
-    with pytest.raises(ValueError, match=message):
-        FactorGraph.from_bif(path)
 
 
 def test_networkx_and_back():
