@@ -1,8 +1,9 @@
 """What products of two circuits answer: inner products, Rényi entropy of order 2, two distances, the product itself.
 
 A circuit with its parameters is anything that has them as ``circuit``, ``log_weights`` and ``leaf_parameters`` (a
-`CircuitFit`, a `CircuitProduct`, the answers of `SPNPosterior.as_circuit` and `SPNPosterior.draw_circuits`), a
-`FieldCircuit`, or a tuple of the three. Every circuit is a distribution: weights are positive, nothing is subtracted.
+`CircuitFit`, a `CircuitProduct`, a `FieldCircuit`, the answers of `SPNPosterior.as_circuit` and
+`SPNPosterior.draw_circuits`), or a tuple of the three. Every circuit is a distribution: weights are positive, and
+nothing is subtracted.
 
 Two circuits are compatible if their products divide columns alike: wherever two products meet, each child's columns
 are those of one or several children of the other. Circuits of one region tree with one split a region are, whatever

@@ -277,7 +277,7 @@ class CircuitAnswers:
 
         Parameters
         ----------
-        other : ParameterisedCircuit, FieldCircuit or tuple of circuit, log_weights and leaf_parameters
+        other : ParameterisedCircuit or tuple of circuit, log_weights and leaf_parameters
             With the same columns, in any order, or at least those asked for.
         columns : str or list of str, optional
             By default all of this circuit.

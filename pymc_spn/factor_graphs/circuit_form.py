@@ -5,61 +5,34 @@ finite entries make a product, so determinism in the tables makes the circuit sm
 node.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.factor_graphs.linear_messages import log_tables
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 
 
-class FieldCircuit(Circuit):
-    """A `Circuit` that carries the parameters of the factor graph from which it was compiled.
+@dataclass(frozen=True, eq=False, repr=False)
+class FieldCircuit(ParameterisedCircuit):
+    """The circuit of a factor graph with its parameters; made by `JunctionTree.to_circuit`.
 
-    Its columns are the variables, categorical, in declared order; its density is the normalised distribution.
+    Its columns are the variables, categorical, in declared order; its density is the normalised distribution. It
+    answers all questions of a `ParameterisedCircuit`: `probability`, `sample`, `mpe`, `condition`, `entropy`.
 
-    Attributes
+    Parameters
     ----------
-    log_weights : (n_sum_edges,) float64
-        Log weight of every edge below a sum.
-    leaf_parameters : dict
-        One indicator leaf for each state of each variable that has positive probability.
+    circuit, log_weights, leaf_parameters
+        See `ParameterisedCircuit`. There is one leaf for each state of each variable that has positive probability.
     log_z : float
         Log of the sum over all configurations.
     """
 
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
     log_z: float
-
-    @classmethod
-    def with_parameters(cls, arguments: tuple[Any, ...], log_weights: Any, leaf_parameters: Any, log_z: Any) -> Any:
-        """Circuit from the arguments of `Circuit` and the parameters."""
-        circuit = cls(*arguments)
-        for name, value in (("log_weights", log_weights), ("leaf_parameters", leaf_parameters), ("log_z", log_z)):
-            object.__setattr__(circuit, name, value)
-        return circuit
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FieldCircuit.with_parameters, (
-            super().__reduce__()[1],
-            self.log_weights,
-            self.leaf_parameters,
-            self.log_z,
-        )
-
-    def log_density(
-        self, values: Any, log_weights: Any = None, leaf_parameters: Any = None, dtype: Any = np.float64
-    ) -> np.ndarray:
-        """Log probability of rows of codes, NaN summed out; see `Circuit.log_density`. Own parameters by default."""
-        return super().log_density(
-            values,
-            self.log_weights if log_weights is None else log_weights,
-            self.leaf_parameters if leaf_parameters is None else leaf_parameters,
-            dtype,
-        )
 
 
 class _Nodes:
@@ -169,7 +142,7 @@ def _arranged(fg: Any, nodes: _Nodes, root: int, log_z: float) -> FieldCircuit:
     indicators = np.zeros((len(leaf), width))
     indicators[np.arange(len(leaf)), [state for _, state in leaf]] = 1.0
     weights = np.array([w for i in order for w in nodes.weights[i]])
-    return FieldCircuit.with_parameters(arguments, weights, {"categorical": indicators}, log_z)
+    return FieldCircuit(Circuit(*arguments), weights, {"categorical": indicators}, log_z)
 
 
 def _dtype(states: tuple[Any, ...]) -> str:

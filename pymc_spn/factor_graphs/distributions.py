@@ -15,6 +15,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import _as_tensor_variable
 
+from pymc_spn.circuits.evaluation.parameters import array_values
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
@@ -338,7 +339,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
     for key, dist in components.items():
         if isinstance(observed[key], Variable):
             raise TypeError(f"observed[{key!r}] must hold numbers, got the tensor {observed[key]}; give its values")
-        data = np.ma.filled(np.ma.asarray(observed[key], dtype=np.float64), np.nan)
+        data = array_values(observed[key], f"observed[{key!r}]")
         numbers = graph.numbers(sites[key]) if key in sites else np.arange(len(graph.names))
         cards = set(graph.card[numbers].tolist())
         if len(cards) != 1:

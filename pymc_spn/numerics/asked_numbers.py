@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 def checked_points(x: Any) -> np.ndarray:
     """Points of a distribution function, () or (n,)."""
@@ -16,16 +18,16 @@ def checked_levels(q: Any) -> np.ndarray:
     rule = "q must be a number or a sequence of numbers within 0 and 1"
     held = np.asarray(q, dtype=object).ravel()
     if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
-        raise TypeError(f"{rule}, got {q!r}")
+        raise TypeError(f"{rule}, got {quoted(q)}")
     return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
 
 
 def check_prob(prob: Any, argument: str = "prob") -> None:
     """Refuse what is no mass of an interval, or of a tail."""
     if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
-        raise TypeError(f"{argument} must be a number within 0 and 1, got {prob!r}")
+        raise TypeError(f"{argument} must be a number within 0 and 1, got {quoted(prob)}")
     if not 0.0 < prob < 1.0:
-        raise ValueError(f"{argument} must be within 0 and 1, got {prob!r}")
+        raise ValueError(f"{argument} must be within 0 and 1, got {quoted(prob)}")
 
 
 def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -34,9 +36,9 @@ def _numbers(rule: str, given: Any, fit: Callable[[np.ndarray], np.ndarray]) -> 
         array = np.asarray(given)
         numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{rule}, got {given!r}") from error
+        raise TypeError(f"{rule}, got {quoted(given)}") from error
     if array.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in np.asarray(given, object).ravel()):
-        raise TypeError(f"{rule}, got {given!r}")
+        raise TypeError(f"{rule}, got {quoted(given)}")
     if numbers.ndim > 1 or not np.all(fit(numbers)):
-        raise ValueError(f"{rule}, got {given!r}")
+        raise ValueError(f"{rule}, got {quoted(given)}")
     return numbers

@@ -202,8 +202,7 @@ def test_declared_supports_are_kept():
 
 
 def test_a_circuit_that_holds_its_parameters_is_a_part():
-    arguments = tuple(getattr(LEVEL[0][0], name) for name in ARGUMENTS)
-    field = ps.FieldCircuit.with_parameters(arguments, *LEVEL[0][1:], 0.0)
+    field = ps.FieldCircuit(*LEVEL[0], 0.0)
     found = ps.product_of([field, of_numbers(0)])
     rows = np.hstack([[[0.0], [np.nan]], numbers(0)[:2]])
     expected = field.log_density(rows[:, :1]) + log_density(of_numbers(0), rows[:, 1:])

@@ -452,7 +452,13 @@ def test_a_frame_column_without_any_value_is_missing():
         (lambda f: f.assign(a=pd.Categorical([1, 2])), TypeError, "column 'a' must hold .*got dtype category"),
         (lambda f: f.assign(a=pd.Series([1, "2"], dtype=object)), TypeError, "column 'a' must hold .*got dtype object"),
         (lambda f: f.assign(a=pd.Timestamp("2026")), TypeError, "column 'a' must hold .*got dtype datetime64"),
-        (lambda f: [["u", "v"]], ValueError, "values must be rows of numbers, got list: could not convert"),
+        (lambda f: [["u", "v"]], TypeError, "values must be rows of numbers, got list: text is no number"),
+        (lambda f: np.array([["1", 2]], object), TypeError, "values must be rows of numbers, .*: text is no number"),
+        (
+            lambda f: np.array([[3, 4]], "M8[D]"),
+            TypeError,
+            r"dtype datetime64\[D\] is no number; .* \(x - x.min\(\)\) /",
+        ),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_name(change, error, message):

@@ -384,11 +384,35 @@ MANY = " or ".join(f"{2 * k} < x < {2 * k + 1}" for k in range(40))
         ("n == 2.5", "event: column 'n' cannot be 2.5; it is count"),
         ("(" * 300 + "x > 1" + ")" * 300, "too many nested parentheses"),
         (f"({MANY}) and ({MANY.replace('x', '`my col`')})", "event: the text makes more than 1000 parts"),
+        ("x > 1 or " * 2_500 + "x > 1", "event: the text has 22,505 characters, at most 20,000 are read"),
+        ("x<1 or " * 2_500 + "x<1", "event: the text has 2,501 comparisons and values of lists, at most 2,000 are"),
+        ("n in [" + "1," * 2_500 + "1]", "event: the text has 2,501 comparisons and values of lists"),
+        ("-" * 10_000 + "x > 1", "nested too deeply|cannot be read"),
+        ("x > " + "9" * 9_000, "cannot be read"),
+        ("`" + "y" * 9_000 + "` > 3", "there is no column 'yyyy"),
+        ("job == '" + "\\'" * 9_000, "cannot be read"),
+        ("x*0 + x*(x*0)**900000000 > 1", "column 'x' stands more than once"),
     ],
 )  # fmt: skip
 def test_text_that_is_refused(text, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError), match=message) as refused:
         read(text)
+    assert len(str(refused.value)) < 800
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("not " * 4_000 + "x > 1", "x > 1"),
+        ("x > " + "1+" * 9_000 + "1", "x > 9001"),
+        ("(x > 1) & " * 1_500 + "(x > 1)", "x > 1"),
+    ],
+)  # fmt: skip
+def test_deep_text_is_read_or_refused(text, same):
+    try:
+        assert read(text) == read(same)
+    except ValueError as error:
+        assert "nested too deeply" in str(error) or "cannot be read" in str(error)
 
 
 def test_conditions_that_are_refused():

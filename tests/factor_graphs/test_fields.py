@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -302,6 +303,18 @@ def refused(**changes):
     [
         ({"observed": {"v": np.zeros(4)}}, ValueError, r"observed\['v'\] must have shape \(3,\) or \(rows, 3\)"),
         ({"observed": {"v": [0, np.inf, 0]}}, ValueError, "must be finite or NaN, got inf"),
+        (
+            {"observed": {"v": np.array([1, 2, 3], "M8[D]")}},
+            TypeError,
+            r"observed\['v'\] must .*datetime64\[D\] is no num",
+        ),
+        ({"observed": {"v": pd.to_timedelta([1, 2, 3])}}, TypeError, r"timedelta64.* is no number; .*, 'D'\)"),
+        (
+            {"observed": {"v": pd.date_range("2026", periods=3, tz="UTC")}},
+            TypeError,
+            r"observed\['v'\] must be rows of",
+        ),
+        ({"observed": {"v": ["1", "2", "3"]}}, TypeError, r"observed\['v'\] must be rows of numbers, .*: text is no"),
         ({"observed": {}}, ValueError, "'v' is missing"),
         ({"observed": {"v": np.zeros(3), "w": [1]}}, ValueError, "neither a component .* nor a variable of the field"),
         ({"observed": {"v": np.zeros(3), "x1": 5}}, ValueError, r"given\['x1'\] must be a state"),

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 import pymc_spn as ps
-from pymc_spn import Circuit, FactorGraph, TooWideError
+from pymc_spn import FactorGraph, TooWideError
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from tests.factor_graphs.graphs import build, graphs
 from tests.reference_factor_graphs import all_configurations, log_sum, log_values
 
@@ -90,17 +91,16 @@ def test_circuits_equal_the_graph_and_are_no_larger_than_its_finite_entries(prob
             tree.to_circuit()
         return
     circuit = tree.to_circuit()
-    assert isinstance(circuit, Circuit)
-    circuit.check_smooth()
-    circuit.check_decomposable()
-    circuit.check_deterministic()
+    circuit.circuit.check_smooth()
+    circuit.circuit.check_decomposable()
+    circuit.circuit.check_deterministic()
     assert circuit.log_z == pytest.approx(total, abs=1e-10)
     rows = np.array(all_configurations(cards), dtype=float)
     found = circuit.log_density(rows) + circuit.log_z
     finite = values > -np.inf
     np.testing.assert_allclose(found[finite], values[finite], atol=1e-10)
     assert np.all(found[~finite] == -np.inf)
-    assert circuit.n_sum_edges <= finite_entries(tree)
+    assert circuit.circuit.n_sum_edges <= finite_entries(tree)
     gaps = rows.copy()
     gaps[:, 0] = np.nan
     marginal = (
@@ -128,15 +128,21 @@ def test_determinism_shrinks_the_circuit():
         for b in range(2):
             table[a, b, a | b] = 0.0
     fg = build((2, 2, 2), [((0, 1, 2), table)])
-    assert fg.compile().to_circuit().n_sum_edges == 4
-    assert build((2, 2, 2), [((0, 1, 2), np.zeros((2, 2, 2)))]).compile().to_circuit().n_sum_edges == 8
+    assert fg.compile().to_circuit().circuit.n_sum_edges == 4
+    assert build((2, 2, 2), [((0, 1, 2), np.zeros((2, 2, 2)))]).compile().to_circuit().circuit.n_sum_edges == 8
 
 
 def test_a_compiled_circuit_survives_pickling_and_keeps_its_labels():
     fg = FactorGraph.tree([("p", "q")], {"p": ["x", "y"], "q": 3}, np.arange(6.0).reshape(2, 3))
     circuit = fg.compile().to_circuit()
     copy = pickle.loads(pickle.dumps(circuit))
-    assert copy == circuit and copy.columns[0].levels == ("x", "y")
+    assert copy.circuit == circuit.circuit and copy.circuit.columns[0].levels == ("x", "y")
+    assert copy.log_z == circuit.log_z and np.array_equal(copy.log_weights, circuit.log_weights)
+    for held in (circuit, copy):
+        with pytest.raises(ValueError, match="read-only"):
+            held.log_weights[0] = 0.0
+        with pytest.raises(ValueError, match="read-only"):
+            held.leaf_parameters["categorical"][0, 0] = 0.5
     row = np.array([[1.0, np.nan]])
     assert copy.log_density(row) == circuit.log_density(row)
 
@@ -149,12 +155,39 @@ def test_later_factors_do_not_reach_a_compiled_tree():
 
 
 def test_public_names():
-    assert ps.FactorGraph is FactorGraph and issubclass(ps.FieldCircuit, Circuit)
+    assert ps.FactorGraph is FactorGraph and issubclass(ps.FieldCircuit, ParameterisedCircuit)
 
 
 def test_inner_product_of_a_compiled_graph_with_itself():
     fg = ps.FactorGraph.hmm(3, np.log([0.6, 0.4]), np.log([[0.7, 0.3], [0.2, 0.8]]))
     circuit = fg.compile().to_circuit()
     rows = np.array(list(np.ndindex(2, 2, 2)), float)
-    logs = circuit.log_density(rows, circuit.log_weights, circuit.leaf_parameters)
+    logs = circuit.log_density(rows)
     assert float(ps.renyi_entropy(circuit)) == pytest.approx(-np.log(np.exp(2.0 * logs).sum()), abs=1e-12)
+
+
+def test_a_compiled_circuit_answers_as_enumeration_does():
+    """It said that it carries its parameters, and asked for them."""
+    rng = np.random.default_rng(3)
+    fg = FactorGraph({"a": ["x", "y"], "b": 3, "c": 2})
+    fg.add_factor(("a", "b"), np.where(rng.random((2, 3)) < 0.2, -np.inf, rng.normal(size=(2, 3))))
+    fg.add_factor(("b", "c"), rng.normal(size=(3, 2)))
+    circuit = fg.compile().to_circuit()
+    rows = np.array(list(np.ndindex(2, 3, 2)), float)
+    p = np.exp(np.array([fg.log_table(0)[a, b] + fg.log_table(1)[b, c] for a, b, c in rows.astype(int)]))
+    assert circuit.log_z == pytest.approx(np.log(p.sum()), abs=1e-12)
+    p /= p.sum()
+    is_y, b_known = rows[:, 0] == 1, rows[:, 1] > 0
+    known = {"b": {1, 2}}
+    assert circuit.probability({"a": "y"}) == pytest.approx(p[is_y].sum(), abs=1e-12)
+    given_b = p[is_y & b_known].sum() / p[b_known].sum()
+    assert circuit.probability({"a": "y"}, given=known) == pytest.approx(given_b, abs=1e-12)
+    assert circuit.condition(known).probability("a == 'y'") == pytest.approx(given_b, abs=1e-12)
+    assert float(circuit.entropy()) == pytest.approx(-np.sum(p[p > 0] * np.log(p[p > 0])), abs=1e-10)
+    best = circuit.mpe(np.full((1, 3), np.nan))
+    assert np.array_equal(best.value[0], rows[np.argmax(p)])
+    draws = circuit.sample(4000, random_seed=0)
+    share = np.array([np.mean((draws == row).all(axis=1)) for row in rows])
+    assert np.all(np.abs(share - p) <= 5.0 * np.sqrt(p * (1.0 - p) / 4000))
+    filled = circuit.complete(np.array([[np.nan, 0.0, 1.0]] * 5), random_seed=1)
+    assert np.all(filled[:, 1:] == [0.0, 1.0]) and set(filled[:, 0]) <= {0.0, 1.0}

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, as_rows
+from pymc_spn.numerics.quoted_values import quoted
 
 WEIGHT_TOLERANCE = 1e-6  # how far the weights of a sum may be from adding up to 1
 SUM = 0
@@ -35,11 +36,23 @@ def checked_values(circuit: Any, values: Any) -> np.ndarray:
 
 
 def array_values(values: Any, argument: str = "values") -> np.ndarray:
-    """An array of numbers as float64; NaN where it is masked, as what stands below a mask is no observation."""
+    """An array of numbers as float64; NaN where it is masked, as what stands below a mask is no observation.
+
+    Raises
+    ------
+    TypeError
+        For what NumPy would turn into numbers without a word: text, datetimes and time differences; and for complex
+        numbers.
+    """
     try:
         cells = np.asanyarray(values)
         if cells.dtype.kind == "c":
             raise TypeError("complex numbers have no place on a line")
+        if cells.dtype.kind in "Mm":
+            days = "(x - x.min()) / np.timedelta64(1, 'D')" if cells.dtype.kind == "M" else "x / np.timedelta64(1, 'D')"
+            raise TypeError(f"dtype {cells.dtype} is no number; convert it, for example to days: {days}")
+        if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
+            raise TypeError("text is no number; convert it, for example with astype(float)")
         if isinstance(cells, np.ma.MaskedArray):
             return np.asarray(np.ma.filled(cells.astype(np.float64), np.nan))
         return np.asarray(cells, dtype=np.float64)
@@ -70,7 +83,8 @@ def frame_values(columns: Sequence[Any], frame: Any, argument: str = "values", k
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
     if missing or unknown:
         raise ValueError(
-            f"{argument} must have {known or "the circuit's columns"} {names}; missing {missing}, unknown {unknown}"
+            f"{argument} must have {known or "the circuit's columns"} {quoted(names)}; "
+            f"missing {quoted(missing)}, unknown {quoted(unknown)}"
         )
     out = np.empty((len(frame), len(names)))
     for d, name in enumerate(names):
@@ -100,7 +114,7 @@ def _codes(name: str, cells: Any, levels: tuple[Any, ...], argument: str) -> np.
             continue
         if cell not in code:
             raise ValueError(
-                f"{argument}: column {name!r} must hold its levels {list(levels)}, got {cell!r} in row "
+                f"{argument}: column {name!r} must hold its levels {quoted(list(levels))}, got {quoted(cell)} in row "
                 f"{cells.index[n]!r}; rows of codes are given as an array"
             )
         out[n] = code[cell]
@@ -216,7 +230,9 @@ def check_support(circuit: Any, values: np.ndarray, parameters: Mapping[str, np.
             continue
         x = values[:, circuit.leaf_column[leaf]]
         if isinstance(support, int):
-            inside = np.array([v >= 0 and v == int(v) and bool(support >> int(v) & 1) for v in np.nan_to_num(x)])
+            allowed = np.array([bool(support >> k & 1) for k in range(max(support.bit_length(), 1))])
+            code = np.clip(np.nan_to_num(x), 0, allowed.size - 1).astype(np.int64)
+            inside = (code == x) & allowed[code]
         else:
             inside = (x >= support[0]) & (x <= support[1])
         family = circuit.families[circuit.leaf_family[leaf]]

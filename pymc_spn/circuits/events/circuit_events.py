@@ -20,6 +20,7 @@ from pymc_spn.circuits.events.unions import (
 from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.leaf_events import log_interval
 from pymc_spn.circuits.records.leaf_predictives import Likelihood
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
@@ -259,7 +260,7 @@ def is_empty(event: ColumnEvent) -> bool:
 def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: bool) -> tuple[ColumnEvents, set[int]]:
     """Events by column number, beside what `read_events` takes also unions and arrays; lengths of the arrays."""
     if what is not None and not isinstance(what, Mapping):
-        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {what!r}")
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {quoted(what)}")
     columns, is_density = columns_of(circuit), ~masses_of(circuit)
     number = {c.name: d for d, c in enumerate(columns)}
     plain: dict[str, Any] = {}
@@ -267,7 +268,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
     rows: set[int] = set()
     for name, value in by_name(argument, what or {}).items():
         if name not in number:
-            raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
+            raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
         d = number[name]
         if isinstance(value, list):
             out[d] = _union(argument, columns[d], value, bool(is_density[d]))
@@ -335,4 +336,4 @@ def _ends_of_rows(argument: str, column: Column, values: Any) -> np.ndarray:
             return array.astype(np.float64)
     except (TypeError, ValueError):
         pass  # refused below
-    raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {values!r}")
+    raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {quoted(values)}")

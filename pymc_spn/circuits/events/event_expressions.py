@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from pymc_spn.numerics.quoted_values import quoted
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs,
     "sqrt": np.sqrt,
@@ -62,7 +64,8 @@ class Source(NamedTuple):
     def refuse(self, node: Any, rule: str) -> NoReturn:
         """Raise for a part of the text."""
         place = len(self.text.encode()[: node.col_offset].decode())
-        raise ValueError(f"{self.argument}: {rule}: {self.part(node)!r} at position {place} of {self.text!r}")
+        part, text = quoted(self.part(node)), quoted(self.text)
+        raise ValueError(f"{self.argument}: {rule}: {part} at position {place} of {text}")
 
 
 def value_of(source: Source, node: ast.expr, x: Any = None) -> Any:
@@ -213,10 +216,8 @@ def _of_polynomial(source: Source, node: ast.BinOp, inside: Intervals) -> Interv
     """Between neighbouring roots of the polynomial less each end, where its value is inside."""
     polynomial = _polynomial(source, node)
     if polynomial is None:
-        name, highest = source.name_of(source.columns_in(node)[0]), HIGHEST_DEGREE
-        source.refuse(
-            node, f"column {name!r} stands more than once in what is no polynomial of degree {highest} or less"
-        )
+        name, highest = quoted(source.name_of(source.columns_in(node)[0])), HIGHEST_DEGREE
+        source.refuse(node, f"column {name} stands more than once in what is no polynomial of degree {highest} or less")
     if not np.isfinite(polynomial.coef).all():
         source.refuse(node, "the polynomial has coefficients that are not finite")
     polynomial = polynomial.trim()
@@ -270,7 +271,7 @@ def _polynomial(source: Source, node: ast.expr) -> Polynomial | None:
                 return None
             if isinstance(node.op, ast.Div):
                 return base / number
-            whole = number >= 0.0 and number % 1.0 == 0.0 and number * base.degree() <= HIGHEST_DEGREE
+            whole = number >= 0.0 and number % 1.0 == 0.0 and number * max(base.degree(), 1) <= HIGHEST_DEGREE
             return base ** int(number) if whole else None
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()):
             left, right = _polynomial(source, node.left), _polynomial(source, node.right)

@@ -25,6 +25,7 @@ from pymc_spn.circuits.events.disjoint_events import MOST_PARTS, complement, dis
 from pymc_spn.circuits.events.event_expressions import WHOLE, Intervals, Source, poles, preimage, value_of
 from pymc_spn.circuits.events.events import Event, Events, both_or_none, code_of, refuse_point
 from pymc_spn.circuits.records.leaf_predictives import Interval
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 QUOTES = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|`([^`]+)`""")
@@ -37,6 +38,9 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 REVERSED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+MOST_CHARACTERS = 20_000
+MOST_TERMS = 2_000  # comparisons and values of lists
+TERMS = re.compile(r"[<>]=?|[=!]=|,|\bin\b")
 FEW = 4  # integers between the ends of an interval up to which each is looked at
 Boxes = list[Events]
 
@@ -63,8 +67,9 @@ def events_of_text(argument: str, text: str, columns: Sequence[Column], is_densi
     Raises
     ------
     ValueError
-        If the text cannot be read, names an unknown column or level, compares several columns, cannot be solved, gives
-        a point of a continuous column beside other events, makes more than 1,000 parts, or is given and never holds.
+        If the text has more than 20,000 characters or 2,000 comparisons, cannot be read, names an unknown column or
+        level, compares several columns, cannot be solved, gives a point of a continuous column beside other events,
+        makes more than 1,000 parts, or is given and never holds.
     """
     try:
         reader = _Reader(argument, text, columns, is_density)
@@ -72,7 +77,7 @@ def events_of_text(argument: str, text: str, columns: Sequence[Column], is_densi
     except RecursionError as error:
         raise ValueError(f"{argument}: the text of {len(text)} characters is nested too deeply") from error
     if not boxes and argument == "given":
-        raise ValueError(f"given: {text!r} holds for no values")
+        raise ValueError(f"given: {quoted(text)} holds for no values")
     for box in boxes if len(boxes) > 1 else ():
         for d, event in box.items():
             if isinstance(event, float) and is_density[d]:
@@ -93,8 +98,8 @@ def as_event(argument: str, event: Any, columns: Sequence[Column], is_density: A
     found = as_events(argument, event, columns, is_density)
     if isinstance(event, str) and isinstance(found, list):
         raise ValueError(
-            f"{argument}: {event!r} is a union of {len(found)} events, and here a single one is taken; condition on it "
-            "first"
+            f"{argument}: {quoted(event)} is a union of {len(found)} events, and here a single one is taken; "
+            "condition on it first"
         )
     return found
 
@@ -109,6 +114,21 @@ def _as_user(column: Column, event: Event) -> Any:
     return column.levels[int(event)] if column.levels else event
 
 
+def _refuse_length(argument: str, text: str) -> None:
+    """Refuse a text that is too long, or compares too much, before it is parsed."""
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(
+            f"{argument}: the text has {len(text):,} characters, at most {MOST_CHARACTERS:,} are read; give sets of "
+            "levels and lists of intervals by column, {'column': {'level', ...}}"
+        )
+    n_terms = len(TERMS.findall(QUOTES.sub("", text)))
+    if n_terms > MOST_TERMS:
+        raise ValueError(
+            f"{argument}: the text has {n_terms:,} comparisons and values of lists, at most {MOST_TERMS:,} are read; "
+            "ask for less at once"
+        )
+
+
 def _as_identifier(found: re.Match[str]) -> str:
     """A string as it is, a name in backticks as an identifier of the same length, so that places stay."""
     return found[0] if found[2] is None else "_" * len(found[0].encode())
@@ -121,6 +141,7 @@ class _Reader:
         self.argument, self.columns = argument, columns
         self.is_density = [bool(v) for v in is_density]
         self.number = {c.name: d for d, c in enumerate(columns)}
+        _refuse_length(argument, text)
         text = re.sub(r"\s", " ", text).strip()
         readable = QUOTES.sub(_as_identifier, text)
         self.source = Source(argument, text)
@@ -128,7 +149,7 @@ class _Reader:
             self.tree = ast.parse(readable, mode="eval").body
         except (SyntaxError, ValueError, MemoryError) as error:
             what = f"{error.msg} at position {(error.offset or 1) - 1}" if isinstance(error, SyntaxError) else error
-            raise ValueError(f"{argument}: {text!r} cannot be read: {what}") from error
+            raise ValueError(f"{argument}: {quoted(text)} cannot be read: {what}") from error
 
     def region(self, node: ast.expr, negated: bool = False) -> Boxes:
         """Where a condition holds, or where it does not; negations go down to the comparisons."""
@@ -199,7 +220,7 @@ class _Reader:
         """Number of the column that a name stands for."""
         name = self.source.name_of(node)
         if name not in self.number:
-            self.source.refuse(node, f"there is no column {name!r}, the columns are {list(self.number)}")
+            self.source.refuse(node, f"there is no column {quoted(name)}, the columns are {quoted(list(self.number))}")
         return self.number[name]
 
     def comparison(self, whole: ast.expr, left: ast.expr, right: ast.expr, op: ast.cmpop, negated: bool) -> Boxes:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from pymc_spn.circuits.records.leaf_predictives import Interval, Likelihood
 from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 from pymc_spn.tables.column import by_name
@@ -56,12 +57,12 @@ def read_events(
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {given!r}")
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {quoted(given)}")
     number = {columns[d].name: d for d in kept}
     events: Events = {}
     for name, what in by_name(argument, given).items():
         if name not in number:
-            raise ValueError(f"{argument} names column {name!r}; the columns are {list(number)}")
+            raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
         d = number[name]
         if soft and isinstance(what, Mapping):
             events[d] = _read_likelihood(argument, columns[d], what, bool(is_density[d]))
@@ -86,16 +87,20 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         return None if everything else codes
     if isinstance(what, tuple):
         if len(what) != 2:
-            raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {what!r}")
+            raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {quoted(what)}")
         if column.kind in LEVEL_KINDS:
-            raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {what!r}")
+            raise ValueError(
+                f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {quoted(what)}"
+            )
         low, high = (end_of(argument, column, v, what) for v in what)
         low, high = -math.inf if low is None else low, math.inf if high is None else high
         if not low <= high:
-            raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {what!r}")
+            raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {quoted(what)}")
         return None if low == -math.inf and high == math.inf else Interval(low, high)
     if not np.isscalar(what) and what is not None and what is not pd.NA:
-        raise TypeError(f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {what!r}")
+        raise TypeError(
+            f"{argument}: column {column.name!r} must have a value, (low, high) or a set, got {quoted(what)}"
+        )
     if pd.isna(what):
         if argument == "given" or what is None:
             return None
@@ -115,7 +120,7 @@ def end_of(argument: str, column: Column, end: Any, interval: Any) -> float | No
     """
     if end is None:
         return None
-    place = f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {interval!r}"
+    place = f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {quoted(interval)}"
     # scalars of NumPy, and what holds a single number without dimensions, such as an answer
     kind = getattr(getattr(end, "dtype", None), "kind", "f")
     if isinstance(end, bool | str | bytes | Sequence) or kind not in "iuf" or np.ndim(end) > 0:
@@ -140,10 +145,10 @@ def code_of(argument: str, column: Column, value: Any) -> float:
     try:
         code = float(encode(pd.Series([value]), column)[0])
     except (TypeError, ValueError) as error:
-        rule = f"the levels are {list(column.levels)}" if column.levels else f"it is {RULES[column.kind]}"
-        raise type(error)(f"{argument}: column {column.name!r} cannot be {value!r}; {rule}") from error
+        rule = f"the levels are {quoted(list(column.levels))}" if column.levels else f"it is {RULES[column.kind]}"
+        raise type(error)(f"{argument}: column {column.name!r} cannot be {quoted(value)}; {rule}") from error
     if math.isnan(code):
-        raise ValueError(f"{argument}: column {column.name!r} has the missing value {value!r} among its values")
+        raise ValueError(f"{argument}: column {column.name!r} has the missing value {quoted(value)} among its values")
     return code
 
 
@@ -238,7 +243,7 @@ def describe(column: Column, event: Event) -> str:
             f"{levels[int(x)] if levels else x!r}: {math.exp(w):g}" for x, w in weighed
         )
     if isinstance(event, frozenset):
-        return f"among {sorted(levels[int(x)] if levels else x for x in event)}"
+        return f"among {quoted(sorted(levels[int(x)] if levels else x for x in event))}"
     return repr(levels[int(event)] if levels else event)
 
 

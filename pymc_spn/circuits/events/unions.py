@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.events.event_text import events_of_text
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 LARGEST_UNION = 10_000  # intersections that are evaluated
@@ -42,9 +43,13 @@ def alternatives(argument: str, event: Any, columns: Sequence[Column], is_densit
         return {argument: found[0]} if len(found) == 1 else {f"{argument}[{k}]": one for k, one in enumerate(found)}
     if not isinstance(event, Sequence):
         return {argument: event}
+    if len(event) > LARGEST_UNION:
+        raise ValueError(f"{argument}: a list holds at most {LARGEST_UNION:,} events, got {len(event):,}")
     for k, one in enumerate(event):
         if not isinstance(one, Mapping):
-            raise TypeError(f"{argument}: a list holds events, each a mapping of column names, number {k} is {one!r}")
+            raise TypeError(
+                f"{argument}: a list holds events, each a mapping of column names, number {k} is {quoted(one)}"
+            )
     if not event:
         raise ValueError(f"{argument}: the list of events is empty")
     return {f"{argument}[{k}]": one for k, one in enumerate(event)}
@@ -81,7 +86,7 @@ def checked_intervals(argument: str, column: str, parts: list[Any]) -> list[tupl
     for part in parts:
         if not isinstance(part, tuple) or any(np.ndim(x) for x in part):
             raise TypeError(
-                f"{argument}: a list holds intervals (low, high) of numbers, column {column!r} has {part!r}"
+                f"{argument}: a list holds intervals (low, high) of numbers, column {column!r} has {quoted(part)}"
             )
     return parts
 

@@ -79,7 +79,7 @@ def operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
     ----------
     argument : str
         What an error calls it.
-    given : ParameterisedCircuit, Circuit with parameters (a `FieldCircuit`) or tuple of the three
+    given : ParameterisedCircuit or tuple of circuit, log_weights and leaf_parameters
 
     Raises
     ------
@@ -88,8 +88,6 @@ def operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:
     """
     if isinstance(given, ParameterisedCircuit):
         return given.circuit, given.log_weights, given.leaf_parameters
-    if isinstance(given, Circuit) and hasattr(given, "log_weights") and hasattr(given, "leaf_parameters"):
-        return given, given.log_weights, given.leaf_parameters
     if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[0], Circuit):
         raise TypeError(
             f"{argument} must have a circuit, log_weights and leaf_parameters, or be a tuple of these; "
