@@ -11,7 +11,8 @@ import numpy as np
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
 from pymc_spn.numerics.effective_sizes import mean_errors
-from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,15 +102,15 @@ class DagDraws:
         ValueError
             If the tree holds no such draws, or several and no name is given.
         """
-        idata = read_results(idata)
-        schema = find_schema(idata, name)
-        group = unpack_graphs(idata, schema.name)[schema.name].dataset
-        drawn = read_record(group["graphs"], "biu")
-        bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
-        graphs = drawn.transpose(*DIMS).values.astype(bool)
-        parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
-        state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
-        return cls(schema, parents, state, group["chain"].values, group["draw"].values)
+        with reading(idata) as idata:
+            schema = find_schema(idata, name)
+            group = unpack_graphs(idata, schema.name)[schema.name].dataset
+            drawn = read_record(group["graphs"], "biu")
+            bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
+            graphs = drawn.transpose(*DIMS).values.astype(bool)
+            parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
+            state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
+            return cls(schema, parents, state, group["chain"].values, group["draw"].values)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
@@ -118,7 +119,7 @@ class DagDraws:
         name = self.schema.name
         schema = xr.Dataset({name + SCHEMA: (f"{name}{SCHEMA}_dim_0", self.schema.to_vector())})
         parts = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "/constant_data": schema, f"/{name}": self.to_group()}
-        xr.DataTree.from_dict(parts).to_netcdf(path, engine="h5netcdf")
+        save_tree(xr.DataTree.from_dict(parts), path)
 
     @property
     def names(self) -> tuple[str, ...]:

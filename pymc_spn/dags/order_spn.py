@@ -23,6 +23,8 @@ from pymc_spn.dags.answers import (
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -287,7 +289,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         """
         from pymc_spn.dags.storage import to_tree
 
-        to_tree(self).to_netcdf(path, engine="h5netcdf")
+        save_tree(to_tree(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "OrderSPN":
@@ -309,9 +311,10 @@ class OrderSPN(ExactQueries, SampledQueries):
         ValueError
             If it holds no `OrderSPN`.
         """
-        from pymc_spn.dags.storage import from_file
+        from pymc_spn.dags.storage import from_tree
 
-        return from_file(path)
+        with reading(path) as tree:
+            return from_tree(tree)
 
     # ---- below the surface
 

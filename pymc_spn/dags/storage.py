@@ -1,7 +1,6 @@
 """Order posteriors as one netCDF file."""
 
 import json
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,23 +52,20 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
     return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
 
 
-def from_file(path: str | PathLike[str]) -> OrderSPN:
+def from_tree(tree: "xr.DataTree") -> OrderSPN:
     """Read a saved posterior.
 
     Raises
     ------
     ValueError
-        If the file is none, or was written by a newer version.
+        If the tree is none, or was written by a newer version.
     """
-    import xarray as xr
-
-    with xr.open_dataset(path, engine="h5netcdf") as opened:
-        if SAVED not in opened.attrs:
-            raise ValueError(f"{path} does not hold an OrderSPN")
-        data = opened.load()
+    if SAVED not in tree.attrs:
+        raise ValueError("this does not hold an OrderSPN")
+    data = tree.dataset
     fields = json.loads(data.attrs[SAVED])
     if fields["format"] > FORMAT:
-        raise ValueError(f"{path} has format {fields['format']}, this version reads up to {FORMAT}")
+        raise ValueError(f"the OrderSPN has format {fields['format']}, this version reads up to {FORMAT}")
     names = tuple(fields["names"])
     gaussian = None
     if fields["alpha_w"] is not None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
 from pymc_spn.numerics.effective_sizes import mean_errors
-from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -89,41 +90,41 @@ class GraphDraws:
         UserWarning
             If births were refused because a graph was full.
         """
-        idata = read_results(idata)
-        name = _find(idata, name)
-        schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
-        group = unpack_reputed_graphs(idata, name)[name].dataset
-        read_record(group["graphs"], "biu")
-        arrays = [
-            group[part].transpose("chain", "draw", *dims).values
-            for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
-        ]
-        stats = idata["sample_stats"].to_dataset()
-        mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and str(v) != name + GRAPH]
-        scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
-        refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
-        if refused:
-            warnings.warn(
-                f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
-                "nodes; the draws are those given no more nodes. Raise max_nodes",
-                UserWarning,
-                stacklevel=2,
-            )
-        numbers = {}
-        for argument in HYPERPARAMETERS:
-            source = schema.hyperparameters.get(argument)
-            if source is None:
-                continue
-            if "fixed" in source:
-                numbers[argument] = np.full(arrays[0].shape, source["fixed"])
-            elif (fixed := _fixed_later(idata, source["variable"])) is not None:
-                numbers[argument] = np.full(arrays[0].shape, fixed)
-            elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
-                values = idata["posterior"].dataset[source["variable"]]
-                numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
-        counts, places, parents = arrays
-        labels = group["chain"].values, group["draw"].values
-        return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
+        with reading(idata) as idata:
+            name = _find(idata, name)
+            schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
+            group = unpack_reputed_graphs(idata, name)[name].dataset
+            read_record(group["graphs"], "biu")
+            arrays = [
+                group[part].transpose("chain", "draw", *dims).values
+                for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
+            ]
+            stats = idata["sample_stats"].to_dataset()
+            mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and str(v) != name + GRAPH]
+            scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
+            refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
+            if refused:
+                warnings.warn(
+                    f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
+                    "nodes; the draws are those given no more nodes. Raise max_nodes",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            numbers = {}
+            for argument in HYPERPARAMETERS:
+                source = schema.hyperparameters.get(argument)
+                if source is None:
+                    continue
+                if "fixed" in source:
+                    numbers[argument] = np.full(arrays[0].shape, source["fixed"])
+                elif (fixed := _fixed_later(idata, source["variable"])) is not None:
+                    numbers[argument] = np.full(arrays[0].shape, fixed)
+                elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
+                    values = idata["posterior"].dataset[source["variable"]]
+                    numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
+            counts, places, parents = arrays
+            labels = group["chain"].values, group["draw"].values
+            return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
@@ -150,7 +151,7 @@ class GraphDraws:
             "/constant_data": schema,
             f"/{name}": self.to_group(),
         }
-        xr.DataTree.from_dict(parts).to_netcdf(path, engine="h5netcdf")
+        save_tree(xr.DataTree.from_dict(parts), path)
 
     def __repr__(self) -> str:
         n, m = self.counts.shape

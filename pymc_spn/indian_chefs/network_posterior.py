@@ -14,7 +14,8 @@ from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.tree_files import read_results
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,13 +72,13 @@ class BeliefNetworkPosterior:
         ValueError
             If there is no belief network, several and no name is given, or draws are missing.
         """
-        idata = read_results(idata)
-        schema = find_network(idata, name)
-        cls._check(schema)
-        if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
-            cls = NLGBNPosterior
-        graphs = GraphDraws.from_idata(idata, schema.graph)
-        return cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
+        with reading(idata) as idata:
+            schema = find_network(idata, name)
+            cls._check(schema)
+            if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
+                cls = NLGBNPosterior
+            graphs = GraphDraws.from_idata(idata, schema.graph)
+            return cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
 
     @classmethod
     def _check(cls, schema):
@@ -91,7 +92,7 @@ class BeliefNetworkPosterior:
         path : str or path-like
             A file that is there is replaced.
         """
-        self.tree.to_netcdf(path, engine="h5netcdf")
+        save_tree(self.tree, path)
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "BeliefNetworkPosterior":

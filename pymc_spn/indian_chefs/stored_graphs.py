@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_draws import GraphDraws, graph_names
 from pymc_spn.indian_chefs.packed_graphs import pack_arrays
 from pymc_spn.indian_chefs.process import TICKET
-from pymc_spn.tables.tree_files import draws_of_record, read_results
+from pymc_spn.tables.tree_files import draws_of_record, reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,27 +38,27 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -
     import pymc as pm
 
     model = pm.modelcontext(model)
-    idata = read_results(idata)
-    names = graph_names(idata)
-    if not names:
-        raise ValueError("idata holds no draws of a ps.IndianChefsProcess")
-    for name in names:
-        draws = GraphDraws.from_idata(idata, name)
-        ticket = name + TICKET
-        if name not in model.named_vars:
-            raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")
-        shared = model[name].owner.op.dist_params(model[name].owner)[9]
-        packed = pack_arrays(draws.counts, draws.places, draws.parents)
-        if shared.get_value(borrow=True).shape[1] != packed.shape[-1] + 1:
-            raise ValueError(f"{name!r} of the model must have max_nodes = {draws.schema.max_nodes}, as idata has")
-        if "posterior" not in idata.children or ticket not in idata["posterior"].data_vars:
-            raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
-        tickets = draws_of_record(idata["posterior"].dataset[ticket], draws.chains, draws.draws).values
-        rows = np.unique(np.concatenate([tickets[..., None], packed], axis=-1).reshape(tickets.size, -1), axis=0)
-        same = np.flatnonzero(rows[1:, 0] == rows[:-1, 0])
-        if same.size:
-            raise ValueError(
-                f"{name!r} has different graphs with the same log joint, {rows[same[0], 0]:g}, so that stored draws "
-                "cannot be told apart; ps.GraphDraws.from_idata(idata) holds them"
-            )
-        shared.set_value(rows)
+    with reading(idata) as idata:
+        names = graph_names(idata)
+        if not names:
+            raise ValueError("idata holds no draws of a ps.IndianChefsProcess")
+        for name in names:
+            draws = GraphDraws.from_idata(idata, name)
+            ticket = name + TICKET
+            if name not in model.named_vars:
+                raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")
+            shared = model[name].owner.op.dist_params(model[name].owner)[9]
+            packed = pack_arrays(draws.counts, draws.places, draws.parents)
+            if shared.get_value(borrow=True).shape[1] != packed.shape[-1] + 1:
+                raise ValueError(f"{name!r} of the model must have max_nodes = {draws.schema.max_nodes}, as idata has")
+            if "posterior" not in idata.children or ticket not in idata["posterior"].data_vars:
+                raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
+            tickets = draws_of_record(idata["posterior"].dataset[ticket], draws.chains, draws.draws).values
+            rows = np.unique(np.concatenate([tickets[..., None], packed], axis=-1).reshape(tickets.size, -1), axis=0)
+            same = np.flatnonzero(rows[1:, 0] == rows[:-1, 0])
+            if same.size:
+                raise ValueError(
+                    f"{name!r} has different graphs with the same log joint, {rows[same[0], 0]:g}, so that stored "
+                    "draws cannot be told apart; ps.GraphDraws.from_idata(idata) holds them"
+                )
+            shared.set_value(rows)

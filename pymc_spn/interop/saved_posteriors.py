@@ -2,15 +2,18 @@
 
 from importlib import import_module
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pymc_spn.circuits.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
-from pymc_spn.tables.tree_files import open_tree, read_results
+from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import GROUP as TREES
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def load(path: str | PathLike[str], name: str | None = None) -> Any:
@@ -35,32 +38,42 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF-4 file (but a Zarr store, say), holds none of these, or several and no name is given, or was
-        written in a format that this version does not read.
+        If it is no netCDF-4 file (but a Zarr store, say), is damaged, holds none of these, or several and no name is
+        given, or was written in a format that this version does not read.
+
+    Notes
+    -----
+    A file of ``save`` ends in a checksum of its bytes, which is compared first. A file of ``idata.to_netcdf`` has none.
+    In both, every array is checked before it is used.
     """
-    with open_tree(path) as tree:
-        attributes, groups = set(tree.attrs), set(tree.children)
-    if ORDER_SPN in attributes:
-        from pymc_spn.dags.order_spn import OrderSPN
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
+    with reading(path) as tree:
+        if ORDER_SPN in tree.attrs:
+            from pymc_spn.dags.order_spn import OrderSPN
 
-        return OrderSPN.load(path)
-    if BELIEF_NETWORK in attributes:
-        from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+            return OrderSPN.load(tree)
+        if BELIEF_NETWORK in tree.attrs:
+            from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
 
-        return BeliefNetworkPosterior.load(path)
-    if TREES in groups:
-        from pymc_spn.trees.posterior import TreePosterior
+            return BeliefNetworkPosterior.load(tree)
+        if TREES in tree.children:
+            from pymc_spn.trees.posterior import TreePosterior
 
-        return TreePosterior.load(path)
-    if VARIATIONAL_POSTERIOR in attributes:
-        from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
+            return TreePosterior.load(tree)
+        if VARIATIONAL_POSTERIOR in tree.attrs:
+            from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
 
-        return VariationalPosterior.from_idata(path)
-    if SPN_POSTERIOR in attributes:
-        from pymc_spn.circuits.queries.posterior import SPNPosterior
+            return VariationalPosterior.from_idata(tree)
+        if SPN_POSTERIOR in tree.attrs:
+            from pymc_spn.circuits.queries.posterior import SPNPosterior
 
-        return SPNPosterior.from_idata(path)
-    idata = read_results(path)
+            return SPNPosterior.from_idata(tree)
+        return _sampled(tree, path, name)
+
+
+def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) -> Any:
+    """The posterior object of one structure among those that ``pm.sample`` drew."""
     found = sampled_structures(idata)
     if not found:
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")

@@ -1,49 +1,21 @@
 """Trees of data as a posterior object takes them: from files, of which nothing is left there, and from memory."""
 
-from collections.abc import Iterator
+import os
 from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.tables.saved_files import CHECKSUM, NO_NETCDF, check_bytes, refuse_file, refusing_damage
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import xarray as xr
 
-
-@contextmanager
-def open_tree(path: "str | PathLike[str]") -> "Iterator[xr.DataTree]":
-    """A netCDF file as a tree, closed at the end.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Raises
-    ------
-    TypeError
-        If it is no path.
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else.
-    """
-    import xarray as xr
-
-    if not isinstance(path, str | PathLike):
-        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
-    try:
-        tree = xr.open_datatree(path, engine="h5netcdf")
-    except (FileNotFoundError, PermissionError):
-        raise  # these say what is wrong
-    except OSError as error:
-        kind = "a folder" if isinstance(error, IsADirectoryError) else "no netCDF-4 file"
-        raise ValueError(
-            f"{fspath(path)!r} is {kind}, and paths must be those of netCDF files; a result in another format, such as "
-            "Zarr, can be opened by xr.open_datatree, and from_idata takes the tree"
-        ) from error
-    with tree:
-        yield tree
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+MOST_INFLATED = 1032  # bytes for each one that is stored, the most that deflate can make
 
 
 def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
@@ -59,16 +31,69 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
 
     Raises
     ------
-    TypeError, FileNotFoundError, ValueError
-        As for `open_tree`.
+    TypeError
+        If it is no path.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else; if it is damaged: its bytes are
+        not those that its checksum was made of, or HDF5 cannot read them.
     """
-    with open_tree(path) as tree:
-        # DataTree.load passes over variables that have the name of a group (xarray 2026.9), as observed_data/<name> has
-        # that of /<name>, and reading one later would open the file again, for good
-        for node in tree.subtree:
-            for variable in node.variables.values():
-                variable.load()
+    import xarray as xr
+
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
+    has_checksum = check_bytes(path)
+    with open(path, "rb") as file:
+        if file.read(len(SIGNATURE)) != SIGNATURE:
+            raise ValueError(f"{fspath(path)!r} is no netCDF-4 file, and {NO_NETCDF}")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            _check_stated_sizes(tree, path)
+            # DataTree.load passes over variables that have the name of a group (xarray 2026.9), as
+            # observed_data/<name> has that of /<name>, and reading one later would open the file again, for good
+            for node in tree.subtree:
+                for variable in node.variables.values():
+                    variable.load()
+    except (ImportError, MemoryError, FileNotFoundError, PermissionError, Warning):
+        raise  # these say what is wrong
+    except Exception as error:
+        if type(error) is ValueError and fspath(path) in str(error):
+            raise
+        refuse_file(path, f"HDF5 cannot read it ({error})", error)
+    if tree.attrs.pop(CHECKSUM, None) is not None and not has_checksum:
+        refuse_file(
+            path,
+            "the checksum that it was saved with is gone. If xr.load_datatree read it, and you wrote it again, do so "
+            f"without the attribute {CHECKSUM!r} of the tree: nothing is compared then",
+        )
     return tree
+
+
+def _check_stated_sizes(tree: "xr.DataTree", path: "str | PathLike[str]") -> None:
+    """Refuse, before memory is asked for, arrays that are larger than the file can hold when it is inflated."""
+    stated = sum(variable.nbytes for node in tree.subtree for variable in node.variables.values())
+    most = MOST_INFLATED * os.path.getsize(path)
+    if stated > most:
+        refuse_file(path, f"it states arrays of {stated:.3g} bytes, and can hold at most {most:.3g}")
+
+
+@contextmanager
+def reading(source: Any) -> "Iterator[xr.DataTree]":
+    """A result or file by `read_results`, with whatever its readers stumble over as a ValueError that names the file.
+
+    Parameters
+    ----------
+    source : DataTree or path
+
+    Raises
+    ------
+    TypeError, FileNotFoundError, ValueError
+        As `read_results` says; ValueError if it is damaged.
+    """
+    tree = read_results(source)
+    with refusing_damage(source):
+        yield tree
 
 
 def read_results(idata: Any) -> "xr.DataTree":
@@ -86,7 +111,7 @@ def read_results(idata: Any) -> "xr.DataTree":
     TypeError
         If it is neither.
     ValueError
-        If data or schemas differ between chains or draws, or as `open_tree` says.
+        If data or schemas differ between chains or draws, or as `read_tree` says.
     """
     import xarray as xr
 

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.tree_files import read_results, read_tree
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.stored_arrays import checked
+from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.feature_answers import FeatureAnswers
 from pymc_spn.trees.features import check_same_rows
@@ -68,7 +70,8 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         """
         from pymc_spn.trees.record import read_draws
 
-        return cls(read_draws(read_results(idata), name))
+        with reading(idata) as idata:
+            return cls(read_draws(idata, name))
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything to one netCDF file, which `load` and `ps.load` read: trees, weights, training data.
@@ -85,7 +88,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         """
         tree = self._draws.to_tree()
         tree[GROUP].attrs["weights_in_use"] = self._weights.tolist()
-        tree.to_netcdf(path, engine="h5netcdf")
+        save_tree(tree, path)
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "TreePosterior":
@@ -107,12 +110,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         ValueError
             If it holds no trees.
         """
-        tree = read_tree(path)
-        if GROUP not in tree.children:
-            raise ValueError(f"{path}: no trees; a file of TreePosterior.save has the group {GROUP!r}")
-        post = cls(TreeDraws.from_tree(tree))
-        post._weights = np.atleast_1d(np.asarray(tree[GROUP].attrs["weights_in_use"], np.float64))
-        return post
+        with reading(path) as tree:
+            if GROUP not in tree.children:
+                raise ValueError(f"no trees; a file of TreePosterior.save has the group {GROUP!r}")
+            post = cls(TreeDraws.from_tree(tree))
+            in_use = np.atleast_1d(tree[GROUP].attrs["weights_in_use"])
+            post._weights = checked("weights_in_use", in_use, post._weights.shape, 0.0)
+            return post
 
     def __repr__(self) -> str:
         d = self._draws

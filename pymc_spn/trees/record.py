@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.tables.tree_files import draws_of_record, read_record, read_results
+from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features
 from pymc_spn.trees.leaves import FAMILIES
@@ -195,26 +195,26 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) ->
     import pymc as pm
 
     model = pm.modelcontext(model)
-    idata = read_results(idata)
-    names = tree_names(idata)
-    if not names:
-        raise ValueError("idata holds no decision tree")
-    for name in names:
-        idata = unpack_trees(idata, name)
-        draws, group = read_draws(idata, name), idata[name].dataset
-        response = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values).response
-        if response not in model.named_vars:
-            raise ValueError(f"the model has no response {response!r} of {name!r}, whose draws idata holds")
-        posterior, ticket = idata.children.get("posterior"), name + TICKET
-        if posterior is None or ticket not in posterior.data_vars:
-            raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
-        recorded = draws_of_record(posterior.dataset[ticket], group["chain"].values, group["draw"].values)
-        rv = model[response]
-        tickets, nodes, leaves = rv.owner.op.dist_params(rv.owner)[-3:]
-        table, statistics = simulation_nodes(draws)
-        tickets.set_value(np.ravel(recorded.values).astype(np.float64))
-        nodes.set_value(table)
-        leaves.set_value(statistics)
+    with reading(idata) as idata:
+        names = tree_names(idata)
+        if not names:
+            raise ValueError("idata holds no decision tree")
+        for name in names:
+            idata = unpack_trees(idata, name)
+            draws, group = read_draws(idata, name), idata[name].dataset
+            response = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values).response
+            if response not in model.named_vars:
+                raise ValueError(f"the model has no response {response!r} of {name!r}, whose draws idata holds")
+            posterior, ticket = idata.children.get("posterior"), name + TICKET
+            if posterior is None or ticket not in posterior.data_vars:
+                raise ValueError(f"the posterior group of idata lacks {ticket!r}; sample with it among var_names")
+            recorded = draws_of_record(posterior.dataset[ticket], group["chain"].values, group["draw"].values)
+            rv = model[response]
+            tickets, nodes, leaves = rv.owner.op.dist_params(rv.owner)[-3:]
+            table, statistics = simulation_nodes(draws)
+            tickets.set_value(np.ravel(recorded.values).astype(np.float64))
+            nodes.set_value(table)
+            leaves.set_value(statistics)
 
 
 def _draws_of(idata: Any, source: dict[str, Any], labels: tuple[Any, Any], name: str) -> np.ndarray:

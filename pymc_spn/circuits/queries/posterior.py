@@ -25,7 +25,8 @@ from pymc_spn.circuits.records.draw_averages import chain_error, log_average, re
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.tables.column import as_name
-from pymc_spn.tables.tree_files import read_results
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,18 +73,18 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         ValueError
             If it holds no sum-product network, or several and no name is given.
         """
-        idata = read_results(idata)
-        states = RecordedStates(read_record(idata, name))
-        saved = idata.attrs.get(SAVED)
-        if saved is None:
-            return cls(states)
-        query = json.loads(saved)
-        return cls(
-            states,
-            query["kept"],
-            events_from_json(query["evidence"]),
-            np.array(query["log_weights"], np.float64),
-        )
+        with reading(idata) as idata:
+            states = RecordedStates(read_record(idata, name))
+            saved = idata.attrs.get(SAVED)
+            if saved is None:
+                return cls(states)
+            query = json.loads(saved)
+            return cls(
+                states,
+                query["kept"],
+                events_from_json(query["evidence"]),
+                np.array(query["log_weights"], np.float64),
+            )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file.
@@ -106,7 +107,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
             "evidence": events_to_json(self._evidence),
             "log_weights": self._log_weights.tolist(),
         }
-        write_record(self._states.record, json.dumps(query)).to_netcdf(path, engine="h5netcdf")
+        save_tree(write_record(self._states.record, json.dumps(query)), path)
 
     def __repr__(self) -> str:
         record = self._states.record

@@ -10,7 +10,8 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
-from pymc_spn.tables.tree_files import read_results
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,17 +48,17 @@ class VariationalPosterior(SPNPosterior):
         ValueError
             If it holds no variational fit, or one of another name.
         """
-        idata = read_results(idata)
-        states = read_fit(idata)
-        if name is not None and name != states.schema.name:
-            raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
-        query = json.loads(idata.attrs[QUERY])
-        return cls(states, query["kept"], events_from_json(query["evidence"]))
+        with reading(idata) as idata:
+            states = read_fit(idata)
+            if name is not None and name != states.schema.name:
+                raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
+            query = json.loads(idata.attrs[QUERY])
+            return cls(states, query["kept"], events_from_json(query["evidence"]))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file; training rows are not in it."""
         query = {"kept": list(self._kept), "evidence": events_to_json(self._evidence)}
-        write_fit(self._states, json.dumps(query)).to_netcdf(path, engine="h5netcdf")
+        save_tree(write_fit(self._states, json.dumps(query)), path)
 
     def __repr__(self) -> str:
         given = self._in_words(self._evidence)
