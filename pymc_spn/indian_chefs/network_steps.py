@@ -200,7 +200,8 @@ class NLGBNStep(_NetworkStep):
 
     References
     ----------
-    Dallaire et al. (2020), The Indian chefs process, section 5; Frey (1997) for the networks.
+    Dallaire et al. (2020), The Indian chefs process: section 4.1 for the model, section 3 for the published moves of the
+    graph; Frey (1997) for the networks.
     """
 
     name = "nlgbn"

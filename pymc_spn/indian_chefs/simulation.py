@@ -29,7 +29,7 @@ def sample_indian_chefs(
     n_observed: Any,
     reputations: Any = 0.0,
     draws: int = 1000,
-    random_seed: Any = 1,
+    random_seed: Any = None,
     base: Any = None,
 ) -> "xr.Dataset":
     """Exact independent draws; nothing is truncated.
@@ -44,6 +44,7 @@ def sample_indian_chefs(
         Of the observed nodes; None is free.
     draws : int
     random_seed : int, Generator or None
+        None draws other graphs in every call.
     base : None, float or mapping
         Base measure of the free reputations, see `IndianChefsProcess`.
 

@@ -1,6 +1,6 @@
 """Leaves for real columns: Gaussian and Exponential, with their conjugate priors.
 
-Formulas: Yokoi and Sato (2024), Table 8, with the scale of the Gaussian predictive corrected.
+Formulas: Yokoi and Sato (2024), Table 8. The third argument of its Student t is the degrees of freedom times scale^2.
 """
 
 from dataclasses import dataclass
