@@ -1,6 +1,7 @@
 """What ``import pymc_spn`` loads, seen from fresh interpreters, and where the public names lead."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from importlib import import_module
@@ -71,6 +72,31 @@ def test_heavy_modules_would_be_seen():
 def test_public_names_lead_somewhere(name):
     assert getattr(ps, name) is not None
     assert name in dir(ps)
+
+
+def of_public_classes():
+    """Classes that users hold, and the functions that they find on them."""
+    from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
+    from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
+
+    public = [getattr(ps, name) for name in ps.__all__]
+    for cls in [c for c in public if inspect.isclass(c)] + [DrawnCircuit, PosteriorCircuit]:
+        for name in dir(cls):
+            member = inspect.getattr_static(cls, name)
+            member = getattr(member, "__func__", member)
+            is_ours = inspect.isfunction(member) and member.__module__.startswith("pymc_spn.")
+            if is_ours and (not name.startswith("_") or name == "__init__"):
+                yield cls, name, member
+
+
+def test_python_names_the_public_class_where_a_call_does_not_fit():
+    """``PredictionAnswers.predict() missing 2 required positional arguments`` names a mixin that no page knows."""
+    names = [(f.__qualname__, f"{cls.__name__}.{name}") for cls, name, f in of_public_classes()]
+    assert [found for found, own in names if found != own] == []
+    with pytest.raises(TypeError, match=r"^SPNPosterior\.predict\(\) missing 2 required"):
+        ps.SPNPosterior.predict(None)
+    with pytest.raises(TypeError, match=r"^VariationalPosterior\.mean\(\) got an unexpected"):
+        ps.VariationalPosterior.mean(None, wrong=1)
 
 
 def test_public_names_are_those_the_type_checker_sees():

@@ -18,11 +18,13 @@ import numpy as np
 from pymc_spn.circuits.laws.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.laws.circuit_products import product_circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, operand
+from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class CircuitProduct(ParameterisedCircuit):
     """The normalised product of two circuits, from `multiply`.

@@ -17,9 +17,11 @@ from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, family_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
 from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class ComposedCircuit(ParameterisedCircuit):
     """A circuit of circuits, from `mixture_of` or `product_of`.

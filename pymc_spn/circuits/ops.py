@@ -19,7 +19,8 @@ STALE = (
 )
 NO_GRADIENT = (
     "ps.SPN: only pm.sample moves the assignments of the rows; a method that differentiates the log density in all "
-    "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold them at one arbitrary state"
+    "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold them at one arbitrary state; sample, or take "
+    "ps.fit_variational for one best fit of the table alone"
 )
 
 

@@ -25,6 +25,7 @@ from pymc_spn.circuits.owned_variables import (
     running_plan,
     variable_with_parameters,
 )
+from pymc_spn.numerics.own_names import own_names
 
 _log = logging.getLogger("pymc")
 
@@ -332,6 +333,7 @@ class TopDownSPNStep(OwnerStep):
         return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
 
 
+@own_names
 class BottomUpSPNStep(TopDownSPNStep):
     """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
 

@@ -14,6 +14,42 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 
 
+class NoGradient(Op):
+    """The derivative by a variable that a step owns: refused where it is compiled.
+
+    ``pm.sample`` builds it when it looks for steps, and never compiles it. What would move all variables at once
+    compiles it. It must not be a `NotImplementedError`: ``pm.find_MAP`` would go on without derivatives and return the
+    start.
+
+    Parameters
+    ----------
+    message : str
+    """
+
+    __props__ = ("message",)
+
+    def __init__(self, message: str):
+        self.message = message
+
+    def make_node(self, value):
+        value = pt.as_tensor_variable(value)
+        return Apply(self, [value], [value.type()])
+
+    def infer_shape(self, node, shapes):
+        return shapes
+
+    def make_thunk(self, *args, **kwargs):
+        raise RuntimeError(self.message)
+
+    def perform(self, node, inputs, output_storage):
+        raise RuntimeError(self.message)
+
+
+@register_funcify_default_op_cache_key(NoGradient)
+def _(op, node, **kwargs):
+    raise RuntimeError(op.message)
+
+
 class FlatLogDensity(Op):
     """Zero, but connected: PyMC refuses a continuous variable that the log density does not use.
 
@@ -40,7 +76,7 @@ class FlatLogDensity(Op):
         output_storage[0][0] = np.asarray(0.0)
 
     def pullback(self, inputs, outputs, cotangents):
-        raise NotImplementedError(self.no_gradient)
+        return [NoGradient(self.no_gradient)(inputs[0])]
 
 
 @register_funcify_default_op_cache_key(FlatLogDensity)

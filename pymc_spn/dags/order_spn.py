@@ -23,6 +23,7 @@ from pymc_spn.dags.answers import (
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.regular_tree import RegularTree
 
 
+@own_names
 class OrderSPN(ExactQueries, SampledQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 

@@ -96,9 +96,12 @@ class BGe:
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
         if not is_number(t):
             raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
-        _warn_of_columns(table, float(t))
+        named = _warn_of_columns(table, float(t))
         x = table.values
-        return BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
+        found = BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
+        if self.t is None and not named:
+            _warn_of_units(table, math.sqrt(t / (alpha_w - len(table.columns) - 1)))
+        return found
 
 
 @dataclass(frozen=True)
@@ -174,10 +177,25 @@ def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=6)
 
 
-def _warn_of_columns(table: Table, t: float) -> None:
+def _warn_of_units(table: Table, usual_sd: float) -> None:
+    """Warn where a column is far from the standard deviation that the prior expects."""
+    sd = table.values.std(axis=0) if len(table.values) > 1 else np.zeros(0)
+    sd = np.where(np.ptp(table.values, axis=0) > 0.0, sd, usual_sd) if sd.size else sd
+    if not sd.size or ((sd >= 0.1 * usual_sd) & (sd <= 10.0 * usual_sd)).all():
+        return
+    far = int(np.argmax(np.abs(np.log(np.maximum(sd, 1e-300) / usual_sd))))
+    _warn(
+        f"BGe's prior scale stands for columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
+        f"{sd[far]:.3g}, so that the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
+        "standardise the columns, as by (df - df.mean()) / df.std(), or choose t"
+    )
+
+
+def _warn_of_columns(table: Table, t: float) -> bool:
+    """Warn of columns for which the prior decides; whether scales were named."""
     names, x = table.names, table.values
     if len(x) < 2:
-        return
+        return False
     largest = np.abs(x).max(axis=0)
     unit = np.where(largest > 0.0, largest, 1.0)  # squares of the numbers themselves may be no floats
     x = x / unit
@@ -186,14 +204,16 @@ def _warn_of_columns(table: Table, t: float) -> None:
     constant = [n for n, v in zip(names, varying, strict=True) if not v]
     if constant:
         _warn(f"columns {constant} are constant: BGe stays finite by its prior, and their edges reflect the prior")
-    if varying.any() and sd[varying].max() > 10 * sd[varying].min():
+    is_uneven = bool(varying.any() and sd[varying].max() > 10 * sd[varying].min())
+    if is_uneven:
         low, high = (
             int(np.flatnonzero(varying)[np.argmin(sd[varying])]),
             int(np.flatnonzero(varying)[np.argmax(sd[varying])]),
         )
         _warn(
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
-            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}); bring them to like units, or choose t"
+            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}), so that the prior moves edges; bring them to "
+            "like units, as by (df - df.mean()) / df.std(), or choose t"
         )
     small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
     faint = [n for n, v in zip(names, small, strict=True) if v]
@@ -208,6 +228,7 @@ def _warn_of_columns(table: Table, t: float) -> None:
         if values[0] < 1e-10:
             at = np.flatnonzero(varying)[np.abs(vectors[:, 0]) > 1e-3]
             _warn(f"columns {[names[i] for i in at]} are collinear: BGe stays finite by its prior, which decides there")
+    return is_uneven or bool(faint)
 
 
 class BGeScorer:

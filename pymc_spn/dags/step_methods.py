@@ -16,6 +16,7 @@ from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, refuse_incomplete
+from pymc_spn.numerics.own_names import own_names
 
 
 @dataclass_state
@@ -122,6 +123,7 @@ class DagOrderStep(OwnerStep):
         return Competence.IDEAL if _kind_of(var) == cls.kind else Competence.INCOMPATIBLE
 
 
+@own_names
 class DagPartitionStep(DagOrderStep):
     """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
 

@@ -13,21 +13,15 @@ from pymc.distributions.shape_utils import change_dist_size, convert_dims, rv_si
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import _as_tensor_variable
 
 from pymc_spn.circuits.evaluation.parameters import array_values
+from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
 
-NO_TENSOR = (
-    "discrete field {name!r} is summed out, so it has no value to compute with: instead of mu[{name}] write "
-    "ps.FieldEmission('y', {name}, components={{'y': pm.Normal.dist(mu, sigma)}}, observed={{'y': data}}), with the "
-    "states on the last axis of mu, and ask ps.recover_discrete for its states after sampling"
-)
 
-
-class DiscreteField:
+class DiscreteField(NoTensor):
     """Discrete variables with the joint distribution of a factor graph, summed out of the model.
 
     A handle and not a tensor: it takes part in the model through one `FieldEmission`.
@@ -50,6 +44,12 @@ class DiscreteField:
         If a table depends on a continuous variable of the model through an operation without gradient.
     """
 
+    instead = (
+        "discrete field {name!r} is summed out, so it has no value to compute with: instead of mu[{name}] write "
+        "ps.FieldEmission('y', {name}, components={{'y': pm.Normal.dist(mu, sigma)}}, observed={{'y': data}}), with "
+        "the states on the last axis of mu, and ask ps.recover_discrete for its states after sampling"
+    )
+
     def __init__(self, name: str, graph: FactorGraph, *, dims: str | None = None, max_table: int | None = None) -> None:
         if not isinstance(graph, FactorGraph):
             raise TypeError(f"graph must be a FactorGraph, got {type(graph).__name__}")
@@ -67,19 +67,6 @@ class DiscreteField:
 
     def __repr__(self) -> str:
         return f"DiscreteField({self.name!r}, {self.tree!r})"
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(NO_TENSOR.format(name=self.name))
-
-    __index__ = __array__ = __getitem__ = __iter__ = __float__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __hash__ = object.__hash__
-
-
-@_as_tensor_variable.register(DiscreteField)
-def _(x: Any, name: str | None = None, ndim: int | None = None, **kwargs: Any) -> Any:
-    x._refuse()
 
 
 def _check_gradients(graph: FactorGraph, model: Any) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.factor_graphs.builders import Builders
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import some
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TABLE = 2**24  # entries: 128 MB a table
 
 
+@own_names
 class FactorGraph(Builders):
     """Discrete variables joined by factors: p(x) is proportional to the product of all tables.
 

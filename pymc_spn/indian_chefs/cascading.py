@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from pymc_spn.indian_chefs.process import check_count, check_nodes, check_positive, node_labels
+from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -203,6 +204,7 @@ class CascadingIBP:
         return parents, np.array(layers)
 
 
+@own_names
 @dataclass(frozen=True)
 class ExtendedCascadingIBP(CascadingIBP):
     """The cascading buffets with edges that pass layers (after Dallaire et al. 2014; see the module for what is ours).

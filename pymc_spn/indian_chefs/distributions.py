@@ -1,7 +1,7 @@
 """`IndianChefsProcess`: a directed acyclic graph of unknown size as a variable of a PyMC model."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -16,6 +16,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
@@ -116,7 +117,7 @@ def _room(start):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphVariable:
+class GraphVariable(NoTensor):
     """A graph of unknown size in a model: its parts as tensors that other terms of the model may use.
 
     Parameters
@@ -144,6 +145,12 @@ class GraphVariable:
     n_nodes: TensorVariable = field(repr=False)
     reputations: TensorVariable = field(repr=False)
     parents: TensorVariable = field(repr=False)
+
+    instead: ClassVar[str] = (
+        "graph {name!r} is no tensor, but it has some: {name}.n_nodes, {name}.reputations and {name}.parents; for a "
+        "table whose columns are its observed nodes give it to ps.LinearGaussianNetwork('x', {name}, observed=df), "
+        "ps.NLGBN or ps.SigmoidBeliefNetwork"
+    )
 
     @property
     def observed_nodes(self) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 STALE = (
-    "its log-probability needs the hidden units of the running chain and cannot be evaluated from stored draws; "
-    "post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X) and post.sample(n)"
+    "it needs the hidden units of the running chain, which stored draws do not hold, so that PyMC can neither evaluate "
+    "nor predict it; post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X) and post.sample(n)"
 )
 
 SMALLEST_PRECISION = 1e-280  # sums of squares of values with such a precision are still numbers
@@ -53,7 +53,7 @@ class BeliefNetworkRV(RandomVariable):
 
     def rng_fn(self, rng, ticket, n_nodes, reputations, parents, head, template, size):
         if ticket != 0.0:
-            raise NotImplementedError(STALE)
+            raise NotImplementedError(f"ps.NLGBN and its relatives: {STALE}")
         n, d = template.shape[-2:]
         shape = () if size is None else tuple(size)
         out = np.empty((*shape, n, d))

@@ -13,6 +13,7 @@ from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINE
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -307,6 +308,7 @@ class BeliefNetworkPosterior:
         return self.graphs.scalars
 
 
+@own_names
 class NLGBNPosterior(BeliefNetworkPosterior):
     """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused."""
 

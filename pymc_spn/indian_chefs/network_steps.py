@@ -16,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_spn.circuits.owned_variables import OwnerStep, variable_with_parameters
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
+from pymc_spn.numerics.own_names import own_names
 
 _log = logging.getLogger("pymc")
 
@@ -158,6 +159,7 @@ class _NetworkStep(OwnerStep):
         return Competence.IDEAL if network_kind(var) == cls.kind else Competence.INCOMPATIBLE
 
 
+@own_names
 class NLGBNStep(_NetworkStep):
     """Graph, hidden units and parameters of one `NLGBN`, jointly.
 
@@ -200,8 +202,8 @@ class NLGBNStep(_NetworkStep):
 
     References
     ----------
-    Dallaire et al. (2020), The Indian chefs process: section 4.1 for the model, section 3 for the published moves of the
-    graph; Frey (1997) for the networks.
+    Dallaire et al. (2020), The Indian chefs process: section 4.1 for the model, section 3 for the published moves of
+    the graph; Frey (1997) for the networks.
     """
 
     name = "nlgbn"
@@ -322,6 +324,7 @@ class NLGBNStep(_NetworkStep):
         self.tune = False
 
 
+@own_names
 class LinearGaussianStep(_NetworkStep):
     """Graph, hidden nodes and parameters of one `LinearGaussianNetwork`, jointly.
 
@@ -368,6 +371,7 @@ class LinearGaussianStep(_NetworkStep):
         self.tune = False
 
 
+@own_names
 class SigmoidNetworkStep(LinearGaussianStep):
     """Graph, hidden nodes and parameters of one `SigmoidBeliefNetwork`, jointly.
 

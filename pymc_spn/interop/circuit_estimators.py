@@ -22,6 +22,7 @@ from pymc_spn.interop.estimator_inputs import (
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table
 
 METHODS = ("variational", "sampling")
@@ -127,6 +128,7 @@ class NetworkEstimator(PosteriorEstimator):
         return complete_tree(table.columns) if made == "complete" else learn_tree(table, random_seed=seed)
 
 
+@own_names
 class SPNDensity(DensityMixin, NetworkEstimator):
     """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
 
@@ -243,6 +245,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         return drawn.to_numpy() if self._from_array else drawn.set_axis(self._columns, axis="columns")
 
 
+@own_names
 class SPNClassifier(ClassifierMixin, NetworkEstimator):
     """Classes by exact conditioning in a network over the features and the class together.
 

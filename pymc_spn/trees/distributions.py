@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -19,6 +19,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
@@ -32,7 +33,7 @@ STALE = (
 
 
 @dataclass(frozen=True, eq=False)
-class TreeHandle:
+class TreeHandle(NoTensor):
     """A decision tree of a model; `TreeResponse` gives it a response. It is not a tensor.
 
     Parameters
@@ -50,6 +51,11 @@ class TreeHandle:
     beta_s: Any
     ticket: TensorVariable
     labels: Any = None  # of the rows of X, where it has some
+
+    instead: ClassVar[str] = (
+        "tree {name!r} is no tensor: give it to a response, ps.TreeResponse('y', {name}, family='real', observed=y), "
+        "whose leaves have their mean and their noise integrated out (or family='classes', 'binary', 'counts')"
+    )
 
     def data(self, X: Any, unseen: str = "error") -> dict[str, np.ndarray]:
         """New rows in the form that ``pm.set_data`` takes.
@@ -79,9 +85,7 @@ class TreeHandle:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise AttributeError(
-            f"a DecisionTree is no tensor and has no {attribute!r}; give it to ps.TreeResponse, which has observations"
-        )
+        raise AttributeError(f"no attribute {attribute!r}: {self.instead.format(name=self.name)}")
 
 
 def DecisionTree(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@own_names
 class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 

@@ -14,6 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, variable_with_parameters
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.trees.schema import CHECKSUM, SCHEMA, TreeSchema, data_checksum
 
 _MOVES = ("grow", "prune", "change", "swap")
@@ -150,6 +151,7 @@ class _TreeStep(OwnerStep):
         return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
 
 
+@own_names
 class ParticleGibbsTreeStep(_TreeStep):
     """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
 
@@ -234,6 +236,7 @@ class ParticleGibbsTreeStep(_TreeStep):
         return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
 
 
+@own_names
 class ChipmanTreeStep(_TreeStep):
     """Grow, prune, change and swap moves with collapsed leaves: the sampler that particle methods are measured against.
 

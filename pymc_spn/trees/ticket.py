@@ -4,7 +4,8 @@ from pymc_spn.circuits.tickets import LogJointTicket, Ticket
 
 NO_GRADIENT = (
     "ps.DecisionTree: only pm.sample moves the tree; a method that differentiates the log density in all variables "
-    "(pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state"
+    "(pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; sample, and take "
+    "ps.TreePosterior.from_idata(idata), whose log_joint says which draw is the most probable"
 )
 
 

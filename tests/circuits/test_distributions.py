@@ -489,20 +489,12 @@ def test_stored_draws_are_for_the_posterior_object(what, state_back):
 
 
 def test_variational_inference_is_refused(sampled):
-    with sampled[0], pytest.raises(NotImplementedError, match=r"only pm\.sample moves the assignments"):
+    with sampled[0], pytest.raises(RuntimeError, match=r"only pm\.sample moves the assignments"):
         pm.fit(10, progressbar=False)
 
 
-def test_find_map_warns_and_stops_at_its_start(sampled):
-    """PyMC turns to a method without gradients, saying why in our words, and that one meets the ticket at once."""
-    why = pytest.warns(UserWarning, match=r"only pm\.sample moves the assignments")
-    stop = pytest.warns(UserWarning, match="did not converge.*cannot be evaluated from stored draws")
-    with sampled[0], why, stop:
-        pm.find_MAP(progressbar=False, return_inferencedata=True, jitter=False)
-
-
 def test_nuts_for_everything_is_refused(sampled):
-    with sampled[0], pytest.raises(NotImplementedError, match=r"only pm\.sample moves the assignments"):
+    with sampled[0], pytest.raises(RuntimeError, match=r"only pm\.sample moves the assignments"):
         pm.NUTS()
 
 

@@ -312,6 +312,27 @@ def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
         ps.LocalScores.from_data(gaussian_table(4) * 1e300, ps.BGe(t=t))
 
 
+@pytest.mark.parametrize(
+    ("one", "all_columns", "message"),
+    [
+        (1e-8, 1.0, "sd of 'v.' .* is more than 10 times that of 'v1'.* so that the prior moves edges"),
+        (1e3, 1.0, "sd of 'v1' .* is more than 10 times that of 'v.'.* so that the prior moves edges"),
+        (1.0, 0.03, "stands for columns whose sd is about 0.71, .* makes edges more probable; standardise the columns"),
+        (1.0, 1e3, "stands for columns whose sd is about 0.71, .* makes edges less probable; standardise the columns"),
+        (1.0, 1e-8, "have sums of squares below BGe's prior scale"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*sums of squares below:UserWarning")
+def test_units_that_the_prior_feels_are_warned_of(one, all_columns, message):
+    """All columns times 1,000 took an edge from .22 to 0 without a word."""
+    df = gaussian_table(4, n=200)
+    df = df.assign(v1=df.v1 * one) * all_columns
+    with pytest.warns(UserWarning, match=message):
+        ps.LocalScores.from_data(df)
+    ps.LocalScores.from_data((df - df.mean()) / df.std())  # as the message says: no warning is left
+
+
+@pytest.mark.filterwarnings("ignore:BGe's prior scale stands for:UserWarning")
 def test_collinear_columns_are_refused_where_rounding_would_decide():
     """The exact log mass of the table with a sum of its columns was another by nats in each order of the columns."""
     df = pd.DataFrame(6e3 * np.random.default_rng(0).normal(size=(20_000, 3)), columns=["a", "b", "c"])

@@ -20,6 +20,7 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
     require_where,
 )
 from pymc_spn.circuits.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.numerics.own_names import own_names
 
 LARGEST_DRAWN = 2.0**60  # rate up to which NumPy's generator draws; a normal variate is as good far below it
 SUMMED_COUNTS = 64  # an interval of at most so many counts is summed term by term
@@ -306,6 +307,7 @@ class _Levels:
         return (u[..., None] >= cumulative).sum(axis=-1).astype(np.float64)
 
 
+@own_names
 @dataclass(frozen=True)
 class Bernoulli(_Levels):
     """Bernoulli leaf on levels 0 and 1 with a Dirichlet (beta) prior.
@@ -356,6 +358,7 @@ class Bernoulli(_Levels):
         return (int(np.argmax(wrong)), "the probability must be within 0 and 1") if np.any(wrong) else None
 
 
+@own_names
 @dataclass(frozen=True)
 class Categorical(_Levels):
     """Categorical leaf on levels 0..K-1 with a Dirichlet prior. Its codes have no mean or variance.

@@ -10,6 +10,7 @@ from pymc_spn.circuits.queries.posterior_circuit import LabelledCircuit
 from pymc_spn.circuits.records.leaf_predictives import leaves_at, posterior_of
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     pass
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
 
 
+@own_names
 @dataclass(frozen=True, eq=False)
 class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.

@@ -24,6 +24,7 @@ from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.column import as_name
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.queries.union_posterior import UnionPosterior
 
 
+@own_names
 class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswers):
     """Answers from the recorded draws of a sum-product network.
 

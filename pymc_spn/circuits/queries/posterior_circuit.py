@@ -26,6 +26,7 @@ from pymc_spn.circuits.records.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class LabelledCircuit(ParameterisedCircuit):
         return frame
 
 
+@own_names
 @dataclass(frozen=True, eq=False)
 class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.

@@ -18,6 +18,7 @@ from pymc_spn.circuits.queries.row_predictions import level_probabilities, predi
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 NO_MARKS: dict[str, Any] = {}
 
 
+@own_names
 class UnionPosterior(NoInterventions):
     """Answers given a union of events: those of disjoint parts, weighed by their probabilities under each draw.
 

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LEARNER = "variational: one mode, no uncertainty of the assignments and hyperparameters"
 
 
+@own_names
 class VariationalPosterior(SPNPosterior):
     """Answers from a variational fit, made by `fit_variational`.
 

@@ -12,6 +12,7 @@ from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
+from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -20,6 +21,7 @@ SUM, PRODUCT, LEAF = 0, 1, 2
 KIND_NAMES = ("sum", "product", "leaf")
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit(CircuitQueries):
     """A smooth and decomposable circuit without its parameters.

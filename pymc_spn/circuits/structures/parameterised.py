@@ -10,8 +10,10 @@ from pymc_spn.circuits.circuit_answers import CircuitAnswers
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.own_names import own_names
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class ParameterisedCircuit(ParameterisedQueries, CircuitAnswers):
     """A circuit with its parameters, which are checked once, when it is made.

@@ -1,0 +1,41 @@
+"""Methods that public classes inherit from mixins, under the name of the public class: Python's messages show it."""
+
+from types import FunctionType
+from typing import Any
+
+
+def own_names[Class: type](cls: Class) -> Class:
+    """Give a public class copies of the methods that it inherits within the package, named as its own.
+
+    ``post.predict()`` without its arguments then says ``SPNPosterior.predict()`` and not the name of a mixin that no
+    page knows. A copy runs the same code; only ``__qualname__`` differs.
+    """
+    seen = set(vars(cls))
+    for base in cls.__mro__[1:]:
+        if not base.__module__.startswith("pymc_spn."):
+            continue
+        for name, member in vars(base).items():
+            if name in seen:
+                continue
+            seen.add(name)
+            if name.startswith("_") and name not in ("__init__", "__call__"):
+                continue
+            made = _renamed(member, f"{cls.__qualname__}.{name}")
+            if made is not None:
+                setattr(cls, name, made)
+    return cls
+
+
+def _renamed(member: Any, qualname: str) -> Any:
+    """A copy of a function, class method or static method under another name; None of other members."""
+    if isinstance(member, classmethod | staticmethod):
+        inner = _renamed(member.__func__, qualname)
+        return None if inner is None else type(member)(inner)
+    if not isinstance(member, FunctionType):
+        return None
+    copy = FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, member.__closure__)
+    copy.__kwdefaults__, copy.__annotations__ = member.__kwdefaults__, member.__annotations__
+    copy.__doc__, copy.__module__ = member.__doc__, member.__module__
+    copy.__dict__.update(member.__dict__)
+    copy.__qualname__ = qualname
+    return copy
