@@ -551,6 +551,24 @@ def test_a_column_of_one_value_is_warned_of_and_its_scale_is_no_rounding_error(v
         ps.SPN("y", ps.complete_tree(list(df)), observed=df, rounded=True, resolution={"a": 0.1, "b": 0.1})
 
 
+# ---- values that repeat
+def test_a_standardised_column_is_told_of_its_step():
+    """Its values stand on no multiples of a number, and were said to be "inf times" too frequent."""
+    rng = np.random.default_rng(0)
+    age = np.round(rng.normal(40.0, 12.0, 200))
+    step = 1.0 / age.std()
+    half = np.where(rng.random(200) < 0.5, 0.0, rng.normal(size=200))
+    df = pd.DataFrame({"age": (age - age.mean()) * step, "half": half})
+    with pm.Model(), pytest.warns(UserWarning) as found:
+        ps.SPN("x", ps.complete_tree(list(df)), observed=df)
+    (warning,) = found
+    said = str(warning.message)
+    assert "inf" not in said and f"'age' (its values are {step:.4g} apart" in said
+    assert "'half' (its values repeat and have no common step)" in said and f"resolution={{'age': {step:.4g}}}" in said
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(["age"]), observed=df[["age"]], resolution={"age": step})
+
+
 # ---- values in coarse steps
 def test_coarse_steps_are_warned_of():
     """Ratings are floats to pandas once a cell is missing; ages are fine enough, and rounded=True asks for cells."""

@@ -26,6 +26,7 @@ from pymc_spn.circuits.gibbs.network import (
 from pymc_spn.circuits.gibbs.palette_warnings import (
     MAX_TIE_EXCESS,
     holds_one_value,
+    shifted_step,
     ties_and_grid,
     warn_of_coarse_grids,
     warn_of_single_values,
@@ -43,6 +44,7 @@ from pymc_spn.circuits.leaves.families import (
     Poisson,
 )
 from pymc_spn.circuits.leaves.leaf_statistics import variance_of
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
@@ -125,7 +127,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
     _refuse_unknown("leaves", leaves, names)
     if isinstance(resolution, dict):
         _refuse_unknown("resolution", resolution, names)
-    palette, grids, excess, width, single = [], np.zeros(len(columns)), {}, {}, {}
+    palette, grids, excess, width, single, steps = [], np.zeros(len(columns)), {}, {}, {}, {}
     for d, column in enumerate(columns):
         entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
         entries = list(entries) if isinstance(entries, list | tuple) else [entries]
@@ -151,13 +153,15 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
             excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
+            if math.isinf(excess[column.name]):
+                steps[column.name] = shifted_step(observed)
             if holds_one_value(observed):
                 single[column.name] = observed[0]
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
     counts = {c.name for c in columns if c.kind == "count"}
     if not rounded:
         warn_of_single_values(single)
-        warn_of_ties(excess)
+        warn_of_ties(excess, steps)
         # Gaussian leaves of counts are no default: they were asked for
         warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in counts})
     observed = {c.name: values[:, d] for d, c in enumerate(columns) if c.name in counts - set(leaves)}
@@ -328,4 +332,6 @@ def _refuse_more_than(n_trials, name, column):
 def _refuse_unknown(argument, mapping, names):
     unknown = [k for k in mapping if k not in names]
     if unknown:
-        raise ValueError(f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {names}")
+        raise ValueError(
+            f"{argument} names the column {unknown[0]!r}, which is not in the table; columns: {quoted(names)}"
+        )

@@ -61,16 +61,49 @@ def warn_of_coarse_grids(width):
         )
 
 
-def warn_of_ties(excess):
-    """Warn of columns in which equal values are so many times (dict by name) too frequent where these are many."""
+def shifted_step(observed):
+    """Step of the grid on which all values stand, wherever it begins; 0 where there is none.
+
+    A column that was rounded and then standardised has such a grid, which `resolution` does not look for.
+    """
+    values = np.unique(observed)
+    gaps = np.diff(values)
+    if gaps.size == 0:
+        return 0.0
+    least, noise = 1e-6 * (values[-1] - values[0]), 1e-9 * np.abs(values).max()
+    step = 0.0
+    for gap in np.unique(gaps).tolist():
+        while gap > noise:  # Euclid's algorithm; what is left of rounding counts as nothing
+            step, gap = gap, step % gap
+            gap = 0.0 if step - gap <= noise else gap
+        if step <= max(least, noise):
+            return 0.0
+    return step
+
+
+def warn_of_ties(excess, steps):
+    """Warn of columns in which equal values are so many times (dict by name) too frequent where these are many.
+
+    Where there is no grid that could explain any (inf), the step of a shifted grid is named if there is one.
+    """
     spiky = {name: ratio for name, ratio in excess.items() if ratio > MAX_TIE_EXCESS}
-    if spiky:
-        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in spiky.items())
-        _warn(
-            f"equal values are far more frequent than the recording grid explains in {listed}: Gaussian leaves will "
-            "put spikes of density on them. Declare such a column a count or categorical, raise its resolution, or say "
-            "rounded=True"
-        )
+    if not spiky:
+        return
+    words = []
+    for name, ratio in spiky.items():
+        if math.isfinite(ratio):
+            words.append(f"{name!r} ({ratio:.0f} times)")
+        elif steps.get(name, 0.0) > 0.0:
+            words.append(f"{name!r} (its values are {steps[name]:.4g} apart, as of a standardised column)")
+        else:
+            words.append(f"{name!r} (its values repeat and have no common step)")
+    first = next((name for name in spiky if steps.get(name, 0.0) > 0.0), None)
+    raised = "raise its resolution" if first is None else f"say resolution={{{first!r}: {steps[first]:.4g}}}"
+    _warn(
+        f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
+        f"will put spikes of density on them. Declare such a column a count or categorical, {raised}, or say "
+        "rounded=True"
+    )
 
 
 def warn_of_wide_counts(observed):
