@@ -1,5 +1,9 @@
 """Models whose likelihood has a form of its own: change points, a topic-like mixture, a Potts ring."""
 
+import re
+from pathlib import Path
+
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
@@ -76,3 +80,18 @@ def test_a_potts_ring_equals_its_transfer_matrix():
         ring = ps.FactorGraph.potts(n, q, beta, periodic=True).compile()
         known = np.log((np.exp(beta) + q - 1) ** n + (q - 1) * (np.exp(beta) - 1) ** n)
         assert ring.log_z == pytest.approx(known, rel=1e-13)
+
+
+def test_the_model_of_the_readme_runs_and_its_chains_agree(monkeypatch):
+    """Its states switched labels: R-hat was 1.5 to 2.4."""
+    readme = (Path(ps.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (block,) = [one for one in blocks if "FactorGraph" in one]
+    sample = pm.sample
+    few = {"draws": 300, "tune": 300, "chains": 3, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+    monkeypatch.setattr(pm, "sample", lambda: sample(**few, compute_convergence_checks=False))
+    names = {}
+    exec(block, names)
+    assert float(az.rhat(names["idata"])["mu"].max()) < 1.05
+    best = names["states"]["z_map"].isel(chain=0, draw=-1).values
+    assert np.mean(best == np.repeat([1, 2, 0, 1], 50)) > 0.95
