@@ -322,6 +322,13 @@ random_state, progressbar
         return self.posterior_.predict_proba(rows, self.target_).values
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row, (N,); of equally probable ones the first."""
+        """The most probable class of each row, (N,); of equally probable ones the first.
+
+        Rows whose density is zero, which a warning names, get the class that is most probable without looking at them.
+        """
         proba = self.predict_proba(X)
+        unknown = np.isnan(proba).any(axis=1)
+        if unknown.any():
+            nothing = np.full((1, self.n_features_in_), np.nan)
+            proba[unknown] = self.posterior_.predict_proba(nothing, self.target_).values
         return self.classes_[proba.argmax(axis=1)]

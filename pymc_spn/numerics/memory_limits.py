@@ -36,11 +36,18 @@ def refuse_memory(what: str, n_bytes: float, advice: str, max_gigabytes: float |
 
     Examples
     --------
-    >>> refuse_memory("n = 5 rows of 3 columns", 8 * 5 * 3, "ask for fewer rows")
+    >>> refuse_memory("a table over pairs of 5 rows", 8 * 5 * 5, "give fewer rows")
     """
     limit = memory_limit() if max_gigabytes is None else 1e9 * max_gigabytes
     if n_bytes > limit:
         refuse_size(what, n_bytes, advice, max_gigabytes)
+
+
+def refuse_count(argument: str, n: int, bytes_each: float, advice: str = "ask for fewer at once") -> None:
+    """Raise as `refuse_memory` does if so many of something, of so many bytes each, need too much."""
+    if n * bytes_each > memory_limit():
+        shown = f"{n:,}" if n < 10**18 else "10^18 or more"
+        refuse_size(f"{argument} = {shown}", n * bytes_each, advice)
 
 
 def refuse_size(what: str, n_bytes: float, advice: str, max_gigabytes: float | None = None) -> NoReturn:

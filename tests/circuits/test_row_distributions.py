@@ -192,3 +192,33 @@ def test_questions_that_are_refused(ask, message):
     df = pd.DataFrame({"x0": [1.0], "x1": [0], "x2": [1]})
     with pytest.raises(ValueError, match=message):
         ask(posterior_of("missing"), df)
+
+
+@pytest.mark.parametrize("far", [1e155, 1e300])
+def test_a_row_too_far_out_has_no_answer_and_the_others_have_theirs(far):
+    """One such cell failed the whole batch."""
+    post = posterior_of("missing")
+    df = pd.DataFrame({"x0": [1.0, far, np.nan], "x1": [0, 1, None], "x2": [1, 2, None]}, index=["a", "b", "c"])
+    df = df.astype({"x1": "Int64"})
+    good = df.loc[["a", "c"]]
+    questions = {
+        "predict": lambda rows: post.predict(rows, "x2"),
+        "level": lambda rows: post.predict(rows, "x1"),
+        "proba": lambda rows: post.predict_proba(rows, "x1"),
+        "per draw": lambda rows: post.predict_proba(rows, "x1", per_draw=True),
+        "sd": lambda rows: post.predict_sd(rows, "x2"),
+        "quantile": lambda rows: post.predict_quantile(rows, "x2", [0.1, 0.5]),
+        "cdf": lambda rows: post.predict_cdf(rows, "x2", [1.0, 2.0]),
+    }
+    assert post.log_density(df)[1] == -np.inf
+    for name, ask in questions.items():
+        with pytest.warns(UserWarning, match=r"zero under every draw in 1 of 3 rows: 'b' .*column 'x0' is .*e\+"):
+            found = ask(df)
+        assert pd.isna(found.sel(row="b").values).all(), name
+        expected = ask(good)  # warns of nothing
+        assert found.dims == expected.dims
+        np.testing.assert_array_equal(found.sel(row=["a", "c"]).values, expected.values)
+    gaps = df.assign(x2=None)
+    with pytest.warns(UserWarning, match=r"1 of 3 rows: 'b' .*Their gaps are not filled in"):
+        first, second = post.impute(gaps, n=2, random_seed=1)
+    assert first["x2"].isna().tolist() == [False, True, False] and second.loc["b", "x0"] == far

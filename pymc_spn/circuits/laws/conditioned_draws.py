@@ -1,6 +1,7 @@
 """Draws of the chain under a condition: which columns are asked, what is known, how much each draw counts."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -34,6 +35,7 @@ from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
 from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.numerics.quoted_values import some
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import by_name
 
@@ -205,14 +207,36 @@ class ConditionedDraws:
 
     def _refuse(self, where: str, known: Events) -> None:
         """Name the column that makes a condition impossible."""
-        for d, event in known.items():
-            if self._log_of({d: event}, check=False).max() == -np.inf:
-                column = self._schema.columns[d]
-                raise ValueError(
-                    f"{where}: column {column.name!r} cannot be {describe(column, event)}, "
-                    "its probability is zero under every draw"
-                )
+        d = self._impossible_column(known)
+        if d is not None:
+            column = self._schema.columns[d]
+            raise ValueError(
+                f"{where}: column {column.name!r} cannot be {describe(column, known[d])}, "
+                "its probability is zero under every draw"
+            )
         raise ValueError(f"{where}: {self._in_words(known)} cannot occur together")
+
+    def _impossible_column(self, known: Events) -> int | None:
+        """The first column that alone makes a condition impossible under every draw; None if none does."""
+        alone = (d for d, event in known.items() if self._log_of({d: event}, check=False).max() == -np.inf)
+        return next(alone, None)
+
+    def _warn_of_rows(self, impossible: np.ndarray, values: np.ndarray, index: Any, rest: str) -> None:
+        """Name the rows whose density is zero under every draw, if there are any, and the column that makes it so."""
+        if not impossible.any():
+            return
+        rows = index[impossible].tolist()
+        row = values[int(np.argmax(impossible))]
+        observed: Events = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
+        d = self._impossible_column(observed)
+        why = "" if d is None else f" (the first: column {self._schema.columns[d].name!r} is {row[d]:g})"
+        warnings.warn(
+            f"the density is zero under every draw in {len(rows):,} of {len(index):,} rows: {some(rows)}{why}. {rest}. "
+            "Such cells are outside the support of the leaves or too far out for floating point: look for errors in "
+            "them, or set them to missing",
+            UserWarning,
+            stacklevel=5,
+        )
 
     def _refuse_row(self, where: str, row: np.ndarray) -> None:
         """Name the column that makes a row impossible."""

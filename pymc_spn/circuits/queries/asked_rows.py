@@ -29,7 +29,7 @@ class AskedRows:
     d : int
         Number of the column.
     refuse : bool
-        Whether an impossible row is an error; otherwise all of its weights are 0.
+        Whether a row that the evidence excludes is an error. All weights of rows that are impossible are 0.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AskedRows:
         Raises
         ------
         ValueError
-            If a row is impossible, unless none is to be refused.
+            If the evidence excludes a row, unless none is to be refused.
         """
         first, n_rows = self.parts[0], rows.stop - rows.start
         states = first._states
@@ -86,8 +86,9 @@ class AskedRows:
             logs[j] = np.where(possible[rows], logs[j], -np.inf)
         whole = np.logaddexp.reduce(logs, axis=0)
         impossible = ~np.isfinite(whole.max(axis=0))
-        if self._refuse and impossible.any():
-            m = rows.start + int(np.argmax(impossible))
+        excluded = ~np.any([possible[rows] for _, possible in self._read], axis=0)
+        if self._refuse and excluded.any():
+            m = rows.start + int(np.argmax(excluded))
             place = f"row {self.index[m : m + 1].tolist()[0]!r}"
             if len(self.parts) > 1:
                 raise ValueError(f"{place}: the union that the posterior is conditioned on excludes it")
@@ -102,6 +103,21 @@ class AskedRows:
     def is_impossible(self) -> np.ndarray:
         """Which of the rows (M,) are, once all blocks are weighed."""
         return np.concatenate(self._impossible)
+
+    def answered(self, blocks: Sequence[np.ndarray], axis: int = 0) -> np.ndarray:
+        """Answers of all blocks as one array, NaN in impossible rows; a warning names these.
+
+        Parameters
+        ----------
+        blocks : sequence of (..., M, ...) float64
+        axis : int
+            Of the rows.
+        """
+        answer = np.concatenate(blocks, axis=axis)
+        np.moveaxis(answer, axis, 0)[self.is_impossible] = np.nan
+        first = self.parts[0]
+        first._warn_of_rows(self.is_impossible, self._read[0][0], self.index, "Their answers are NaN")
+        return answer
 
     def marks(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
         """Attributes of an average over draws: its errors, from those of all blocks, and the effective draws."""

@@ -39,7 +39,18 @@ class PredictionAnswers(ColumnAnswers):
         Returns
         -------
         DataArray
-            (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical.
+            (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical. NaN in rows whose density is
+            zero under every draw.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Data that the schema refuses, or a row that the posterior's condition excludes.
+
+        Warns
+        -----
+        UserWarning
+            If the density of some rows is zero under every draw; it names them.
         """
         return level_probabilities([self], df, target, per_draw)
 
@@ -58,7 +69,8 @@ class PredictionAnswers(ColumnAnswers):
             (row,) of levels or numbers. A mean does not exist where the leaf shape is 1/2 or less; the centre
             of such leaves stands for it and ``principal_value`` names the column; where it is infinite,
             ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
-            its error.
+            its error. Rows whose density is zero under every draw have NaN, or None instead of a level, and a warning
+            names them.
         """
         return predictions([self], df, target)
 
@@ -82,7 +94,8 @@ class PredictionAnswers(ColumnAnswers):
         Raises
         ------
         ValueError
-            If the target is unknown or has levels, the rows are not those of the other columns, or one is impossible.
+            If the target is unknown or has levels, the rows are not those of the other columns, or the posterior's
+            condition excludes one. Rows whose density is zero have NaN and a warning.
         """
         return standard_deviations([self], df, target)
 

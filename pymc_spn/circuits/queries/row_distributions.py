@@ -56,7 +56,7 @@ def standard_deviations(parts: "Sequence[PredictionAnswers]", df: Any, target: s
             influence = (second - weight * sd**2).sum(axis=0) / (2.0 * sd)
         answer.append(sd)
         errors.append(chain_error(np.where(sd == 0.0, 0.0, influence), first._n_chains))
-    values = np.concatenate(answer)
+    values = asked.answered(answer)
     attrs: dict[str, Any] = first._cell_mark()
     if any(isinstance(part._evidence.get(d), Interval) for part in parts):
         attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
@@ -96,7 +96,7 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
         marks["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps"
         marks.pop("mcse_chain")
     coords: dict[str, Any] = {"row": row_labels(asked.index), "quantile": q}
-    found = first._labelled("predict_quantile", np.concatenate(answer), coords, False, **attrs, **marks)
+    found = first._labelled("predict_quantile", asked.answered(answer), coords, False, **attrs, **marks)
     if levels.ndim:
         return found
     if "mcse_chain" in found.attrs:
@@ -132,7 +132,7 @@ def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray
         answer.append(below.sum(axis=0))
         influence = len(weight) * below - weight[:, :, None] * answer[-1]
         errors.append(chain_error(influence, asked.parts[0]._n_chains))
-    return np.concatenate(answer), asked.marks(errors)
+    return asked.answered(answer), asked.marks(errors)
 
 
 def _number_asked(first: "PredictionAnswers", target: str) -> int:
@@ -179,6 +179,7 @@ class LeavesOfDraws:
 
         weight, share_of_part = self.asked.weigh(rows, note)
         shares *= (share_of_part * weight)[:, self.draw].transpose(0, 2, 1) / self.begin.size
+        shares[0, ~(shares.sum(axis=(0, 2)) > 0.0)] = 1.0 / self.draw.size  # impossible rows: some law, not answered
         return shares, weight
 
     def laws(self, shares: np.ndarray, q: np.ndarray) -> RowLaws:

@@ -42,11 +42,14 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
     column = first._schema.columns[d]
     if column.levels is not None:
         proba = level_probabilities(parts, df, target, False)
-        best = proba.values.argmax(axis=1)
+        best, known = proba.values.argmax(axis=1), ~np.isnan(proba.values).any(axis=1)
         each = np.arange(best.size), best
         marks = dict(proba.attrs)
         marks |= {k: v[each] for k, v in marks.items() if k == "mcse_chain"} | {"probability": proba.values[each]}
-        return first._labelled("predict", np.array(column.levels)[best], {"row": proba["row"].values}, False, **marks)
+        labels = np.array(column.levels)[best]
+        if not known.all():
+            labels = np.where(known, labels.astype(object), None)
+        return first._labelled("predict", labels, {"row": proba["row"].values}, False, **marks)
 
     attrs: dict[str, Any] = {}
     if any(isinstance(part._evidence.get(d), Interval) for part in parts):
@@ -109,8 +112,8 @@ def _predicted(
     coords = {"row": row_labels(asked.index), **coords}
     attrs = first._cell_mark() | attrs
     if per_draw:
-        return first._labelled(name, np.concatenate(per, axis=1), coords, True, **attrs)
-    return first._labelled(name, np.concatenate(answer), coords, False, **attrs, **asked.marks(errors))
+        return first._labelled(name, asked.answered(per, axis=1), coords, True, **attrs)
+    return first._labelled(name, asked.answered(answer), coords, False, **attrs, **asked.marks(errors))
 
 
 def _average(share: np.ndarray, law: np.ndarray) -> np.ndarray:

@@ -60,9 +60,10 @@ class SimulatedAnswers(RowAnswers):
             If `given` is impossible under every draw, or `n` no integer of at least 0.
         """
         known = self._given(given)
+        count = checked_count("n", n, bytes_each=16.0 * len(self._schema.columns))
         rng = np.random.default_rng(random_seed)
         log_weights = self._log_of(known) + self._log_weights
-        chosen = choose_draws(log_weights[:, None], checked_count("n", n), rng)
+        chosen = choose_draws(log_weights[:, None], count, rng)
         row = self._row(known)[None]
         completed = complete_rows(self._states, row, spread_of(known), chosen, rng)[:, 0]
         frame = decode(completed[:, list(self._kept)], self._left)
@@ -96,22 +97,33 @@ class SimulatedAnswers(RowAnswers):
         Raises
         ------
         TypeError, ValueError
-            Data that the schema refuses, such as an unknown level; a row that is impossible under every draw; `n` no
-            integer of at least 0.
+            Data that the schema refuses, such as an unknown level; a row that the posterior's condition excludes; `n`
+            no integer of at least 0.
+
+        Warns
+        -----
+        UserWarning
+            If the density of some rows is zero under every draw; it names them. Their gaps stay.
         """
         table = Table.from_frame(df, schema=self._left)
         values, possible = self._embed(table)
+        count = checked_count("n", n, bytes_each=16.0 * values.size)
         rng = np.random.default_rng(random_seed)
-        chosen, few = [np.empty((checked_count("n", n), 0), np.int64)], np.inf
+        chosen, few, unknown = [np.empty((count, 0), np.int64)], np.inf, np.zeros(len(values), np.bool_)
         block = max(1, BLOCK_VALUES // self._states.n_draws)
         for start in range(0, len(values), block):
             part = slice(start, start + block)
             logs = self._log_rows(values[part]) + self._log_weights[:, None]
-            self._refuse_rows(~possible[part] | ~np.isfinite(logs.max(axis=0)), values[part], table.index[part])
-            chosen.append(choose_draws(logs, int(n), rng))
+            self._refuse_rows(~possible[part], values[part], table.index[part])
+            unknown[part] = ~np.isfinite(logs.max(axis=0))
+            logs[:, unknown[part]] = self._log_weights[:, None]
+            chosen.append(choose_draws(logs, count, rng))
             few = min(few, float(effective_draws(logs).min()))
-        of_rows, cells = np.concatenate(chosen, axis=1), self._cells(values)
-        completed = complete_rows(self._states, values, spread_of(self._evidence), of_rows, rng, cells)
+        asked = np.where(unknown[:, None], self._row(self._evidence), values)  # nothing follows from what cannot be
+        of_rows, cells = np.concatenate(chosen, axis=1), self._cells(asked)
+        completed = complete_rows(self._states, asked, spread_of(self._evidence), of_rows, rng, cells)
+        completed[:, unknown] = values[unknown]
+        self._warn_of_rows(unknown, values, table.index, "Their gaps are not filled in")
         frames = [decode(c[:, list(self._kept)], self.columns, table.index) for c in completed]
         if isinstance(df, pd.DataFrame):
             frames = [frame[[str(c) for c in df.columns]] for frame in frames]
@@ -220,6 +232,6 @@ class SimulatedAnswers(RowAnswers):
         if self._evidence or len(self._kept) < len(self._schema.columns):
             raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
         rng = np.random.default_rng(random_seed)
-        chosen = choose_draws(self._log_weights[:, None], checked_count("n", n), rng)[:, 0]
+        chosen = choose_draws(self._log_weights[:, None], checked_count("n", n, bytes_each=1000.0), rng)[:, 0]
         attrs = self._attrs(exactness=SIMULATION)
         return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]

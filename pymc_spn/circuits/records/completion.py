@@ -9,6 +9,7 @@ from pymc_spn.circuits.records import predictive_kernels
 from pymc_spn.circuits.records.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
+from pymc_spn.numerics.memory_limits import refuse_count
 
 SIMULATION = "exact simulation"  # the mark of rows that are drawn
 
@@ -81,8 +82,15 @@ def complete_rows(
     return completed.reshape(n, n_rows, -1)
 
 
-def checked_count(argument: str, n: Any, least: int = 0) -> int:
-    """A number of rows or draws as an int."""
+def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0) -> int:
+    """A number of rows or draws as an int; refused if it needs too much memory.
+
+    Raises
+    ------
+    ValueError
+        If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
+    """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
         raise ValueError(f"{argument} must be an integer of at least {least}, got {n!r}")
+    refuse_count(argument, int(n), bytes_each)
     return int(n)
