@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -317,7 +319,7 @@ class CircuitAnswers:
         )
         for name in law.names:
             if name not in others:
-                raise ValueError(f"other must have the column {name!r}; its columns are {list(others)}")
+                raise ValueError(f"other must have the column {name!r}; its columns are {quoted(list(others))}")
             (column, is_mass), (their_column, is_their_mass) = own[name], others[name]
             if is_mass != is_their_mass:
                 raise ValueError(f"other must have masses in the column {name!r} where this circuit has, or densities")
@@ -360,7 +362,9 @@ class CircuitAnswers:
             raise ValueError(f"{argument} must name at least one column, got none")
         for name in names:
             if name not in self.circuit.names:
-                raise ValueError(f"{argument} names column {name!r}; the columns are {list(self.circuit.names)}")
+                raise ValueError(
+                    f"{argument} names column {name!r}; the columns are {quoted(list(self.circuit.names))}"
+                )
         return names
 
     def _part(self, given: Given, columns: list[str] | None) -> "ParameterisedCircuit":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.no_interventions import NoInterventions
+from pymc_spn.numerics.memory_limits import refuse_count
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -359,6 +360,7 @@ def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: An
     """Rows (n, D) from a circuit with its parameters, see `Circuit.sample`."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+    refuse_count("n", int(n), 16.0 * len(of_circuit.circuit.columns))
     rng = np.random.default_rng(random_seed)
     if given is not None:
         from pymc_spn.circuits.events.event_draws import draw_given

@@ -26,6 +26,7 @@ from pymc_spn.circuits.free_rows import typical_row
 from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.parameters_of_rows import check_n_rows, of_rows_or_all, without_batch
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import as_name
 
@@ -157,14 +158,16 @@ def given_cells(circuit: Circuit, given: Any) -> GivenCells:
     names = [name for part in parts for name in part]
     for name in names:
         if name not in circuit.names:
-            raise ValueError(f"given must hold columns of the circuit, {list(circuit.names)}, got {name!r}")
+            raise ValueError(f"given must hold columns of the circuit, {quoted(list(circuit.names))}, got {name!r}")
         if names.count(name) > 1:
             raise ValueError(f"given must hold a column once, got {name!r} {names.count(name)} times")
     if not names:
-        raise ValueError(f"given must hold at least one of the circuit's columns {list(circuit.names)}, got none")
+        raise ValueError(
+            f"given must hold at least one of the circuit's columns {quoted(list(circuit.names))}, got none"
+        )
     targets = tuple(d for d, name in enumerate(circuit.names) if name not in names)
     if not targets:
-        raise ValueError(f"given must leave a column of the circuit to be a target, it holds all of {names}")
+        raise ValueError(f"given must leave a column of the circuit to be a target, it holds all of {quoted(names)}")
     read = {part: _read_part(circuit, part, cells) for part, cells in parts.items()}
     arguments = ["given"] if isinstance(given, pd.DataFrame | Table) else [_entry(part) for part in parts]
     blocks = [cells for cells, _ in read.values()]

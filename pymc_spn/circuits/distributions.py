@@ -31,6 +31,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.column import by_name
 
@@ -186,7 +187,7 @@ def SPN(
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
-            f"got {missing!r}"
+            f"got {quoted(missing)}"
         )
     if start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
@@ -297,7 +298,8 @@ def _table(structure: RegionTree, observed: Any) -> Table:
         missing = [c for c in structure.names if c not in table.names]
         extra = [c for c in table.names if c not in structure.names]
         raise ValueError(
-            f"observed must have the structure's columns {list(structure.names)}; missing {missing}, unknown {extra}"
+            f"observed must have the structure's columns {quoted(list(structure.names))}; missing "
+            f"{quoted(missing)}, unknown {quoted(extra)}"
         )
     order = [table.names.index(c) for c in structure.names]
     return Table(tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index)
@@ -417,7 +419,7 @@ def _numbers(group, value, schema, size):
         unknown = [k for k in value if k not in keys]
         lacking = [k for k in keys if k not in value]
         if unknown or lacking:
-            raise ValueError(f"{group} must name exactly {keys}; unknown {unknown}, missing {lacking}")
+            raise ValueError(f"{group} must name exactly {keys}; unknown {quoted(unknown)}, missing {quoted(lacking)}")
         places = keys if group == "concentration" else names
         for key, number in value.items():
             fixed[places.index(key)] = _as_numbers(f"{group}[{key!r}]", number)

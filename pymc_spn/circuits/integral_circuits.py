@@ -23,6 +23,7 @@ from pymc_spn.circuits.structures.circuit_builders import (
 )
 from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 RULES = ("legendre", "trapezoid")
@@ -347,7 +348,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
             raise ValueError(f"tree must name a parent, or None, for every column, {name!r} is missing")
     for name, above in parent.items():
         if name not in names:
-            raise ValueError(f"tree: {name!r} is no column; the columns are {names}")
+            raise ValueError(f"tree: {name!r} is no column; the columns are {quoted(names)}")
         if above is not None and (not isinstance(above, str) or above not in names):
             raise ValueError(f"tree must name columns as parents, got {above!r} for {name!r}")
     roots = [name for name in names if parent[name] is None]

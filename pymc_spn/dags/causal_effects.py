@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.drawing import draw
+from pymc_spn.numerics.memory_limits import refuse_memory
 
 
 def mean_effects(post: Any, max_gigabytes: float) -> np.ndarray:
@@ -20,12 +21,12 @@ def mean_effects(post: Any, max_gigabytes: float) -> np.ndarray:
     scores, moments = post.scores, _moments(post)
     lattice, passes = post.lattice, post._lattice_passes
     widest = scores.candidates.shape[1]
-    needed = 8e-9 * (scores.log_scores.size * widest + lattice.n_prefixes * scores.d)
-    if needed > max_gigabytes:
-        raise ValueError(
-            f"causal_effects needs {needed:.1f} gigabytes for the mean coefficients of all parent sets, more than "
-            f"max_gigabytes = {max_gigabytes:g}; use sample_effects, or fewer candidates"
-        )
+    refuse_memory(
+        "causal_effects (mean coefficients of all parent sets)",
+        8.0 * (scores.log_scores.size * widest + lattice.n_prefixes * scores.d),
+        "use sample_effects, or fewer candidates",
+        max_gigabytes,
+    )
     means = np.zeros((scores.log_scores.size, widest))
     for i in range(scores.d):
         part = slice(scores.offsets[i], scores.offsets[i + 1])

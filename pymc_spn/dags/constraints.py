@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 @dataclass(frozen=True)
 class Constraints:
@@ -27,7 +29,7 @@ class Constraints:
 def position_of(names: Sequence[str], name: Any, place: str) -> int:
     """Number of a variable; refused with the place where an unknown name stands."""
     if name not in names:
-        raise ValueError(f"{place} names {name!r}, which is not a variable; the variables are {list(names)}")
+        raise ValueError(f"{place} names {name!r}, which is not a variable; the variables are {quoted(list(names))}")
     return list(names).index(name)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import networkx as nx
     import xarray as xr
@@ -59,7 +61,7 @@ class DAG(NamedGraph):
         if len(names) > MOST_VARIABLES:
             raise ValueError(f"names: at most {MOST_VARIABLES} variables are possible, got {len(names)}")
         if len(set(names)) < len(names):
-            raise ValueError(f"names must be distinct, got {list(names)}")
+            raise ValueError(f"names must be distinct, got {quoted(list(names))}")
         matrix.flags.writeable = False
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "adjacency", matrix)

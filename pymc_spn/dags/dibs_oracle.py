@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 INSTALL = 'oracle="dibs" needs the package dibs-lib: pip install dibs-lib; the other oracles need nothing'
@@ -36,12 +37,14 @@ def dibs_orders(scores: LocalScores, data: Any, rng: np.random.Generator, option
         raise ImportError(INSTALL) from error
     unknown = sorted(set(options) - {"n_particles", "steps"})
     if unknown:
-        raise ValueError(f"dibs must hold n_particles and steps only, got {unknown}")
+        raise ValueError(f"dibs must hold n_particles and steps only, got {quoted(unknown)}")
     if data is None:
         raise ValueError('oracle="dibs" needs data=, the rows that the scores were made from')
     table = Table.from_frame(data)
     if table.names != list(scores.names) and tuple(table.names) != scores.names:
-        raise ValueError(f"data must have the columns of the scores {list(scores.names)}, got {list(table.names)}")
+        raise ValueError(
+            f"data must have the columns of the scores {quoted(list(scores.names))}, got {quoted(list(table.names))}"
+        )
     values = table.values - table.values.mean(axis=0)
     d = scores.d
     model = MarginalDiBS(

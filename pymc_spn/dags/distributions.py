@@ -17,6 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema
+from pymc_spn.numerics.quoted_values import quoted
 
 
 class _ForwardDrawn(RandomVariable):
@@ -347,7 +348,7 @@ def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
 def _chain(make: Any, scores: Any) -> Any:
     check_scores(scores)
     if scores.d < 2:
-        raise ValueError(f"scores must have at least two variables; got {list(scores.names)}")
+        raise ValueError(f"scores must have at least two variables; got {quoted(list(scores.names))}")
     return make(scores)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.dags.answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.dags.dag import DAG
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -160,7 +161,7 @@ class ExactQueries:
         from pymc_spn.dags import lattice_kernels
 
         if len(order) != self.scores.d or set(order) != set(self.names):
-            raise ValueError(f"order must hold every variable once, got {list(order)}")
+            raise ValueError(f"order must hold every variable once, got {quoted(list(order))}")
         asked = self._given(given)
         numbers = np.array([[self.scores.position(name) for name in order]])
         if not self._holds(numbers)[0]:

@@ -4,11 +4,13 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.numerics.memory_limits import refuse_memory, refuse_size
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
 _BYTES_AN_EDGE = 4 + 1 + 4 + 4 * 8  # lattice, index and shares of an explicit one
 MOST_VARIABLES = 30  # that the kernels over all subsets are written for
 LARGEST_LATTICE = 1 << 27
+ADVICE = "use OrderSPN.fit, which reports what share of the posterior it holds"
 
 
 def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | None:
@@ -23,20 +25,20 @@ def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | 
     tables = 16 * scores.log_scores.size
     if not np.any(scores.must_precede):
         needed = tables + (_BYTES_A_PREFIX << d)
-        if d <= MOST_VARIABLES and needed <= max_gigabytes * 1e9:
-            return None
-        raise ValueError(_refusal(f"2^{d} = {2.0**d:.3g} prefixes", needed, max_gigabytes))
+        if d > MOST_VARIABLES or needed > 1e9 * max_gigabytes:
+            refuse_size(f"the exact posterior has 2^{d} = {2.0**d:.3g} prefixes and", needed, ADVICE, max_gigabytes)
+        return None
     room = int(max(max_gigabytes * 1e9 - tables, 0) / (_BYTES_AN_EDGE * (d + 1) / 2))
     limit = min(LARGEST_LATTICE, room)
     lattice = PrefixLattice.closed_under(scores.must_precede, limit) if limit > d else None
     if lattice is None:
-        least = tables + limit * _BYTES_AN_EDGE * (d + 1) / 2
-        raise ValueError(_refusal(f"more than {limit:,} prefixes that keep the tiers", least, max_gigabytes))
+        what = f"the exact posterior has more than {limit:,} prefixes that keep the tiers and"
+        refuse_size(what, tables + limit * _BYTES_AN_EDGE * (d + 1) / 2, ADVICE, max_gigabytes)
     return lattice
 
 
-def _refusal(what: str, needed: float, limit: float) -> str:
-    return (
-        f"the exact posterior has {what} and needs {needed / 1e9:.3g} gigabytes or more, above "
-        f"max_gigabytes = {limit:g}; use OrderSPN.fit, which reports what share of the posterior it holds"
-    )
+def refuse_prefixes(d: int, max_prefixes: int, beam_factor: float) -> None:
+    """Refuse a lattice of so many prefixes, and the beam that finds it, if they need too much memory."""
+    kept, seen = min(max_prefixes, 2**d), min(beam_factor * max_prefixes, 2**d)
+    needed = kept * _BYTES_AN_EDGE * (d + 1) / 2 + seen * _BYTES_A_PREFIX
+    refuse_memory(f"max_prefixes = {max_prefixes:,} with {d} variables", needed, "take fewer prefixes")

@@ -11,10 +11,12 @@ import pandas as pd
 
 from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
-from pymc_spn.dags.dag import DAG, MOST_VARIABLES
+from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.score_sizes import n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
@@ -159,7 +161,7 @@ class LocalScores:
     def position(self, name: str) -> int:
         """Number of a variable, an int; ValueError where there is no such `name`."""
         if name not in self.names:
-            raise ValueError(f"there is no variable {name!r}; the variables are {list(self.names)}")
+            raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
         return self.names.index(name)
 
     def parents_of_index(self, i: int, m: int) -> tuple[str, ...]:
@@ -260,6 +262,7 @@ class LocalScores:
             If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 64
             variables, or the table would not fit.
         """
+        refuse_many(n_columns(data))
         table = Table.from_frame(data, kinds)
         names = table.names
         _check_table(table)
@@ -272,7 +275,7 @@ class LocalScores:
             for i, mask in enumerate(constraints.required):
                 if mask.bit_count() > most:
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
-        _check_memory(constraints, limit, max_gigabytes)
+        refuse_table(constraints, limit, max_gigabytes)
         scorer, score_name = choose_score(score, table, intervened_cells(interventions, table))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
             chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names, bar)
@@ -317,12 +320,18 @@ class LocalScores:
                     raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {parents!r}")
                 unknown = [p for p in parents if p not in position or p == name]
                 if unknown:
-                    raise ValueError(f"scores of {name!r}: {unknown[0]!r} cannot be a parent; variables: {list(names)}")
+                    raise ValueError(
+                        f"scores of {name!r}: {unknown[0]!r} cannot be a parent; variables: {quoted(list(names))}"
+                    )
                 if not isinstance(value, int | float | np.number) or np.isnan(value) or value == np.inf:
-                    raise ValueError(f"scores of {name!r} given {tuple(parents)} must be finite or -inf, got {value!r}")
+                    raise ValueError(
+                        f"scores of {name!r} given {quoted(tuple(parents))} must be finite or -inf, got {value!r}"
+                    )
                 mask = sum(1 << position[p] for p in set(parents))
                 if mask in listed or len(set(parents)) < len(tuple(parents)):
-                    raise ValueError(f"scores of {name!r} name a parent or a set of parents twice: {tuple(parents)}")
+                    raise ValueError(
+                        f"scores of {name!r} name a parent or a set of parents twice: {quoted(tuple(parents))}"
+                    )
                 listed[mask] = float(value)
             used = 0
             for mask in listed:
@@ -385,8 +394,7 @@ def check_scores(scores: Any) -> None:
 def _check_names(names: Sequence[str]) -> None:
     if not names:
         raise ValueError("there must be at least one variable")
-    if len(names) > MOST_VARIABLES:
-        raise ValueError(f"at most {MOST_VARIABLES} variables are possible, got {len(names)}")
+    refuse_many(len(names))
 
 
 def _check_table(table: Table) -> None:
@@ -437,13 +445,3 @@ def _whole(argument: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
     return int(value)
-
-
-def _check_memory(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:
-    entries = sum(1 << min(mask.bit_count(), max_candidates) for mask in constraints.allowed)
-    needed = 8e-9 * entries
-    if needed > max_gigabytes:
-        raise ValueError(
-            f"max_candidates = {max_candidates} needs a score table of {needed:.1f} gigabytes, more than "
-            f"max_gigabytes = {max_gigabytes:g}; fewer candidates, tiers or forbidden edges make it smaller"
-        )

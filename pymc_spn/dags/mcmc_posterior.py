@@ -11,6 +11,7 @@ import numpy as np
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
@@ -223,7 +224,7 @@ class DagDraws:
         if self.schema.state != "order":
             raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
         if not isinstance(scores, LocalScores) or scores.names != self.names:
-            raise ValueError(f"scores must be the LocalScores of the model, with variables {list(self.names)}")
+            raise ValueError(f"scores must be the LocalScores of the model, with variables {quoted(list(self.names))}")
         n, m, d = self.state.shape
         out = np.empty((n * m, d, d))
         edges_given_positions(

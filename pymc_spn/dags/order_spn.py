@@ -146,8 +146,10 @@ class OrderSPN(ExactQueries, SampledQueries):
         Raises
         ------
         ValueError
-            If `max_prefixes` is less than d + 3, `refine` negative, or `beam_factor` below 1.
+            If `max_prefixes` is less than d + 3 or needs more memory than there is, `refine` is negative, or
+            `beam_factor` below 1.
         """
+        from pymc_spn.dags.exact_support import refuse_prefixes
         from pymc_spn.dags.lattice_search import search, search_steps
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
         from pymc_spn.numerics.progress_bars import ProgressBar
@@ -156,6 +158,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         size = count("max_prefixes", max_prefixes, scores.d + 3)
         if not (np.isfinite(beam_factor) and beam_factor >= 1):
             raise ValueError(f"beam_factor must be at least 1, got {beam_factor!r}")
+        refuse_prefixes(scores.d, size, beam_factor)
         tables = BaseTables(scores)
         none = (0,) * scores.d
         rng = np.random.default_rng(random_seed)

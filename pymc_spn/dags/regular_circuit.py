@@ -8,6 +8,7 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.regular_tree import RegularTree
+from pymc_spn.numerics.memory_limits import refuse_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +74,8 @@ def tree_circuit(tree: RegularTree, scores: LocalScores, parents: bool, max_giga
     n_levels = 1 + max(p.size for p in prefixes)
     width = max(n_levels, int(np.left_shift(1, scores.n_candidates.max()))) if parents else n_levels
     n_leaves = len(distinct) * (2 if parents else 1)
-    needed = 16e-9 * n_leaves * width
-    if needed > max_gigabytes:
-        raise ValueError(
-            f"the circuit's leaves need {needed:.3g} gigabytes, above max_gigabytes = {max_gigabytes:g}; "
-            "keep the OrderSPN, which shares tables"
-        )
+    advice = "keep the OrderSPN, which shares tables"
+    refuse_memory(f"the circuit with {n_leaves:,} leaves", 16.0 * n_leaves * width, advice, max_gigabytes)
     depth = _depths(tree)
     owner = np.repeat(np.arange(tree.before.size), np.diff(tree.ptr))
     sums = np.flatnonzero(inner)

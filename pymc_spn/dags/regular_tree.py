@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.dags import regular_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pymc_spn.dags.regular_circuit import TreeCircuit
@@ -186,7 +187,9 @@ class RegularTree:
 
     def _weigh(self, scores: LocalScores) -> tuple[np.ndarray, np.ndarray]:
         if scores.names != self.names:
-            raise ValueError(f"scores must be of the tree's variables {list(self.names)}, got {list(scores.names)}")
+            raise ValueError(
+                f"scores must be of the tree's variables {quoted(list(self.names))}, got {quoted(list(scores.names))}"
+            )
         values, log_weights = np.empty(self.before.size), np.empty(self.n_products)
         arrays = scores.lookup, scores.offsets, scores.log_sums
         regular_kernels.node_log_weights(self.before, self.scope, self.ptr, *arrays, values, log_weights)

@@ -42,7 +42,8 @@ class SampledQueries:
         """
         from pymc_spn.dags.certificates import coverage
 
-        share, mcse = coverage(self, count("orders", orders), random_seed, count("sweeps", sweeps), progressbar)
+        n = count("orders", orders, bytes_each=24.0 * self.scores.d)
+        share, mcse = coverage(self, n, random_seed, count("sweeps", sweeps), progressbar)
         return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps, **self._limits)
 
     def estimate_log_evidence(
@@ -101,7 +102,8 @@ class SampledQueries:
 
         self._refuse_evidence("order_edge_probabilities")
         rng = np.random.default_rng(random_seed)
-        drawn = gibbs_orders(self.scores, count("orders", orders, 2), rng, count("sweeps", sweeps), progressbar)
+        n = count("orders", orders, 2, bytes_each=24.0 * self.scores.d)
+        drawn = gibbs_orders(self.scores, n, rng, count("sweeps", sweeps), progressbar)
         edges, mcse = order_edge_probabilities(self.scores, drawn)
         coords = {"parent": self.names, "child": self.names}
         limits = self._limits | {"support": "Gibbs orders"}
@@ -130,7 +132,8 @@ class SampledQueries:
         from pymc_spn.dags.drawing import draw
 
         asked = self._given(given)
-        orders, graphs = draw(asked, count("draws", draws), np.random.default_rng(random_seed))
+        n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
+        orders, graphs = draw(asked, n, np.random.default_rng(random_seed))
         coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
         answer = asked._answer("graph", graphs, coords, "exact simulation")
         return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
@@ -162,7 +165,7 @@ class SampledQueries:
 
         asked = self._given(given)
         rng = np.random.default_rng(random_seed)
-        values = draw_effects(asked, count("draws", draws), rng)
+        values = draw_effects(asked, count("draws", draws, bytes_each=9.0 * self.scores.d**2), rng)
         coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
         return asked._answer("causal_effect", values, coords, "exact simulation")
 

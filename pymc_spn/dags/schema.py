@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -105,8 +107,8 @@ def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
         raise ValueError("the tree holds no draws of a ps.DagOrder or ps.DagPartition")
     if name is None:
         if len(found) > 1:
-            raise ValueError(f"the tree holds several sampled graphs, give name=, one of {sorted(found)}")
+            raise ValueError(f"the tree holds several sampled graphs, give name=, one of {quoted(sorted(found))}")
         return next(iter(found.values()))
     if name not in found:
-        raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {name!r}")
     return found[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 NUMBERS = ("real", "positive", "count")
@@ -407,8 +408,10 @@ class CallableScorer:
             value = float(answer)
         except (TypeError, ValueError):
             raise TypeError(
-                f"score of {self.names[child]!r} given {list(words)} must be a number, got {answer!r}"
+                f"score of {self.names[child]!r} given {quoted(list(words))} must be a number, got {answer!r}"
             ) from None
         if math.isnan(value) or value == math.inf:
-            raise ValueError(f"score of {self.names[child]!r} given {list(words)} must be finite or -inf, got {value}")
+            raise ValueError(
+                f"score of {self.names[child]!r} given {quoted(list(words))} must be finite or -inf, got {value}"
+            )
         return value

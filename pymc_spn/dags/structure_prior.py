@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 @dataclass(frozen=True)
 class EdgePenalty:
@@ -60,7 +62,8 @@ def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:
     for axis, labels in (("rows", log_odds.index), ("columns", log_odds.columns)):
         if sorted(map(str, labels)) != sorted(names):
             raise ValueError(
-                f"prior: the {axis} of EdgeLogOdds must be the variables {list(names)}, got {list(labels)}"
+                f"prior: the {axis} of EdgeLogOdds must be the variables {quoted(list(names))}, got "
+                f"{quoted(list(labels))}"
             )
     frame = log_odds.set_axis(log_odds.index.map(str), axis=0).set_axis(log_odds.columns.map(str), axis=1)
     terms = frame.loc[list(names), list(names)].to_numpy(np.float64).T.copy()

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import some
 
 if TYPE_CHECKING:
     import networkx as nx
 
+BYTES_A_VARIABLE = 500.0  # name, states and number of a variable, and a factor
 ROW_TOLERANCE = 1e-6  # how far a conditional probability table's rows may be from adding up to one
 
 
@@ -212,6 +215,7 @@ def _is_tensor(x: Any) -> bool:
 def _n_steps(n_steps: Any) -> int:
     if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
         raise ValueError(f"n_steps must be a positive integer, got {n_steps!r}")
+    refuse_count("n_steps", int(n_steps), BYTES_A_VARIABLE, "take a shorter chain")
     return int(n_steps)
 
 
@@ -246,6 +250,7 @@ def _lattice(shape: Any, name: str, periodic: bool) -> tuple[list[str], np.ndarr
         raise ValueError(f"shape must be a length or (rows, columns), all positive integers, got {shape!r}")
     if periodic and any(s < 3 for s in sides):
         raise ValueError(f"shape must have sides of at least 3 with periodic=True, got {shape!r}")
+    refuse_memory(f"shape = {shape}", BYTES_A_VARIABLE * prod(map(int, sides)), "take fewer sites")
     number = np.arange(int(np.prod(sides))).reshape(sides)
     pairs = []
     for axis in range(len(sides)):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.factor_graphs.builders import Builders
+from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.numerics.quoted_values import some
+from pymc_spn.numerics.quoted_values import quoted, some
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -190,7 +191,7 @@ class FactorGraph(Builders):
                 raise ValueError(f"unknown variable {name!r}; the variables are {some(self.names)}")
             result[i] = self.number[name]
         if len(set(result.tolist())) < len(result):
-            raise ValueError(f"variables must be distinct, got {tuple(variables)}")
+            raise ValueError(f"variables must be distinct, got {quoted(tuple(variables))}")
         return result
 
     def labels(self, codes: np.ndarray) -> np.ndarray:
@@ -318,6 +319,7 @@ def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if isinstance(states, int | np.integer):
         if states < 1:
             raise ValueError(f"variable {name!r} must have at least one state, got {states}")
+        refuse_count(f"states of variable {name!r}", int(states), 48.0, "code it with fewer states")
         return tuple(range(int(states)))
     labels = tuple(s.item() if isinstance(s, np.generic) else s for s in states)
     if not labels:

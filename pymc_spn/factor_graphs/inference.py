@@ -11,6 +11,7 @@ from xarray.indexes import PandasIndex
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, run
+from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import row_labels
 
@@ -361,6 +362,8 @@ class Inference:
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}")
+        per_row = 16.0 + 12.0 * len(self.tree.graph.names)
+        refuse_count("k", int(k), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("kbest")
         first = self._maximise()[1]
         n, n_variables = first.shape
@@ -400,6 +403,8 @@ class Inference:
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, got {n!r}")
+        per_row = 8.0 + 12.0 * len(self.tree.graph.names)
+        refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
         arrays, potentials, codes, soft = self._kernel_inputs()

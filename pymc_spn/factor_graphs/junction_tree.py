@@ -31,6 +31,8 @@ class JunctionTree:
     def __init__(self, graph: FactorGraph, max_table: int) -> None:
         if isinstance(max_table, bool) or not isinstance(max_table, int | np.integer) or max_table < 1:
             raise ValueError(f"max_table must be a positive integer, got {max_table!r}")
+        if max_table >= 2**31:  # entries are numbered by 32-bit integers
+            raise ValueError(f"max_table must be below 2^31, got {max_table:,}")
         if not graph.names:
             raise ValueError("the graph must have at least one variable, got none")
         self.graph = _frozen(graph)

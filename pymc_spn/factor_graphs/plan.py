@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.factor_graphs import elimination, layout
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
@@ -141,7 +142,9 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
     children = has_parent[np.lexsort((has_parent, is_mixed[has_parent], parent[has_parent]))]
     n_entries = n_rows * n_cols
     host = parent[children]
-    map_ptr = _starts(np.where(is_mixed[children], n_entries[host], n_cols[host]))
+    map_sizes = np.where(is_mixed[children], n_entries[host], n_cols[host])
+    _refuse_tables(float(n_entries.max()), map_sizes.sum(dtype=np.float64))
+    map_ptr = _starts(map_sizes)
     child_map = layout.child_maps(
         children, parent, ptr, variables, n_separator, card, n_rows, n_cols, is_mixed, map_ptr
     )
@@ -168,7 +171,10 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
     terms_of = np.diff(factor_ptr)[leaders]
     term_ptr = _starts(terms_of)
     term_factor = factors[np.repeat(factor_ptr[leaders] - term_ptr[:-1], terms_of) + np.arange(term_ptr[-1])]
-    term_map_ptr = _starts(np.repeat(n_entries[leaders], terms_of))
+    map_sizes = np.repeat(n_entries[leaders], terms_of)
+    n_mapped = map_sizes.sum(dtype=np.float64) + float(map_ptr[-1])
+    _refuse_tables(n_entries[leaders].sum(dtype=np.float64), n_mapped)
+    term_map_ptr = _starts(map_sizes)
     term_map = layout.factor_maps(
         leaders, ptr, variables, card, factor_ptr, factors, wide_ptr, wide_scope, term_ptr, term_map_ptr
     )
@@ -198,6 +204,12 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
         constants=offset[~filled],
     )
     return Plan(arrays, order, ptr, variables, n_separator, factor_clique)
+
+
+def _refuse_tables(n_entries: float, n_mapped: float) -> None:
+    """Refuse tables of so many entries, and their products, with maps of so many numbers, if memory is too small."""
+    advice = "lower max_table, or cut edges between variables"
+    refuse_memory("the junction tree", 16.0 * n_entries + 4.0 * n_mapped, advice)
 
 
 def _without_single_states(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables.tree_files import read_results
 
@@ -129,8 +130,9 @@ def _in_order_of_labels(values: xr.DataArray, dim: str, labels: Any) -> xr.DataA
         return values
     if len(found) != len(wanted) or not found.is_unique or set(found) != set(wanted):
         raise ValueError(
-            f"{values.name!r} of idata.posterior must have the model's labels of dimension {dim!r}, {list(wanted)}; "
-            f"got {list(found)}"
+            f"{values.name!r} of idata.posterior must have the model's labels of dimension {dim!r}, "
+            f"{quoted(list(wanted))}; "
+            f"got {quoted(list(found))}"
         )
     return values.isel({dim: found.get_indexer(wanted)})
 

@@ -148,7 +148,7 @@ class CascadingIBP:
         """
         import xarray as xr
 
-        check_count("draws", draws)
+        check_count("draws", draws, 10.0 * len(self.observed_nodes) ** 2)
         rng = np.random.default_rng(random_seed)
         graphs = [self._draw(rng) for _ in range(draws)]
         room = max(len(layers) for _, layers in graphs)

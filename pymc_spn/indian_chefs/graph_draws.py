@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
@@ -390,8 +391,8 @@ def _find(idata: "xr.DataTree", name: str | None) -> str:
         raise ValueError("the tree holds no draws of a ps.IndianChefsProcess")
     if name is None:
         if len(names) > 1:
-            raise ValueError(f"the tree holds several graphs, give name=, one of {names}")
+            raise ValueError(f"the tree holds several graphs, give name=, one of {quoted(names)}")
         return names[0]
     if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
     return name

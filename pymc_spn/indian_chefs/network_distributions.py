@@ -24,6 +24,7 @@ from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINE
 from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 STALE = (
@@ -135,7 +136,8 @@ def NLGBN(
             raise TypeError(f"scaling must be a ps.UnitScaling; got {type(scaling).__name__}")
         if len(scaling.columns) != len(names):
             raise ValueError(
-                f"scaling must have the columns of observed, {list(names)}; it has {list(scaling.columns)}"
+                f"scaling must have the columns of observed, {quoted(list(names))}; it has "
+                f"{quoted(list(scaling.columns))}"
             )
         if set(scaling.columns) == set(names):
             scaling = scaling.in_order(names)
@@ -253,7 +255,9 @@ def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     if found and not set(nodes) <= set(found):
         if set(nodes) & set(found) or len(found) != len(nodes):
             lacking = [n for n in nodes if n not in found]
-            raise ValueError(f"observed must have the columns {list(nodes)} of the graph; {lacking[0]!r} is missing")
+            raise ValueError(
+                f"observed must have the columns {quoted(list(nodes))} of the graph; {lacking[0]!r} is missing"
+            )
         return tuple(found)  # columns in the order of the nodes, under names of their own
     if not found and not isinstance(observed, np.ndarray | list | tuple):
         return nodes  # no table: refused where it is read, by its type

@@ -148,7 +148,7 @@ class BeliefNetworkPosterior:
         """
         import pandas as pd
 
-        check_count("n", n)
+        check_count("n", n, 32.0 + 16.0 * len(self.schema.columns))
         rng = np.random.default_rng(random_seed)
         chains, draws = self._places(rng, n)
         out = np.empty((n, len(self.schema.columns)))
@@ -210,7 +210,7 @@ class BeliefNetworkPosterior:
         import pandas as pd
         import xarray as xr
 
-        check_count("n_pool", n_pool)
+        check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
         check_count("max_draws", max_draws)
         rng = np.random.default_rng(random_seed)
         values, jacobian = self._coded(X)

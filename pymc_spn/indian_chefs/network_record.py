@@ -8,6 +8,7 @@ from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs, without_rec
 from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, NetworkSchema
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,10 +39,10 @@ def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
             f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
         )
     if name is None and len(names) > 1:
-        raise ValueError(f"the tree holds several belief networks, give name=, one of {names}")
+        raise ValueError(f"the tree holds several belief networks, give name=, one of {quoted(names)}")
     name = names[0] if name is None else name
     if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
     return NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
 
 

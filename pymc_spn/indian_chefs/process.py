@@ -1,11 +1,15 @@
 """What a user says of an Indian chefs process, checked: hyperparameters, observed nodes, base measure; its schema."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
+from pymc_spn.numerics.quoted_values import quoted
 
 FORMAT = 1
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
@@ -95,10 +99,11 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is no integer of at least 1."""
+def check_count(name: str, value: Any, bytes_each: float = 0.0) -> None:
+    """Refuse what is no integer of at least 1, or asks for too much memory with so many bytes for each."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
+    refuse_count(name, int(value), bytes_each)
 
 
 def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str = "observed_nodes") -> tuple[str, ...]:
@@ -119,6 +124,7 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
     if hasattr(observed_nodes, "tolist"):  # arrays, a pandas index or series, NumPy's numbers
         observed_nodes = observed_nodes.tolist()
     if isinstance(observed_nodes, int) and not isinstance(observed_nodes, bool):
+        _refuse_nodes(argument, observed_nodes)
         observed_nodes = [f"x{i + 1}" for i in range(observed_nodes)]
     if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Sequence):
         raise TypeError(f"{argument} must be names or their number; got {observed_nodes!r}")
@@ -128,17 +134,23 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
         raise TypeError(f"{argument} must be strings; got {wrong[0]!r}")
     if not names:
         raise ValueError(f"{argument} must hold at least one node; a graph without any is empty")
-    repeated = sorted({n for n in names if names.count(n) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise ValueError(f"{argument} must be distinct; {repeated[0]!r} is there more than once")
     if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer)):
         raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
+    _refuse_nodes("max_nodes", int(max_nodes or 0))
     hidden = sorted(set(names) & set(node_labels((), len(names) + (max_nodes or 0))))
     if hidden:
         raise ValueError(f"{argument} must not have the names of hidden nodes; got {hidden[0]!r}")
     if max_nodes is not None and max_nodes < len(names):
         raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
     return names
+
+
+def _refuse_nodes(argument: str, n: int) -> None:
+    """Refuse so many nodes if a table over pairs of them needs too much memory."""
+    refuse_memory(f"{argument} = {n:,}: a graph", 2 * max(n, 0) ** 2, "take fewer nodes")
 
 
 def check_base(base: Any) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
@@ -187,7 +199,10 @@ def check_reputations(reputations: Any, names: tuple[str, ...], base: tuple) -> 
         unknown = [n for n in reputations if n not in names]
         lacking = [n for n in names if n not in reputations]
         if unknown or lacking:
-            raise ValueError(f"reputations must name exactly {list(names)}; unknown {unknown}, missing {lacking}")
+            raise ValueError(
+                f"reputations must name exactly {quoted(list(names))}; unknown {quoted(unknown)}, missing "
+                f"{quoted(lacking)}"
+            )
         values = [reputations[n] for n in names]
     elif reputations is None or np.ndim(reputations) == 0:
         values = [reputations] * len(names)

@@ -66,7 +66,7 @@ def sample_indian_chefs(
     theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
     prior = make_prior(alpha, gamma, phi, measure)
-    check_count("draws", draws)
+    check_count("draws", draws, 10.0 * len(names) ** 2)
     graphs = draw_graphs(np.random.default_rng(random_seed), prior, theta, draws)
     room = max(len(t) for _, t in graphs)
     parents = np.zeros((draws, room, room), bool)

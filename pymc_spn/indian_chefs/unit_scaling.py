@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 @dataclass(frozen=True)
 class UnitScaling:
@@ -136,11 +138,11 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
         if columns is not None:
             lacking = [c for c in columns if c not in found]
             if lacking:
-                raise ValueError(f"{argument} must have the columns {list(columns)}; {lacking[0]!r} is missing")
+                raise ValueError(f"{argument} must have the columns {quoted(list(columns))}; {lacking[0]!r} is missing")
             data = data.set_axis(found, axis=1)[list(columns)]
         names = tuple(str(c) for c in data.columns)
         if len(set(names)) < len(names):
-            raise ValueError(f"{argument} must have distinct columns, got {list(names)}")
+            raise ValueError(f"{argument} must have distinct columns, got {quoted(list(names))}")
     else:
         if not isinstance(data, np.ndarray | list | tuple):  # NumPy would drop the names of its columns
             raise TypeError(

@@ -9,6 +9,7 @@ from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import GROUP as TREES
 
@@ -79,9 +80,9 @@ def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) 
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")
     whole = whole_structures(idata)
     if name is None and len(whole) > 1:
-        raise ValueError(f"{path} holds several structures, give name=, one of {sorted(found)}")
+        raise ValueError(f"{path} holds several structures, give name=, one of {quoted(sorted(found))}")
     chosen = whole[0] if name is None else name
     if chosen not in found:
-        raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {name!r}")
     module, _, title = found[chosen].posterior.partition(":")
     return getattr(import_module(module), title).from_idata(idata, chosen)

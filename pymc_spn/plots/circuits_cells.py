@@ -6,6 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -48,7 +50,7 @@ def plot_cells(
         lacking = [name for name in names if name not in data.columns.map(str)]
         if len(data) != len(p) or lacking:
             raise ValueError(
-                f"data must have the {len(p)} rows and the columns of cells; {len(data)} rows, no {lacking}"
+                f"data must have the {len(p)} rows and the columns of cells; {len(data)} rows, no {quoted(lacking)}"
             )
     smallest = np.where(np.isnan(p), 1.0, p).min(axis=1, initial=1.0)
     order = np.argsort(smallest, kind="stable")[:n_rows]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.dag import CPDAG, DAG
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,7 +111,7 @@ def plot_graph(
     given = {**(positions or {}), **more}
     for name, at in given.items():
         if name not in graph.names:
-            raise ValueError(f"positions name {name!r}, which is not a variable; they are {list(graph.names)}")
+            raise ValueError(f"positions name {name!r}, which is not a variable; they are {quoted(list(graph.names))}")
         if np.shape(at) != (2,) or not np.isfinite(np.asarray(at, float)).all():
             raise ValueError(f"positions must be pairs (x, y) of finite numbers; {name!r} has {at!r}")
     if ax is None:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
@@ -251,7 +253,7 @@ def plot_fantasies(
         columns = data.columns
     names = [columns] if isinstance(columns, str) else list(columns)
     if len(names) != 2:
-        raise ValueError(f"columns must name two columns, got {names}; plot_pairs draws more")
+        raise ValueError(f"columns must name two columns, got {quoted(names)}; plot_pairs draws more")
     for name in names:
         if name not in data or name not in fantasies:
             raise ValueError(f"columns names {name!r}, which data and fantasies must both have")

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.effects import dimension_of
 from pymc_spn.trees.leaf_summaries import leaf_words, rule_of
 from pymc_spn.trees.posterior import TreePosterior
@@ -270,10 +271,10 @@ def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | Non
 
     names = tree_names(idata)
     if name is None and len(names) != 1:
-        raise ValueError(f"name must be given, one of {names}")
+        raise ValueError(f"name must be given, one of {quoted(names)}")
     name = names[0] if name is None else name
     if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
     for dim in ("chain", "draw"):
         if dim not in idata["posterior"].dims:
             raise ValueError(f"idata must have the dimension {dim!r}: select draws by slices, not by numbers")

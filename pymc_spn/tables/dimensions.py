@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 def refuse_columns_in_another_order(dims: Any, coords: Mapping[str, Any], names: Sequence[str]) -> None:
     """Refuse a coordinate that has the columns' own names in another order than the variable has the columns.
@@ -28,5 +30,5 @@ def refuse_columns_in_another_order(dims: Any, coords: Mapping[str, Any], names:
     if found != list(names) and sorted(found) == sorted(names):
         raise ValueError(
             f"dims: the coordinate {dims[-1]!r} must have the columns in the order in which the variable has them, "
-            f"{list(names)}, got {found}"
+            f"{quoted(list(names))}, got {found}"
         )

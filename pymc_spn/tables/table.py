@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pymc_spn.numerics.quoted_values import some
+from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
 
@@ -200,7 +200,7 @@ def _as_frame(data, names, schema):
         else:
             names = [f"x{position}" for position in range(data.shape[1])]
         if len(names) != data.shape[1]:
-            raise ValueError(f"the array has {data.shape[1]} columns, expected {len(names)}: {names}")
+            raise ValueError(f"the array has {data.shape[1]} columns, expected {len(names)}: {quoted(names)}")
         frame = pd.DataFrame(data)
         frame.columns = pd.Index(names, dtype=object)
     else:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.trees.predictives import log_predictive_density, training_leaves
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Gen
         raise ValueError(f"numbers must be integers within 0..{draws.n_trees - 1}, got {numbers.tolist()}")
     if not isinstance(n_pairs, int | np.integer) or n_pairs < 1:
         raise ValueError(f"n_pairs must be an integer of at least 1, got {n_pairs!r}")
+    n_rows = len(draws.y)
+    refuse_count("n_pairs", min(int(n_pairs), n_rows * (n_rows - 1) // 2), 16.0 + 9.0 * len(numbers))
     if len(draws.y) < 2:
         raise ValueError("tree_distance compares pairs of rows, and the posterior has one row")
     together, error = _joined(draws, numbers, n_pairs, rng)

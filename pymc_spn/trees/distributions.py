@@ -21,6 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
@@ -197,7 +198,8 @@ def TreeResponse(
     coded, family = family.code(observed.get_value() if container is not None else observed)
     if container is not None and family.family == "classes" and list(family.levels) != list(range(len(family.levels))):
         raise ValueError(
-            f"observed: a data container must hold the classes as 0..K-1, got {list(family.levels)}; code them first, "
+            f"observed: a data container must hold the classes as 0..K-1, got {quoted(list(family.levels))}; code "
+            f"them first, "
             "or give the labels themselves"
         )
     n_rows = tree.x.get_value(borrow=True).shape[0]

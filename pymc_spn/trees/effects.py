@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.predictives import average, class_payload, log_predictive_density, moment_payload
 
 if TYPE_CHECKING:
@@ -87,14 +88,16 @@ def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarra
     """Column number, coded grid and its labels."""
     names = draws.features.names
     if feature not in names:
-        raise ValueError(f"feature must be one of {names}, got {feature!r}")
+        raise ValueError(f"feature must be one of {quoted(names)}, got {feature!r}")
     d = names.index(feature)
     column = draws.features.columns[d]
     if column.levels is not None:
         labels = list(column.levels) if grid is None else list(grid)
         unknown = [v for v in labels if v not in column.levels]
         if unknown:
-            raise ValueError(f"grid holds {unknown!r}, which {feature!r} does not have; levels {list(column.levels)}")
+            raise ValueError(
+                f"grid holds {quoted(unknown)}, which {feature!r} does not have; levels {quoted(list(column.levels))}"
+            )
         return d, np.array([float(column.levels.index(v)) for v in labels]), labels
     if grid is None:
         seen = draws.features.values[:, d]

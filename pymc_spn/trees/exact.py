@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, check_at_least, check_same_rows, make_features, make_rules
+from pymc_spn.trees.features import (
+    TREE_BYTES,
+    Features,
+    check_at_least,
+    check_same_rows,
+    make_features,
+    make_rules,
+)
 from pymc_spn.trees.interval_kernels import fill_intervals
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.leaves import (
@@ -289,7 +296,7 @@ class ExactTrees:
         ValueError
             If `n` is no integer of at least 0.
         """
-        check_at_least("n", n, 0)
+        check_at_least("n", n, 0, TREE_BYTES)
         rng = np.random.default_rng(random_seed)
         known: dict[Any, np.ndarray] = {}
 
@@ -319,7 +326,7 @@ class ExactTrees:
         ValueError
             If `draws` is no integer of at least 1.
         """
-        check_at_least("draws", draws, 1)
+        check_at_least("draws", draws, 1, TREE_BYTES)
         trees = self.sample_trees(draws, random_seed)
         alpha_s, beta_s = self._rules[:2]
         common = {k: v for k, v in self._common.items() if k != "max_states"}

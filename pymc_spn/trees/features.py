@@ -9,6 +9,8 @@ from warnings import warn
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, FeatureCodes, Options, Rules, make_options
 
@@ -126,7 +128,7 @@ def make_features(
     table = data if isinstance(data, Table) else Table.from_frame(data)
     values = table.values
     if missing not in ("branch", "error"):
-        raise ValueError(f'missing must be "branch" or "error", got {missing!r}')
+        raise ValueError(f'missing must be "branch" or "error", got {quoted(missing)}')
     gaps = np.argwhere(np.isnan(values))
     if missing == "error" and len(gaps):
         i, d = gaps[0]
@@ -202,10 +204,14 @@ def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> Non
         raise ValueError(f"min_size must be an integer of at least 1, got {min_size!r}")
 
 
-def check_at_least(name: str, value: Any, least: int) -> None:
-    """Refuse what is no integer of at least so many."""
+TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
+
+
+def check_at_least(name: str, value: Any, least: int, bytes_each: float = 0.0) -> None:
+    """Refuse what is no integer of at least so many, or asks for too much memory with so many bytes for each."""
     if not _is_int(value) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    refuse_count(name, int(value), bytes_each)
 
 
 def _is_int(value: Any) -> bool:
@@ -225,7 +231,9 @@ def _check_named(argument: str, given: Any, names: tuple[str, ...]) -> None:
     if isinstance(given, Mapping):
         unknown = [k for k in given if k not in names]
         if unknown:
-            raise ValueError(f"{argument} names unknown columns {unknown}; the columns are {list(names)}")
+            raise ValueError(
+                f"{argument} names unknown columns {quoted(unknown)}; the columns are {quoted(list(names))}"
+            )
 
 
 def _weights(given: Any, names: tuple[str, ...]) -> np.ndarray:

@@ -11,7 +11,14 @@ import numpy as np
 
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features, check_at_least, check_same_rows, make_features, make_rules
+from pymc_spn.trees.features import (
+    TREE_BYTES,
+    Features,
+    check_at_least,
+    check_same_rows,
+    make_features,
+    make_rules,
+)
 from pymc_spn.trees.leaves import (
     as_family,
     centre_of,
@@ -179,8 +186,8 @@ def fit_tree(
     _choice("expansion", expansion, EXPANSIONS)
     _choice("resampling", resampling, SCHEMES)
     _choice("weights", weights, ("evidence", "equal", "stacking"))
-    check_at_least("islands", islands, 1)
-    check_at_least("particles", particles, 2)
+    check_at_least("islands", islands, 1, TREE_BYTES)
+    check_at_least("particles", particles, 2, TREE_BYTES)
     check_at_least("cores", cores, 1)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
@@ -198,7 +205,7 @@ def fit_tree(
     if exact:
         from pymc_spn.trees.exact import exact_draws
 
-        check_at_least("draws", draws, 1)
+        check_at_least("draws", draws, 1, TREE_BYTES)
         return exact_draws(common, family, rules, draws, rng)
     sizes = [particles // islands + (i < particles % islands) for i in range(islands)]
     tasks = [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import Features
@@ -102,10 +103,10 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
         raise ValueError(f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}")
     if name is None:
         if len(names) > 1:
-            raise ValueError(f"the DataTree holds several decision trees, give name=, one of {names}")
+            raise ValueError(f"the DataTree holds several decision trees, give name=, one of {quoted(names)}")
         return names[0]
     if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
     return name
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.trees import agreement
-from pymc_spn.trees.features import check_at_least
+from pymc_spn.trees.features import TREE_BYTES, check_at_least
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.tree import Tree
 
@@ -39,7 +39,7 @@ class TreeAnswers:
         ValueError
             If `n` is no integer of at least 0.
         """
-        check_at_least("n", n, 0)
+        check_at_least("n", n, 0, TREE_BYTES)
         rng = np.random.default_rng(random_seed)
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 

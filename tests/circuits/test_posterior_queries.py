@@ -607,6 +607,18 @@ def test_other_arguments_are_refused():
         post.mean({"x0": [1, 2]})
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample(-1)
+    gaps = pd.DataFrame({"x0": [0.7], "x1": ["a"], "x2": [None]})
+    for ask in (
+        post.sample,
+        post.draw_circuits,
+        post.condition([{"x0": (0, 1)}, {"x1": "a"}]).sample,
+        lambda n: post.impute(gaps, n=n),
+        lambda n: post.entropy(method="monte-carlo", n=n),
+        lambda n: post.mutual_information("x0", "x1", method="monte-carlo", n=n),
+        lambda n: post.predictive_p_value(gaps, n=n),
+    ):
+        with pytest.raises(ValueError, match=r"n = 1,000,000,000,000 needs .* gigabytes of memory, more than half of"):
+            ask(10**12)
     with pytest.raises(ValueError, match="columns names 'z'"):
         post.marginal(["z"])
     for columns in ("x0", None, 1):

@@ -369,7 +369,7 @@ def test_circuit_over_orders_and_graphs():
     counts = np.array([sum(all(o.index(j) < o.index(i) for j, i in np.argwhere(g)) for o in orders) for g in graphs])
     logs = np.array([scores.log_score(g) for g in graphs])
     np.testing.assert_allclose(density, counts * np.exp(logs - float(post.log_mass)), atol=1e-10)
-    with pytest.raises(ValueError, match=r"the circuit's leaves need .* gigabytes, above max_gigabytes = 1e-09"):
+    with pytest.raises(ValueError, match=r"circuit with .* leaves needs .* gigabytes .* max_gigabytes = 1e-09"):
         post.tree.to_circuit(scores, max_gigabytes=1e-9)
 
 

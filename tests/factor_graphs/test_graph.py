@@ -123,6 +123,10 @@ def two():
         (lambda: two().add_factor(("b",), [0, np.inf, 0]), ValueError, "got inf at .b=1."),
         (lambda: two().add_factor(("a",), ["x", "y"]), TypeError, "must hold numbers"),
         (lambda: two().compile(max_table=0), ValueError, "max_table must be a positive integer, got 0"),
+        (lambda: two().compile(max_table=2**31), ValueError, r"max_table must be below 2\^31, got 2,147,483,648"),
+        (lambda: FactorGraph({"a": 10**12}), ValueError, "states of variable 'a' = 1,000,000,000,000 needs 48,000 gig"),
+        (lambda: FactorGraph.hmm(10**12, [0, 0], np.zeros((2, 2))), ValueError, "n_steps = 1,000,000,000,000 needs"),
+        (lambda: FactorGraph.ising((10**6, 10**6), 1.0), ValueError, r"shape = \(1000000, 1000000\) needs 500,000"),
         (lambda: FactorGraph({}).compile(), ValueError, "at least one variable"),
         (lambda: two().compile().infer({"z": 1}), ValueError, "unknown variable 'z'"),
         (

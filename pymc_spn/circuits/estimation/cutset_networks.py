@@ -13,6 +13,7 @@ from pymc_spn.circuits.structures.circuit_builders import grow_states
 from pymc_spn.circuits.structures.level_scores import BayesianInformation, DirichletEvidence, LevelCounter
 from pymc_spn.circuits.structures.or_trees import Divided, Forest, Growth, grow_or_tree
 from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.numerics.memory_limits import refuse_count
 
 
 def cutset_network(
@@ -96,6 +97,7 @@ def cutset_network(
     for name, (value, least) in whole_numbers.items():
         if not is_int(value) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    refuse_count("n_networks", n_networks, 1000.0, "take fewer")
     table, n_levels = table_of_levels(data, kinds)
     growth = Growth(
         score=BayesianInformation(math.log(len(table.values))) if score == "bic" else DirichletEvidence(size),

@@ -18,6 +18,7 @@ from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class ColumnAnswers(ConditionedDraws):
         """Number of a column that the answers are about."""
         number, asked = {c.name: d for d, c in zip(self._kept, self._left, strict=True)}, as_name(name)
         if not isinstance(asked, str) or asked not in number:
-            raise ValueError(f"{argument} must name one of the columns {list(number)}, got {name!r}")
+            raise ValueError(f"{argument} must name one of the columns {quoted(list(number))}, got {name!r}")
         d = number[asked]
         if numeric and self._schema.columns[d].kind == "categorical":
             raise ValueError(f"{argument} must be numeric, {name!r} is categorical: its levels have no order")

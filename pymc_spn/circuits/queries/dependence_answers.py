@@ -18,9 +18,10 @@ from pymc_spn.circuits.laws.draw_laws import (
     information,
 )
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
-from pymc_spn.circuits.records.completion import choose_draws, complete_rows
+from pymc_spn.circuits.records.completion import checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 
 if TYPE_CHECKING:
@@ -150,6 +151,12 @@ class DependenceAnswers(ColumnAnswers):
             each = min(max(1, max_draws // self._n_chains), length)
             within = np.linspace(0, length - 1, each).round().astype(np.int64)
             used = (np.arange(self._n_chains)[:, None] * length + within).ravel()
+        n_pairs = len(asked) * (len(asked) - 1) // 2
+        refuse_memory(
+            f"dependence of {len(asked):,} columns in {used.size:,} draws",
+            8.0 * used.size * n_pairs + 40.0 * len(asked) ** 2,
+            "ask post.marginal([...]) of some columns, or lower max_draws",
+        )
         grids, fine = self._nested_grids(asked, known, [(FEW_PANELS, 1), (2 * FEW_PANELS, 1)])
         tables, lost = self._tables(asked, known, used, grids)
         some = np.argsort(-lost, kind="stable")[:2]  # a few draws have placed the grids: of all, those that fit least
@@ -352,11 +359,10 @@ class DependenceAnswers(ColumnAnswers):
 
     def _simulated_rows(self, known: Events, n: Any, random_seed: Any) -> np.ndarray:
         """Rows (n, D) from the mixture given what is known."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
-            raise ValueError(f"n must be an integer of at least 2, got {n!r}")
+        count = checked_count("n", n, least=2, bytes_each=16.0 * len(self._schema.columns))
         rng = np.random.default_rng(random_seed)
         log_weights = self._log_of(known) + self._log_weights
-        chosen = choose_draws(log_weights[:, None], int(n), rng)
+        chosen = choose_draws(log_weights[:, None], count, rng)
         rows = complete_rows(self._states, self._row(known)[None], spread_of(known), chosen, rng)[:, 0]
         # Gaussian leaves beside masses stand on the unit grid
         masses = ~np.asarray(self._states.compiled.is_density)

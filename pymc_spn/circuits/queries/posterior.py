@@ -25,6 +25,7 @@ from pymc_spn.circuits.records.draw_averages import chain_error, log_average, re
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -309,7 +310,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         asked = names_of("columns", columns)
         for column in asked:
             if column not in names:
-                raise ValueError(f"columns names {column!r}; the columns are {names}")
+                raise ValueError(f"columns names {column!r}; the columns are {quoted(names)}")
         kept = [d for d, n in zip(self._kept, names, strict=True) if n in asked]
         if not kept:
             raise ValueError("columns must name at least one column, got none")

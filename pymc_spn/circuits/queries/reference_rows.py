@@ -10,6 +10,7 @@ from pymc_spn.circuits.events.events import spread_of
 from pymc_spn.circuits.records.completion import checked_count, choose_draws, complete_rows
 from pymc_spn.circuits.records.draw_averages import log_average
 from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.memory_limits import refuse_count
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
@@ -85,6 +86,7 @@ def _patterns(observed: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _drawn_rows(post: "SimulatedAnswers", n: int, rng: np.random.Generator) -> np.ndarray:
     """Rows (n, D) of all columns, given the evidence."""
+    refuse_count("n", n, 16.0 * len(post._schema.columns), "fewer rows are enough to compare with")
     chosen = choose_draws((post._log_evidence() + post._log_weights)[:, None], n, rng)
     row = post._row(post._evidence)[None]
     return complete_rows(post._states, row, spread_of(post._evidence), chosen, rng)[:, 0]

@@ -12,6 +12,7 @@ from pymc_spn.circuits.queries.information_answers import InformationAnswers
 from pymc_spn.circuits.queries.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
 from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 from pymc_spn.tables import Table, row_labels
 
@@ -238,6 +239,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             self._refuse_condition("co_clustering of training rows")
             index, labels = states.record.rows, states.digits[:, :, 0]
             n_rows = labels.shape[1]
+            _refuse_pairs(n_rows)
             together = average_togetherness(labels, weight)
             empty = labels[0] < 0
             together[empty] = together[:, empty] = np.nan
@@ -247,6 +249,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             values, possible = self._embed(table)
             self._refuse_rows(~possible, values, table.index)
             index, n_rows = row_labels(table.index), len(values)
+            _refuse_pairs(n_rows)
             together = np.zeros((n_rows, n_rows))
             each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
             log, best = np.empty(n_rows), np.full(n_rows, -np.inf)
@@ -388,3 +391,8 @@ def _some_orders(m: int, n: int, rng: np.random.Generator) -> _Coalitions:
         return 0.5 * (both[:n] + both[n:])
 
     return _Coalitions(subsets, number[1 : m + 1], gains)
+
+
+def _refuse_pairs(n_rows: int) -> None:
+    """Refuse a table over pairs of so many rows if it needs too much memory."""
+    refuse_memory(f"co_clustering of {n_rows:,} rows", 16.0 * n_rows**2, "give some of the rows, as co_clustering(df)")

@@ -237,7 +237,7 @@ class UnionPosterior(NoInterventions):
         if given is not None:
             return self.condition(given).sample(n, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
-        sizes = rng.multinomial(checked_count("n", n), self._weights().sum(axis=1))
+        sizes = rng.multinomial(checked_count("n", n, bytes_each=16.0 * len(self.columns)), self._weights().sum(axis=1))
         found = zip(self.parts, sizes, strict=True)
         frames = [part.sample(int(k), random_seed=rng) for part, k in found if k] or [self._first.sample(0)]
         drawn = pd.concat(frames, ignore_index=True)

@@ -14,6 +14,7 @@ import numpy as np
 from pymc_spn.circuits.records import record_checks as checks
 from pymc_spn.circuits.schema import FORMAT as FORMAT_OF_SCHEMA
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
@@ -173,10 +174,10 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
         raise ValueError("the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits")
     if name is None:
         if len(names) > 1:
-            raise ValueError(f"the tree holds several sum-product networks, give name=, one of {names}")
+            raise ValueError(f"the tree holds several sum-product networks, give name=, one of {quoted(names)}")
         return names[0]
     if name not in names:
-        raise ValueError(f"name must be one of {names}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
     return name
 
 

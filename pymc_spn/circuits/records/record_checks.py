@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from pymc_spn.circuits.schema import UNUSED, NetworkSchema
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +37,7 @@ def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.Da
         refuse(place, f"have {len(names)} columns, those of {name}_schema", table.sizes[dims[1]])
     found = table[dims[1]].values.tolist() if dims[1] in table.coords else names
     if found != names:
-        refuse(place, f"have the columns {names} in this order", found)
+        refuse(place, f"have the columns {quoted(names)} in this order", found)
     if schema.n_rows not in (None, len(table)):
         # chunks of a record are cut by the number of rows, and those of a part could be read as others
         refuse(place, f"have the {schema.n_rows} rows of the network, which no part of them can stand for", len(table))

@@ -15,6 +15,8 @@ from pymc_spn.circuits.laws.signed_mixtures import SignedMixture
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import checked_operand, operand
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
+from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
@@ -233,6 +235,7 @@ class SumOfSquares:
         """
         if not is_int(n) or n < 0:
             raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        refuse_count("n", int(n), 16.0 * len(self.names))
         return self.complete(np.full((n, len(self.names)), np.nan), random_seed)
 
     def complete(self, values: Any, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
@@ -295,7 +298,7 @@ def check_components(circuits: Sequence[Circuit]) -> None:
     for k, circuit in enumerate(circuits):
         try:
             if circuit.names != circuits[at].names:
-                raise ValueError(f"got {list(circuits[at].names)} and {list(circuit.names)}")
+                raise ValueError(f"got {list(circuits[at].names)} and {quoted(list(circuit.names))}")
             check_columns(circuits[at], circuit)
         except ValueError as error:
             raise ValueError(

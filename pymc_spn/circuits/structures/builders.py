@@ -108,6 +108,8 @@ def _build_tree(
         raise ValueError(f"repetitions must be an integer of at least 1, got {repetitions!r}")
     if repetitions > 1 and len(columns) < 2:
         raise ValueError(f"repetitions must be 1 for a single column, which has nothing to split, got {repetitions}")
+    if repetitions > MAX_REGIONS:
+        raise ValueError(f"repetitions = {repetitions:,} makes more than {MAX_REGIONS:,} sum nodes; take fewer")
     rng = np.random.default_rng(random_seed)
     own_splits = isinstance(split, str) and split == "per_product"
     first = rng.permutation(len(names)) if own_splits else column_order(names, split, rng)
@@ -167,7 +169,10 @@ class _Growing:
         """Number of a new region."""
         region = len(self.arrays["begin"])
         if region == MAX_REGIONS:
-            raise ValueError(f"split='per_product' makes more than {MAX_REGIONS:,} sum nodes: lower n_children")
+            raise ValueError(
+                f"the tree has more than {MAX_REGIONS:,} sum nodes: take fewer repetitions, "
+                "or with split='per_product' fewer children"
+            )
         values = (begin, end, parent, n_children, split)
         for listed, value in zip(self.arrays.values(), values, strict=True):
             listed.append(value)

@@ -12,6 +12,7 @@ from pymc_spn.circuits.leaves.validation import checked_columns, column_name
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import LEVEL_KINDS, by_name
 
@@ -71,6 +72,8 @@ def rat_spn(
         ("depth", depth, 0), ("repetitions", repetitions, 1), ("n_sums", n_sums, 1), ("n_leaves", n_leaves, 1),
     ):  # fmt: skip
         check_at_least(name, value, least)
+        if name != "depth" and value > MAX_EDGES:
+            raise ValueError(f"{name} = {value:,} makes a circuit of more than {MAX_EDGES:,} edges; take fewer")
     palettes = leaf_palettes(columns, leaves, "n_leaves", n_leaves)
     rng = np.random.default_rng(random_seed)
     whole = frozenset(range(len(columns)))
@@ -136,6 +139,8 @@ def hidden_chow_liu_tree(
     (1968), doi:10.1109/TIT.1968.1054142, for the tree.
     """
     check_at_least("n_states", n_states, 1)
+    if n_states > MAX_EDGES:
+        raise ValueError(f"n_states = {n_states:,} makes a circuit of more than {MAX_EDGES:,} edges; take fewer")
     if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
     table = Table.from_frame(data, kinds)
@@ -271,7 +276,7 @@ def leaf_palettes(
     leaves = by_name("leaves", leaves)
     for name in leaves:
         if name not in names:
-            raise ValueError(f"leaves: {name!r} is no column; the columns are {names}")
+            raise ValueError(f"leaves: {name!r} is no column; the columns are {quoted(names)}")
     palettes = []
     for name in names:
         if name not in leaves:

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables.column import by_name
 
 
@@ -25,6 +26,7 @@ def explicit_circuit(tree: RegionTree, leaves: Mapping[str, Sequence[Any]], max_
     n_nodes = tree.n_nodes(sizes)
     if n_nodes > max_nodes:
         raise ValueError(f"the explicit tree has {n_nodes:,} nodes, more than max_nodes={max_nodes:,}")
+    refuse_memory(f"the explicit tree of {n_nodes:,} nodes", 64.0 * n_nodes, "take fewer children")
     families = tuple(dict.fromkeys(f for p in palettes for f in p))
     width = tree.width(sizes)
     copies = tree.copies(width)

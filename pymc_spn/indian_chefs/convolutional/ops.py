@@ -12,6 +12,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_
 
 from pymc_spn.indian_chefs.convolutional.evidence import ArchitectureEvidence
 from pymc_spn.indian_chefs.distributions import GraphVariable
+from pymc_spn.numerics.quoted_values import quoted
 
 
 class ArchitectureLogEvidence(Op):
@@ -85,7 +86,9 @@ def architecture_log_evidence(
         raise TypeError(f"evidence must be an ArchitectureEvidence; got {type(evidence).__name__}")
     names = list(graph.observed_nodes)
     if sorted(names) != sorted([input_node, output_node]):
-        raise ValueError(f"graph must have the observed nodes {input_node!r} and {output_node!r} alone; it has {names}")
+        raise ValueError(
+            f"graph must have the observed nodes {input_node!r} and {output_node!r} alone; it has {quoted(names)}"
+        )
     places = dict(zip(names, graph.schema.reputations, strict=True))
     for node, reputation, role in ((input_node, 1.0, "input"), (output_node, 0.0, "output")):
         if places[node] != reputation:

@@ -1,0 +1,44 @@
+"""How many variables and parent sets can be scored: checked before any work."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags.constraints import Constraints
+from pymc_spn.dags.dag import MOST_VARIABLES
+from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.tables import Table
+
+
+def n_columns(data: Any) -> int:
+    """Columns of data that have not been read; 0 where only reading tells."""
+    if isinstance(data, Mapping):
+        return len(data)
+    shape = data.values.shape if isinstance(data, Table) else getattr(data, "shape", ())
+    return shape[1] if len(shape) == 2 and isinstance(shape[1], int | np.integer) else 0
+
+
+def refuse_many(n_variables: int) -> None:
+    """Refuse more variables than a set of them has bits.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_VARIABLES`.
+    """
+    if n_variables > MOST_VARIABLES:
+        raise ValueError(f"at most {MOST_VARIABLES} variables are possible, got {n_variables:,}; choose some columns")
+
+
+def refuse_table(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:
+    """Refuse a table of all parent sets that needs more memory than it may take.
+
+    Raises
+    ------
+    ValueError
+        It says how much.
+    """
+    entries = sum(1 << min(mask.bit_count(), max_candidates) for mask in constraints.allowed)
+    advice = "fewer candidates, tiers or forbidden edges make it smaller"
+    refuse_memory(f"max_candidates = {max_candidates}: the score table", 8 * entries, advice, max_gigabytes)
