@@ -353,8 +353,8 @@ class _Reader:
             for key in rows.keys() - {"default"}:
                 missing[key] = False
             if default is None:
-                at = tuple(np.argwhere(missing)[0].tolist())
-                self.refuse(f"{what} has no row{self.given(given, at)}", start)
+                codes = np.argwhere(missing)[0].tolist()
+                self.refuse(f"{what} has no row{self.given(given, codes)}", start)
             table[missing] = default
         return table
 

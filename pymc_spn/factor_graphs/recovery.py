@@ -14,6 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables.tree_files import read_results
@@ -147,6 +148,12 @@ def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], r
     evaluate, shape = _parameters_of_draws(emission, data, model, posterior)
     n_draws = shape[0] * shape[1]
     n_states, n_variables = int(arrays.state_start[-1]), arrays.card.size
+    size = 8.0 * n_states * ("marginals" in what) + 12.0 * n_variables * (("map" in what) + ("samples" in what))
+    refuse_memory(
+        f"recover_discrete of {n_draws:,} draws and {n_rows:,} rows",
+        size * n_draws * n_rows,
+        "ask for less with what=, or give fewer draws, as in idata.isel(draw=slice(None, None, 10))",
+    )
     marginals = np.empty((n_draws if "marginals" in what else 0, n_rows, n_states))
     best = np.empty((n_draws if "map" in what else 0, n_rows, n_variables), np.int32)
     log_best = np.empty(best.shape[:2])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.trees.predictives import log_predictive_density, training_leaves
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Gen
     refuse_count("n_pairs", min(int(n_pairs), n_rows * (n_rows - 1) // 2), 16.0 + 9.0 * len(numbers))
     if len(draws.y) < 2:
         raise ValueError("tree_distance compares pairs of rows, and the posterior has one row")
+    refuse_memory(f"tree_distance of {len(numbers):,} trees", 24.0 * len(numbers) ** 2, "choose some with numbers=")
     together, error = _joined(draws, numbers, n_pairs, rng)
     # pairs that each of two trees joins, less those that both join: whole numbers, and no array over pairs of trees
     one = together.astype(np.float64)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.predictives import average, class_payload, log_predictive_density, moment_payload
 
@@ -124,6 +125,10 @@ def partial_dependence(
 
     d, coded, labels = grid_of(draws, feature, grid)
     payload, levels = _payload(draws)
+    if per_draw:
+        size = draws.n_trees * (draws.n_trees + len(coded) * payload.shape[1])
+        what = f"per_draw=True with {draws.n_trees:,} trees and {len(coded):,} values"
+        refuse_memory(what, 8.0 * size, "give a shorter grid, or ask fewer trees")
     sets = np.eye(draws.n_trees) if per_draw else weights[None]
     out = np.empty((len(sets), len(coded), payload.shape[1]))
     for g, x in enumerate(coded):
@@ -149,6 +154,9 @@ def individual_curves(
 
     d, coded, labels = grid_of(draws, feature, grid)
     payload, levels = _payload(draws)
+    size = len(values) * len(coded) * payload.shape[1]
+    what = f"ice of {len(values):,} rows at {len(coded):,} values"
+    refuse_memory(what, 8.0 * size, "give fewer rows, or a shorter grid")
     out = np.empty((len(values), len(coded), payload.shape[1]))
     for g, x in enumerate(coded):
         changed = values.copy()

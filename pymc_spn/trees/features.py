@@ -158,7 +158,7 @@ def make_features(
     features = Features(tuple(table.columns), np.array(values), splits, weights)
     constant = [c for d, c in enumerate(features.names) if len(np.unique(values[~np.isnan(values[:, d]), d])) < 2]
     if constant:
-        warn(f"X: constant columns {constant} can never be split; leave them out", UserWarning, stacklevel=3)
+        warn(f"X: constant columns {quoted(constant)} can never be split; leave them out", UserWarning, stacklevel=3)
     return features
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.saved_files import save_tree
@@ -326,6 +327,9 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         values, labels = self._rows(X, unseen)
         dims, coords = ("row", extra[0]), {"row": labels, extra[0]: extra[1]}
         if per_draw:
+            size = d.n_trees * (d.n_trees + 2 * len(values) * payload.shape[1])
+            what = f"per_draw=True with {d.n_trees:,} trees and {len(values):,} rows"
+            refuse_memory(what, 8.0 * size, "ask for fewer rows at once")
             one = np.eye(d.n_trees)
             stacked = np.stack([average(d, one[t], values, soft, payload) for t in range(d.n_trees)])
             return xr.DataArray(stacked, dims=("tree", *dims), coords=coords, attrs={"exactness": "exact"})

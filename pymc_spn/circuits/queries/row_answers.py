@@ -52,6 +52,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
         base = self._log_evidence()
         rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
         if per_draw:
+            _refuse_per_draw(len(values), self._states.n_draws)
             logs = self._log_rows(values, cells) - base[:, None]
             return self._labelled("log_density", np.where(possible, logs, -np.inf), rows, True, **mark)
         log_norm = log_average(self._log_weights, base)
@@ -391,6 +392,12 @@ def _some_orders(m: int, n: int, rng: np.random.Generator) -> _Coalitions:
         return 0.5 * (both[:n] + both[n:])
 
     return _Coalitions(subsets, number[1 : m + 1], gains)
+
+
+def _refuse_per_draw(n_rows: int, n_draws: int) -> None:
+    """Refuse answers of so many rows in so many draws if they need too much memory."""
+    what = f"per_draw=True with {n_rows:,} rows and {n_draws:,} draws"
+    refuse_memory(what, 24.0 * n_rows * n_draws, "ask for fewer rows at once")
 
 
 def _refuse_pairs(n_rows: int) -> None:

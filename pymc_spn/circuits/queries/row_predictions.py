@@ -10,6 +10,7 @@ from pymc_spn.circuits.leaves.families import Categorical, DirichletLevels
 from pymc_spn.circuits.queries.asked_rows import AskedRows
 from pymc_spn.circuits.records.draw_averages import chain_error, weighted
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, leaf_moments
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def _predicted(
     laws = [[of_leaves(one, part._evidence.get(d)) for one in asked.leaves] for part in parts]
     shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     n_draws = len(asked.leaves)
+    if per_draw:
+        what = f"per_draw=True with {len(asked.index):,} rows and {n_draws:,} draws"
+        refuse_memory(what, 16.0 * math.prod(shape) * n_draws * len(asked.index), "ask for fewer rows at once")
     per = [np.zeros((n_draws, 0, *shape))]
     answer, errors = [np.zeros((0, *shape))], []
     for rows in asked.blocks(n_draws * math.prod(shape) * len(parts)):
