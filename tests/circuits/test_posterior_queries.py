@@ -607,7 +607,7 @@ def test_other_arguments_are_refused():
         post.mean({"x0": [1, 2]})
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample(-1)
-    gaps = pd.DataFrame({"x0": [0.7], "x1": ["a"], "x2": [None]})
+    gaps = pd.DataFrame({"x0": [1], "x1": ["a"], "x2": [None]})
     for ask in (
         post.sample,
         post.draw_circuits,
