@@ -122,6 +122,8 @@ if TYPE_CHECKING:
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.interop.tree_estimators import BayesianTreeClassifier as BayesianTreeClassifier
     from pymc_spn.interop.tree_estimators import BayesianTreeRegressor as BayesianTreeRegressor
+    from pymc_spn.numerics.trust_warnings import ConvergenceWarning as ConvergenceWarning
+    from pymc_spn.numerics.trust_warnings import CoverageWarning as CoverageWarning
     from pymc_spn.tables import Column as Column
     from pymc_spn.tables import Table as Table
     from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
@@ -163,7 +165,9 @@ _PUBLIC = {
     "Column": "tables",
     "ComposedCircuit": "circuits.composition",
     "ConditionalGaussian": "dags.mixed_score",
+    "ConvergenceWarning": "numerics.trust_warnings",
     "CountLeaves": "trees.leaves",
+    "CoverageWarning": "numerics.trust_warnings",
     "DAG": "dags.dag",
     "DagDraws": "dags.mcmc_posterior",
     "DagOrder": "dags.distributions",

@@ -1,6 +1,5 @@
 """Graphs drawn by `DagOrder` or `DagPartition`: edge probabilities, their effective draws and R-hat."""
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -10,6 +9,7 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
+from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 DIMS = "chain", "draw", "parent", "child"
 
 
+SCORE = "_log_score"  # statistic of the steps
+ADVICE = (
+    "Run more sweeps for each draw (step=ps.DagOrderStep(sweeps=5)) or longer chains, or try ps.DagPartition in place "
+    "of ps.DagOrder; up to some 20 variables ps.OrderSPN.exact needs no chains"
+)
 SAVED = "dag_draws"  # attribute that marks a file of `DagDraws.save`
 
 
@@ -60,7 +65,10 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
         np.asarray(parents[c].values) if c in parents.coords else np.arange(parents.sizes[c]) for c in ("chain", "draw")
     ]
     state = draws_of_record(idata["posterior"].dataset[schema.name], *labels)
-    draws = DagDraws(schema, parents.values.astype(np.int64), state.values.astype(np.int64), *labels)
+    numbers = [parents.values.astype(np.int64), state.values.astype(np.int64), *labels]
+    if schema.name + SCORE in stats:
+        numbers.append(read_record(stats[schema.name + SCORE], "f").values)
+    draws = DagDraws(schema, *numbers)
     left = stats.drop_vars(schema.name + PARENTS).drop_dims(str(parents.dims[2]), errors="ignore")
     tree["sample_stats"] = xr.DataTree(left)
     tree[schema.name] = xr.DataTree(draws.to_group())
@@ -80,6 +88,8 @@ class DagDraws:
         Positions in an order, or block numbers of an ordered partition.
     chains, draws : (n_chains,) and (n_draws,)
         Labels.
+    log_score : (chain, draw) float64, optional
+        Log weight of each order or partition, its graphs summed out.
     """
 
     schema: DagSchema
@@ -87,6 +97,7 @@ class DagDraws:
     state: np.ndarray
     chains: np.ndarray
     draws: np.ndarray
+    log_score: np.ndarray | None = None
 
     @classmethod
     def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "DagDraws":
@@ -102,6 +113,11 @@ class DagDraws:
         ------
         ValueError
             If the tree holds no such draws, or several and no name is given.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the log score is above 1.1, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             schema = find_schema(idata, name)
@@ -111,7 +127,11 @@ class DagDraws:
             graphs = drawn.transpose(*DIMS).values.astype(bool)
             parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
             state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
-            return cls(schema, parents, state, group["chain"].values, group["draw"].values)
+            score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None
+            post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score)
+        if post._mixing is not None:
+            post._mixing.warn(schema.name, ADVICE, stacklevel=2)
+        return post
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
@@ -129,7 +149,12 @@ class DagDraws:
 
     def __repr__(self) -> str:
         n, m, d = self.parents.shape
-        return f"DagDraws({d} variables, {n} chains of {m} draws, {self.schema.target})"
+        mixing = f"; {self._mixing}" if self._mixing else ""
+        return f"DagDraws({d} variables, {n} chains of {m} draws, {self.schema.target}{mixing})"
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        return None if self.log_score is None else Mixing.of(self.log_score, "log score")
 
     @cached_property
     def _graphs(self) -> np.ndarray:
@@ -178,25 +203,13 @@ class DagDraws:
         Dataset (parent, child)
             ``mcse``, ``ess`` and ``r_hat`` are NaN for an edge that is in no draw or in all: its error is not known.
         """
-        import arviz as az
         import xarray as xr
 
         draws = self._edge_draws(scores)
         probability, errors = self._edge_errors(draws)
         d = len(self.names)
-        found = {"mcse": errors} | {name: np.full((d, d), np.nan) for name in ("ess", "r_hat")}
-        varies = np.argwhere((draws != draws[:1, :1]).any(axis=(0, 1)))
-        if varies.size and draws.shape[1] > 3:
-            some = {"e": draws[:, :, varies[:, 0], varies[:, 1]].astype(np.float64)}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # an edge that is constant in one chain
-                data = az.from_dict({"posterior": some})
-                for name, value in (
-                    ("ess", az.ess(data)),
-                    ("r_hat", az.rhat(data) if draws.shape[0] > 1 else None),
-                ):
-                    if value is not None:
-                        found[name][varies[:, 0], varies[:, 1]] = np.asarray(value["e"])
+        r_hat, size = r_hat_and_size(draws.reshape(*draws.shape[:2], -1).astype(np.float64))
+        found = {"mcse": errors, "ess": size.reshape(d, d), "r_hat": r_hat.reshape(d, d)}
         coords = {"parent": list(self.names), "child": list(self.names)}
         values = {"probability": probability, **found}
         return xr.Dataset(
@@ -254,7 +267,10 @@ class DagDraws:
             {"chain": self.chains, "draw": self.draws, "variable": list(self.names)},
             ("chain", "draw", "variable"),
         )
-        return xr.Dataset({"graphs": self.graphs(), self.schema.state: state}, attrs={"target": self.schema.target})
+        parts = {"graphs": self.graphs(), self.schema.state: state}
+        if self.log_score is not None:
+            parts["log_score"] = state.isel(variable=0, drop=True).copy(data=self.log_score)
+        return xr.Dataset(parts, attrs={"target": self.schema.target})
 
     @property
     def _candidates(self) -> str:

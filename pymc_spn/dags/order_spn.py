@@ -23,6 +23,7 @@ from pymc_spn.dags.answers import (
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -42,8 +43,9 @@ class OrderSPN(ExactQueries, SampledQueries):
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
     order-modular posterior. Made by `exact` (all orders), `fit` (the orders of a prefix lattice) or `regular` (the
-    paper's tree). On its support the object is the posterior itself, so every answer is exact *given the support*;
-    `log_mass` says how much weight the support holds and `coverage` which share of the whole that is.
+    paper's tree). On its support the object is the posterior itself. Answers of `exact` are therefore "exact", those of
+    the others "exact on the support": ``attrs["coverage"]`` estimates which share of the whole posterior over orders
+    the support holds (`coverage` does so with more draws), ``attrs["coverage_se"]`` is its standard error.
 
     Parameters
     ----------
@@ -55,6 +57,8 @@ class OrderSPN(ExactQueries, SampledQueries):
         By child: parents that are present, and absent, as bits.
     tables : BaseTables, optional
         Shared with the object that this one is a condition of.
+    measured : pair of float, optional
+        Coverage of the support, without evidence, and its standard error.
 
     References
     ----------
@@ -68,12 +72,14 @@ class OrderSPN(ExactQueries, SampledQueries):
         kind: str = "lattice",
         evidence: Evidence | None = None,
         tables: "BaseTables | None" = None,
+        measured: tuple[float, float] | None = None,
     ):
         from pymc_spn.dags.leaf_tables import BaseTables
 
         self.scores, self._lattice, self.kind = scores, lattice, kind
         self.evidence = ((0,) * scores.d, (0,) * scores.d) if evidence is None else evidence
         self._tables = BaseTables(scores) if tables is None else tables
+        self._measured = measured
         self._unconditioned: OrderSPN | None = None
 
     # ---- making
@@ -135,7 +141,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         beam_factor : float
             Prefixes looked at for each one kept, at least 1.
         random_seed : int, Generator or None
-            Of the Gibbs orders that guide the beam.
+            Of the Gibbs orders that guide the beam, and of those that measure the coverage.
         progressbar : bool
             Show a bar once it has taken a second.
 
@@ -148,7 +154,15 @@ class OrderSPN(ExactQueries, SampledQueries):
         ValueError
             If `max_prefixes` is less than d + 3 or needs more memory than there is, `refine` is negative, or
             `beam_factor` below 1.
+
+        Warns
+        -----
+        CoverageWarning
+            If the lattice holds less than half of the posterior over orders. That share is estimated by 200 orders of
+            40 Gibbs chains over all orders: an order is inside if the lattice has all of its prefixes. The chains have
+            the candidate parents of `scores` as well, so what these leave out is not in it.
         """
+        from pymc_spn.dags.certificates import measure
         from pymc_spn.dags.exact_support import refuse_prefixes
         from pymc_spn.dags.lattice_search import search, search_steps
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
@@ -165,7 +179,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         rounds = count("refine", refine, 0)
         with ProgressBar("Searching prefixes", search_steps(scores.d, rounds), progressbar) as bar:
             lattice = search(LeafTables(tables, none, none), size, rounds, float(beam_factor), rng, bar)
-        return cls(scores, lattice, "lattice", None, tables)
+        return measure(cls(scores, lattice, "lattice", None, tables), rng)
 
     @classmethod
     def regular(
@@ -203,16 +217,22 @@ class OrderSPN(ExactQueries, SampledQueries):
         -------
         OrderSPN
 
+        Warns
+        -----
+        CoverageWarning
+            If the tree holds less than half of the posterior over orders, estimated as in `fit`.
+
         References
         ----------
         Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
         """
+        from pymc_spn.dags.certificates import measure
         from pymc_spn.dags.regular_growth import grow
 
         check_scores(scores)
         rng = np.random.default_rng(random_seed)
         tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs), progressbar)
-        return cls(scores, tree.paths, "regular")
+        return measure(cls(scores, tree.paths, "regular"), rng)
 
     @property
     def tree(self) -> "RegularTree":
@@ -251,6 +271,8 @@ class OrderSPN(ExactQueries, SampledQueries):
         size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
         given = in_words(self.names, self.evidence)
         words = f"OrderSPN({self.kind}: {self.scores.d} variables, {size}, log mass {self._log_total:.3f}"
+        if self._measured is not None:
+            words += ", coverage {:.3f} ± {:.3f}".format(*self._measured) + (" without what is given" if given else "")
         return words + (f", given {given})" if given else ")")
 
     def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
@@ -327,7 +349,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         """The same support under other evidence; tables and lattice are shared."""
         if evidence == self.evidence:
             return self
-        post = OrderSPN(self.scores, self._lattice, self.kind, evidence, self._tables)
+        post = OrderSPN(self.scores, self._lattice, self.kind, evidence, self._tables, self._measured)
         post._unconditioned = self if self._unconditioned is None else self._unconditioned
         return post
 
@@ -375,12 +397,14 @@ class OrderSPN(ExactQueries, SampledQueries):
         return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
 
     @property
-    def _limits(self) -> dict[str, str]:
+    def _limits(self) -> dict[str, Any]:
         """What every answer says of the posterior that it belongs to."""
-        limits = {
+        limits: dict[str, Any] = {
             "target": "order-modular",
             "support": "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}",
         }
+        if self._measured is not None:
+            limits["coverage"], limits["coverage_se"] = self._measured
         if self.scores.restricted:
             limits["candidates"] = f"restricted for {', '.join(self.scores.restricted)}"
         if given := in_words(self.names, self.evidence):
@@ -390,7 +414,8 @@ class OrderSPN(ExactQueries, SampledQueries):
     def _answer(
         self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str = "exact", **attrs: Any
     ) -> "xr.DataArray":
-        return labelled(name, values, coords, exactness, **attrs, **self._limits)
+        mark = exactness if self.kind == "exact" else limited(exactness, ON_SUPPORT)
+        return labelled(name, values, coords, mark, **self._limits | attrs)
 
     def _pairs(self, name: str, values: np.ndarray) -> "xr.DataArray":
         return self._answer(name, values, {"parent": self.names, "child": self.names})

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.answers import Given, Seed, count, labelled
+from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,7 +45,8 @@ class SampledQueries:
 
         n = count("orders", orders, bytes_each=24.0 * self.scores.d)
         share, mcse = coverage(self, n, random_seed, count("sweeps", sweeps), progressbar)
-        return labelled("coverage", share, {}, "monte-carlo", mcse=mcse, orders=orders, sweeps=sweeps, **self._limits)
+        measured = {"mcse": mcse, "orders": orders, "sweeps": sweeps}
+        return labelled("coverage", share, {}, "monte-carlo", **self._limits | measured)
 
     def estimate_log_evidence(
         self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
@@ -59,7 +61,8 @@ class SampledQueries:
         Returns
         -------
         DataArray
-            Scalar, in nats, with ``mcse`` (delta method) and ``coverage``.
+            Scalar, in nats, with ``coverage`` and ``mcse`` (delta method; NaN, with a note, where fewer than four
+            orders fell inside).
 
         Raises
         ------
@@ -70,9 +73,12 @@ class SampledQueries:
         if float(share) == 0.0:
             raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
         value = self._log_total - np.log(float(share))
-        mcse = share.attrs["mcse"] / float(share)
-        limits = self._limits | {"support": "all orders"}
-        return labelled("log_evidence", value, {}, "monte-carlo", mcse=mcse, coverage=float(share), **limits)
+        inside = round(float(share) * orders)
+        error = error_of_log(
+            share.attrs["mcse"] / float(share), f"{inside} of {orders} orders, those inside the support"
+        )
+        limits = self._limits | {"support": "all orders", "coverage": float(share), "coverage_se": share.attrs["mcse"]}
+        return labelled("log_evidence", value, {}, "monte-carlo", **limits | error)
 
     def order_edge_probabilities(
         self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
@@ -197,9 +203,7 @@ class SampledQueries:
         names = list(self.names)
         mcse = np.sqrt(p * (1 - p) / draws)
         data = {
-            "probability": labelled(
-                "probability", p, {"class": range(len(p))}, "monte-carlo", mcse=mcse, **asked._limits
-            ),
+            "probability": asked._answer("probability", p, {"class": range(len(p))}, "monte-carlo", mcse=mcse),
             "cpdag": (("class", "parent", "child"), found[order]),
         }
         return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
@@ -227,7 +231,7 @@ class SampledQueries:
         p = reached.mean(axis=0)
         coords = {"ancestor": self.names, "descendant": self.names}
         mcse = np.sqrt(p * (1 - p) / draws)
-        return labelled("ancestor_probability", p, coords, "monte-carlo", mcse=mcse, **asked._limits)
+        return asked._answer("ancestor_probability", p, coords, "monte-carlo", mcse=mcse)
 
     # ---- the other target
 
@@ -249,7 +253,7 @@ class SampledQueries:
         -------
         Dataset
             ``graph`` (draw, parent, child), ``weight`` (draw,), ``edge_probability`` (parent, child) with ``mcse``.
-            ``attrs["ess_draws"]`` is the effective number of draws.
+            ``attrs["draws_after_weighting"]`` is the effective number of draws.
 
         Raises
         ------
@@ -279,13 +283,13 @@ class SampledQueries:
         error = np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
         ess = 1 / np.sum(weight**2)
         coords = {"parent": self.names, "child": self.names}
-        attrs: dict[str, Any] = asked._limits | {"target": "structure-modular", "ess_draws": float(ess)}
+        attrs = {"target": "structure-modular", "draws_after_weighting": float(ess)}
         data = {
             "graph": graphs.drop_attrs(),
-            "weight": labelled("weight", weight, {"draw": range(draws)}, "exact"),
-            "edge_probability": labelled("edge_probability", edges, coords, "monte-carlo", mcse=error, **attrs),
+            "weight": labelled("weight", weight, {"draw": range(draws)}, limited("exact", GIVEN_DRAWS)),
+            "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", mcse=error, **attrs),
         }
-        return xr.Dataset(data, attrs=attrs)
+        return xr.Dataset(data, attrs=asked._limits | attrs)
 
     # ---- trees
 

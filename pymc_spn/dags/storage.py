@@ -48,6 +48,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "alpha_w": None if scores.gaussian is None else scores.gaussian.alpha_w,
         "kind": post.kind,
         "evidence": [list(masks) for masks in post.evidence],
+        "coverage": post._measured,
     }
     return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
 
@@ -86,4 +87,5 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     if "splits" in data:
         lattice = RegularTree.from_splits(names, data["splits"].values, data["ptr"].values).paths
     present, absent = (tuple(masks) for masks in fields["evidence"])
-    return OrderSPN(scores, lattice, fields["kind"], (present, absent))
+    measured = fields.get("coverage")
+    return OrderSPN(scores, lattice, fields["kind"], (present, absent), None, measured and tuple(map(float, measured)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+ADVICE = (
+    "Graphs move slowly: run longer chains or more sweeps for each draw (sweeps= of the step); an NLGBN of some "
+    "hundred rows also mixes better with NLGBNStep(powers=np.geomspace(1, 0.6, 8)). summary() of the GraphDraws says "
+    "which functions of the graph differ; densities and fantasy data agree between chains sooner than graphs"
+)
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
 SCALARS = (
     "n_nodes",
@@ -90,7 +96,15 @@ class GraphDraws:
         -----
         UserWarning
             If births were refused because a graph was full.
+        ConvergenceWarning
+            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
         """
+        draws = cls._read(idata, name, stacklevel=3)
+        draws._warn_of_chains(draws.schema.name, stacklevel=2)
+        return draws
+
+    @classmethod
+    def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None, stacklevel: int) -> "GraphDraws":
         with reading(idata) as idata:
             name = _find(idata, name)
             schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
@@ -109,7 +123,7 @@ class GraphDraws:
                     f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
                     "nodes; the draws are those given no more nodes. Raise max_nodes",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=stacklevel,
                 )
             numbers = {}
             for argument in HYPERPARAMETERS:
@@ -156,7 +170,24 @@ class GraphDraws:
 
     def __repr__(self) -> str:
         n, m = self.counts.shape
-        return f"GraphDraws({len(self.schema.observed_nodes)} observed nodes, {n} chains of {m} draws)"
+        mixing = f"; {self._mixing}" if self._mixing else ""
+        return f"GraphDraws({len(self.schema.observed_nodes)} observed nodes, {n} chains of {m} draws{mixing})"
+
+    @property
+    def _log_joint(self) -> "xr.DataArray | None":
+        """(chain, draw) log density of the graph and of the terms that depend on it."""
+        if not {"log_prior", "log_likelihood"} <= set(self.scalars.data_vars):
+            return None
+        return (self.scalars["log_prior"] + self.scalars["log_likelihood"]).transpose("chain", "draw")
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        joint = self._log_joint
+        return None if joint is None else Mixing.of(joint.values)
+
+    def _warn_of_chains(self, name: str, stacklevel: int) -> None:
+        if self._mixing is not None:
+            self._mixing.warn(name, ADVICE, stacklevel + 1)
 
     @cached_property
     def _paths(self) -> np.ndarray:

@@ -13,6 +13,8 @@ from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINE
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
+from pymc_spn.numerics.chain_mixing import Questions, diagnosis
+from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.saved_files import save_tree
@@ -72,14 +74,21 @@ class BeliefNetworkPosterior:
         ------
         ValueError
             If there is no belief network, several and no name is given, or draws are missing.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             schema = find_network(idata, name)
             cls._check(schema)
             if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
                 cls = NLGBNPosterior
-            graphs = GraphDraws.from_idata(idata, schema.graph)
-            return cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
+            graphs = GraphDraws._read(idata, schema.graph, stacklevel=3)
+            post = cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
+        graphs._warn_of_chains(schema.name, stacklevel=2)
+        return post
 
     @classmethod
     def _check(cls, schema):
@@ -113,8 +122,48 @@ class BeliefNetworkPosterior:
         n, m, _ = self.parameters.shape
         return (
             f"{type(self).__name__}({self.schema.kind}, {len(self.schema.columns)} observed nodes, {n} chains of {m} "
-            "draws)"
+            f"draws{f'; {self.graphs._mixing}' if self.graphs._mixing else ''})"
         )
+
+    def diagnose(
+        self,
+        questions: Questions | None = None,
+        X: Any = None,
+        *,
+        n_pool: int = 2000,
+        max_draws: int = 400,
+        random_seed: Any = None,
+    ) -> "pd.DataFrame":
+        """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
+
+        Parameters
+        ----------
+        questions : mapping of str to callable, optional
+            Each takes the posterior and gives an array with the dimensions ``chain`` and ``draw``, such as ``{"nodes":
+            lambda post: post.graphs.n_nodes()}``.
+        X : DataFrame or (rows, D) array, optional
+            Rows whose log density is asked for; the training rows are not kept.
+        n_pool, max_draws, random_seed
+            As in `log_density`. The noise of the pools is in the log densities, and makes chains look more alike.
+
+        Returns
+        -------
+        DataFrame
+            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat``, NaN where they are not defined.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `questions` is no mapping to functions, an answer has not one value for each draw, or as in
+            `log_density`.
+        """
+        joint = self.graphs._log_joint
+        own = {} if joint is None else {"log_joint": joint}
+        if X is not None:
+            sizes = {"n_pool": n_pool, "max_draws": max_draws}
+            logs = self.log_density(X, **sizes, per_draw=True, random_seed=random_seed)
+            own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
+        return diagnosis(self, questions, own)
 
     def _draw(self, chain, draw):
         return unpack_parameters(self.parameters[chain, draw], self.schema.max_nodes)
@@ -197,7 +246,8 @@ class BeliefNetworkPosterior:
         -------
         DataArray
             (row,) log of the mean over networks; ``attrs["mcse"]`` is the largest standard error from the pools (delta
-            method), ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf: a cell
+            method; NaN, with a note, above one half: a few draws of a pool then outweigh all others),
+            ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf: a cell
             of a nonlinear network that is not inside (0, 1) on the unit scale, one of a sigmoid network that is not
             0 or 1.
 
@@ -225,16 +275,17 @@ class BeliefNetworkPosterior:
         each += jacobian
         index = row_labels(X.index) if isinstance(X, pd.DataFrame) else np.arange(len(values))
         attrs: dict[str, Any] = {"exactness": "monte-carlo", "n_pool": n_pool}
+        few = f"a few of the n_pool = {n_pool} draws in some rows"
         if per_draw:
             coords = {"chain": self.graphs.chains, "draw": np.asarray(self.graphs.draws)[chosen], "row": index}
-            attrs["mcse"] = float(np.sqrt(variance.max()))
+            attrs |= error_of_log(float(np.sqrt(variance.max())), few)
             return xr.DataArray(each, coords, ("chain", "draw", "row"), "log_density", attrs)
         top = each.max((0, 1))
         possible = top > -np.inf
         relative = np.exp(each - np.where(possible, top, 0.0))
         mean = np.where(possible, relative.mean((0, 1)), 1.0)  # an impossible row has no error
         error = np.sqrt((relative**2 * variance).sum((0, 1))) / relative[..., 0].size / mean
-        attrs["mcse"] = float(error.max())
+        attrs |= {"exactness": limited("monte-carlo", GIVEN_DRAWS)} | error_of_log(float(error.max()), few)
         if n_chains > 1:
             chains = relative.mean(1)
             attrs["mcse_chain"] = float((chains.std(0, ddof=1) / np.sqrt(n_chains) / mean).max())

@@ -43,7 +43,7 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -
         if not names:
             raise ValueError("idata holds no draws of a ps.IndianChefsProcess")
         for name in names:
-            draws = GraphDraws.from_idata(idata, name)
+            draws = GraphDraws._read(idata, name, stacklevel=3)
             ticket = name + TICKET
             if name not in model.named_vars:
                 raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")

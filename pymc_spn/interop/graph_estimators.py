@@ -38,6 +38,8 @@ class OrderDAG(PosteriorEstimator):
         Its ``scores`` hold the table of local scores.
     edge_probabilities_ : (D, D) float64 array
         Posterior probability of the edge from row (parent) to column (child).
+    coverage_ : float
+        Share of the posterior over orders that `posterior_` holds: 1 by the exact method, of a lattice an estimate.
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the rows were a frame with such names.
@@ -98,7 +100,7 @@ class OrderDAG(PosteriorEstimator):
         Warns
         -----
         UserWarning
-            As `LocalScores.from_data`.
+            As `LocalScores.from_data`, and as `OrderSPN.fit` (`CoverageWarning`) where that makes the posterior.
         """
         one_of("method", self.method, METHODS)
         rows = read_training_rows(self, X)
@@ -118,5 +120,6 @@ class OrderDAG(PosteriorEstimator):
         else:
             seed = seed_of(self.random_state)
             self.posterior_ = OrderSPN.fit(scores, self.max_prefixes, random_seed=seed, progressbar=self.progressbar)
-        self.edge_probabilities_ = self.posterior_.edge_probabilities().values
+        edges = self.posterior_.edge_probabilities()
+        self.edge_probabilities_, self.coverage_ = edges.values, edges.attrs.get("coverage", 1.0)
         return self

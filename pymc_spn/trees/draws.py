@@ -101,6 +101,11 @@ class TreeDraws:
         """The family's number in the kernels."""
         return {"classes": CLASSES, "binary": CLASSES, "real": NORMAL, "counts": COUNTS}[self.family["family"]]
 
+    @property
+    def of_chains(self) -> bool:
+        """Whether the trees are draws of Markov chains, and not weighted or independent ones."""
+        return not {"log_evidence", "exact_log_evidence"} & self.notes.keys()
+
     @cached_property
     def response(self) -> Response:
         """Compiled response."""

@@ -32,7 +32,6 @@ def inclusion(draws: "TreeDraws", weights: np.ndarray) -> "xr.DataArray":
         values,
         dims=("statistic", "feature"),
         coords={"statistic": ["probability", "share"], "feature": names},
-        attrs={"exactness": "exact"},
     )
 
 
@@ -66,7 +65,6 @@ def importance(
         rows.append((names[best], best_score))
     frame = pd.DataFrame(rows, columns=["feature", "log_predictive"])
     frame["gain"] = frame["log_predictive"].diff()
-    frame.attrs["exactness"] = "exact"
     return frame
 
 
@@ -142,7 +140,7 @@ def partial_dependence(
     else:
         dims.append("class")
         coords["class"] = levels
-    answer = xr.DataArray(out, dims=dims, coords=coords, attrs={"exactness": "exact"})
+    answer = xr.DataArray(out, dims=dims, coords=coords)
     return answer if per_draw else answer.isel(tree=0)
 
 
@@ -168,4 +166,4 @@ def individual_curves(
     else:
         dims.append("class")
         coords["class"] = levels
-    return xr.DataArray(out, dims=dims, coords=coords, attrs={"exactness": "exact"})
+    return xr.DataArray(out, dims=dims, coords=coords)

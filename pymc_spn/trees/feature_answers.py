@@ -26,7 +26,7 @@ class FeatureAnswers:
         DataArray
             (statistic, feature) float64, the statistics being ``probability`` and ``share``.
         """
-        return effects.inclusion(self._draws, self._weights)
+        return effects.inclusion(self._draws, self._weights).assign_attrs(self._mark())
 
     def variable_importance(self, X: Any = None, y: Any = None, *, max_features: int | None = None) -> pd.DataFrame:
         """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
@@ -52,7 +52,9 @@ class FeatureAnswers:
             If only one of `X` and `y` is given, or `max_features` is no integer of at least 1.
         """
         values, coded = self._scored(X, y)
-        return effects.importance(self._draws, self._weights, values, coded, max_features)
+        frame = effects.importance(self._draws, self._weights, values, coded, max_features)
+        frame.attrs |= self._mark()
+        return frame
 
     def partial_dependence(
         self, feature: str, grid: Any = None, X: Any = None, *, per_draw: bool = False
@@ -83,7 +85,8 @@ class FeatureAnswers:
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         if not len(values):
             raise ValueError("X must have at least one row to average over, it has none")
-        return effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
+        answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
+        return answer.assign_attrs({"exactness": "exact"} if per_draw else self._mark())
 
     def ice(self, feature: str, grid: Any = None, X: Any = None) -> "xr.DataArray":
         """Individual conditional expectations: the curve of every row.
@@ -99,7 +102,7 @@ class FeatureAnswers:
             (row, feature), for classes (row, feature, class); float64.
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
-        return effects.individual_curves(self._draws, self._weights, feature, grid, values)
+        return effects.individual_curves(self._draws, self._weights, feature, grid, values).assign_attrs(self._mark())
 
     def _scored(self, X: Any, y: Any) -> Any:
         if (X is None) != (y is None):

@@ -87,7 +87,7 @@ class NumberAnswers:
         if self._draws.family["family"] == "counts":
             answer.attrs.pop("mcse_chain", None)  # a quantile of counts moves in steps
         else:
-            answer.attrs |= {"exactness": "numerical", "tolerance": QUANTILE_TOLERANCE}
+            answer.attrs |= self._mark("numerical") | {"tolerance": QUANTILE_TOLERANCE}
         return answer if asked.ndim else answer.isel(quantile=0)
 
     def predict_cdf(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":

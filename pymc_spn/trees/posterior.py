@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.chain_mixing import Mixing
+from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
@@ -28,6 +30,11 @@ from pymc_spn.trees.tree_answers import TreeAnswers
 
 if TYPE_CHECKING:
     import xarray as xr
+
+ADVICE = (
+    "Run longer chains, or more moves for each draw (step=ps.ChipmanTreeStep(moves=...)); where trees still differ, "
+    "ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
+)
 
 
 @own_names
@@ -70,11 +77,21 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
             If there is no such file.
         ValueError
             If it holds no tree, or several and no name is given.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
         """
-        from pymc_spn.trees.record import read_draws
+        from pymc_spn.trees.record import read_draws, read_log_joint
 
         with reading(idata) as idata:
-            return cls(read_draws(idata, name))
+            post = cls(read_draws(idata, name))
+            joint = read_log_joint(idata, post._draws)
+        if joint is not None:  # as it was recorded, without a look at the training rows
+            mixing = post.__dict__["_mixing"] = Mixing.of(joint)
+            mixing.warn(post._draws.name, ADVICE, stacklevel=2)
+        return post
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything to one netCDF file, which `load` and `ps.load` read: trees, weights, training data.
@@ -123,9 +140,10 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     def __repr__(self) -> str:
         d = self._draws
+        mixing = f"; {self._mixing}" if self._mixing else ""
         return (
             f"TreePosterior({d.n_trees} trees in {len(np.unique(d.group))} chains or islands, {len(d.y)} rows, "
-            f"{len(d.features.names)} features, {d.family['family']} leaves)"
+            f"{len(d.features.names)} features, {d.family['family']} leaves{mixing})"
         )
 
     # ---- the run
@@ -159,14 +177,20 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         sizes = np.asarray(self._draws.notes["island_particles"], np.float64)
         top = values.max()
         value = top + np.log(np.average(np.exp(values - top), weights=sizes))
-        return xr.DataArray(value, attrs={"exactness": "monte-carlo", "mcse": float(self.log_evidence_se)})
+        se = self.log_evidence_se
+        note = {"mcse_note": se.attrs["note"]} if "note" in se.attrs else {}
+        return xr.DataArray(value, attrs={"exactness": "monte-carlo", "mcse": float(se), **note})
 
     @property
     def log_evidence_se(self) -> "xr.DataArray":
-        """Standard error of `log_evidence` from the islands (delta method); NaN for one island, 0 where exact.
+        """Standard error of `log_evidence` from the islands (delta method); 0 where that is exact.
 
-        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. It bounds the error from below:
-        islands can miss the same trees and agree (the tutorial's last example); above one nat the delta method is void.
+        NaN, with the reason in ``attrs["note"]``, for one island and where it would exceed one half. It cannot exceed 1
+        whatever the islands say, and comes near that if one of them outweighs the others: it is then no measure of the
+        error. At one half fewer than four islands count; of two, one is three times as large as the other.
+
+        ``attrs["spread"]`` is the standard deviation of the islands' log evidences. A standard error bounds the error
+        from below: islands can miss the same trees and agree (the tutorial's last example).
         """
         import xarray as xr
 
@@ -175,16 +199,24 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         values = self._evidences()
         relative = np.exp(values - values.max())
         n = len(values)
-        se = float(relative.std(ddof=1) / np.sqrt(n) / relative.mean()) if n > 1 else np.nan
-        spread = float(values.std(ddof=1)) if n > 1 else np.nan
-        return xr.DataArray(se, attrs={"exactness": "monte-carlo", "spread": spread})
+        attrs: dict[str, Any] = {"exactness": "monte-carlo", "spread": float("nan")}
+        if n == 1:
+            return xr.DataArray(np.nan, attrs=attrs | {"note": "no standard error: there is one island"})
+        attrs["spread"] = float(values.std(ddof=1))
+        effective = relative.sum() ** 2 / (relative**2).sum()
+        error = error_of_log(
+            float(relative.std(ddof=1) / np.sqrt(n) / relative.mean()),
+            f"{effective:.1f} of {n} islands, whose log evidences differ by up to {np.ptp(values):.1f} nats",
+        )
+        note = {"note": error["mcse_note"]} if "mcse_note" in error else {}
+        return xr.DataArray(error["mcse"], attrs=attrs | note)
 
     @property
     def ess_particles(self) -> "xr.DataArray":
         """Effective number of the weighted trees, 1 / sum of squared weights."""
         import xarray as xr
 
-        return xr.DataArray(float(1.0 / (self._weights**2).sum()), attrs={"exactness": "exact"})
+        return xr.DataArray(float(1.0 / (self._weights**2).sum()), attrs=self._mark())
 
     def _evidences(self) -> np.ndarray:
         if "log_evidence" not in self._draws.notes:
@@ -337,6 +369,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         total = parts.sum(0)
         return self._labelled(total, dims, coords, parts - shares[:, None, None] * total)
 
+    @staticmethod
+    def _mark(mark: str = "exact") -> dict[str, Any]:
+        """The mark of an answer from all trees; the answer of one tree is not given the draws."""
+        return {"exactness": limited(mark, GIVEN_DRAWS)}
+
     def _by_group(self, part: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """(G,) weight of each chain or island, of those that have any, and the parts of an average by their trees."""
         weights = self._group_weights()
@@ -353,7 +390,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         to first order."""
         import xarray as xr
 
-        attrs: dict[str, Any] = {"exactness": "exact"}
+        attrs: dict[str, Any] = self._mark()
         n = len(np.unique(self._draws.group))
         if n > 1:
             unit = max(float(np.abs(away).max(initial=0.0)), np.finfo(float).tiny)  # squares may be no floats

@@ -172,6 +172,15 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     )
 
 
+def read_log_joint(idata: "xr.DataTree", draws: TreeDraws) -> np.ndarray | None:
+    """(chain, draw) log joint of the trees as it was recorded; None where it was not."""
+    posterior = idata.children.get("posterior")
+    if posterior is None or draws.name + TICKET not in posterior.data_vars:
+        return None
+    values = posterior.dataset[draws.name + TICKET].transpose("chain", "draw").values
+    return values if values.size == draws.n_trees else None
+
+
 def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -> None:
     """Lends the recorded trees to the model, so that ``pm.sample_posterior_predictive(idata)`` finds them.
 

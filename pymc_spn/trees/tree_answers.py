@@ -1,11 +1,14 @@
 """What a posterior over trees says of the drawn trees themselves, and how far they agree."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.trees import agreement
+from pymc_spn.trees.agreement import SHOWN_ROWS
 from pymc_spn.trees.features import TREE_BYTES, check_at_least
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.tree import Tree
@@ -122,6 +125,46 @@ class TreeAnswers:
 
         return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
 
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        """Of the log joint; None for trees that are not from chains."""
+        if not self._draws.of_chains:
+            return None
+        return Mixing.of(self._draws.log_joint.reshape(len(np.unique(self._draws.group)), -1))
+
+    def diagnose(
+        self, questions: Questions | None = None, X: Any = None, y: Any = None, max_rows: int = SHOWN_ROWS
+    ) -> pd.DataFrame:
+        """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
+
+        Parameters
+        ----------
+        questions : mapping of str to callable, optional
+            Each takes the posterior and gives one value for each tree (dimension ``tree``) or for each draw of each
+            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"class": "yes"})}``;
+            with other dimensions each of their labels has a row.
+        X, y : optional
+            Rows and responses for the log predictive, both or neither; by default the training rows.
+        max_rows : int
+            Rows that are shown, taken evenly. The mean over all rows is always there.
+
+        Returns
+        -------
+        DataFrame
+            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the draws of all chains, NaN where
+            they are not defined.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the trees are not from ``pm.sample``, `questions` is no mapping to functions, an answer has not one value
+            for each tree, or only one of `X` and `y` is given.
+        """
+        check_at_least("max_rows", max_rows, 0)
+        values, coded = self._scored(X, y)
+        rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
+        return agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+
     def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = 0) -> "xr.DataArray":
         """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
 
@@ -166,4 +209,4 @@ class TreeAnswers:
             If there are not two chains of ``pm.sample``, or only one of `X` and `y` is given.
         """
         values, coded = self._scored(X, y)
-        return agreement.rhat(self._draws, values, coded)
+        return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())

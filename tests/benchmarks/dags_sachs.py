@@ -123,8 +123,8 @@ if __name__ == "__main__":
     once = post.structure_modular(2_000, random_seed=0)
     difference = float(np.abs(once.edge_probability - post.edge_probabilities()).max())
     print(
-        f"Each graph once: effective draws {once.attrs['ess_draws']:.0f} of 2,000, largest difference of an edge "
-        f"{difference:.2f}.\n"
+        f"Each graph once: effective draws {once.attrs['draws_after_weighting']:.0f} of 2,000, largest difference of "
+        f"an edge {difference:.2f}.\n"
     )
     if chosen.figures:
         chosen.figures.mkdir(parents=True, exist_ok=True)

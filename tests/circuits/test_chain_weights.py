@@ -52,7 +52,7 @@ def test_answers_are_those_of_the_weighted_mixture(tmp_path):
         expected = logsumexp(per_draw + np.log(weights.values / 30)[:, None, None], axis=(0, 1))
     found = stacked.log_density(rows)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-    assert 0 < found.attrs["ess_draws"] <= 90
+    assert 0 < found.attrs["draws_after_weighting"] <= 90
     stacked.save(tmp_path / "stacked.nc")
     np.testing.assert_array_equal(ps.SPNPosterior.from_idata(tmp_path / "stacked.nc").log_density(rows), found)
     assert len(stacked.sample(5, random_seed=0)) == 5

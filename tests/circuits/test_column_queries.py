@@ -35,7 +35,7 @@ def test_cdf_is_the_probability_of_a_half_line(name, known):
         found = post.cdf(column, NEAR, known)
         exact = [float(post.probability({column: (None, x)}, known)) for x in NEAR]
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
-        assert found.attrs["exactness"] == "exact" and (np.diff(found) >= 0).all()
+        assert found.attrs["exactness"] == "exact given the draws" and (np.diff(found) >= 0).all()
         each = post.cdf(column, NEAR[1], known, per_draw=True)
         np.testing.assert_allclose(each, post.probability({column: (None, NEAR[1])}, known, per_draw=True), rtol=1e-9)
 
@@ -68,7 +68,9 @@ def test_a_quantile_is_where_the_cdf_reaches_its_level(q, low, name):
 def test_quantiles_have_marks_shapes_and_ends():
     post = posterior_of("depths")
     found = post.quantile([0.0, 0.5, 1.0], "x1")
-    assert found.values[[0, 2]].tolist() == [-np.inf, np.inf] and found.attrs["exactness"] == "numerical"
+    assert (
+        found.values[[0, 2]].tolist() == [-np.inf, np.inf] and found.attrs["exactness"] == "numerical given the draws"
+    )
     assert post.quantile(1.0, "x0", {"x0": (0.5, 2.0)}) == 2.0
     each = post.quantile(0.5, "x1", per_draw=True)
     assert each.dims == ("chain", "draw")
@@ -258,7 +260,7 @@ def test_predictions_are_conditional_probabilities_and_means(name):
     # neither the target's cells nor their absence change the answer
     np.testing.assert_array_equal(post.predict_proba(df.drop(columns="x1"), "x1"), found)
     np.testing.assert_array_equal(post.predict_proba(df.assign(x1=levels[1]), "x1"), found)
-    assert len(found.attrs["ess_draws"]) == len(found.attrs["mcse_chain"]) == 3
+    assert len(found.attrs["draws_after_weighting"]) == len(found.attrs["mcse_chain"]) == 3
 
 
 def test_predictions_within_a_condition():
@@ -341,4 +343,4 @@ def test_a_count_problem_has_exact_quantiles():
     problem = Problem(((0,), (1,)), 2, 1.0, 1.0, [[POISSON_ENTRY], [POISSON_ENTRY]], np.array([[1.0, 4.0], [2.0, 7.0]]))
     from tests.circuits.hand_made_records import enumerated_posterior
 
-    assert enumerated_posterior(problem).quantile(0.5, "x0").attrs["exactness"] == "exact"
+    assert enumerated_posterior(problem).quantile(0.5, "x0").attrs["exactness"] == "exact given the draws"

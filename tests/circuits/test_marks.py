@@ -13,6 +13,7 @@ from tests.circuits.test_posterior import problem_of, sampled_tree
 from tests.circuits.test_variational_posterior import fitted
 
 MARKS = {"exact", "numerical", "bound", "monte-carlo", "exact simulation", "one draw"}
+SCOPES = {"mcmc": " given the draws", "variational": " given the fit"}
 ROWS = pd.DataFrame({"x0": [1.2, np.nan], "x1": [1, 0], "x2": [3, 2]})
 FITTED_ROWS = pd.DataFrame({"a": [0.3, np.nan], "b": [-4.0, 0.1], "n": [3, 2], "c": ["1", "0"]})
 
@@ -112,6 +113,7 @@ OF_CHAINS = {
     "draw_circuits": lambda post: post.draw_circuits(1, random_seed=1)[0],
     "log_density of a drawn circuit": lambda post: post.draw_circuits(1, random_seed=1)[0].log_density(ROWS),
 }
+OF_ONE_DRAW = {"top_clusters", "draw_circuits", "log_density of a drawn circuit", "trace"}  # trace: of the evidence
 OF_FITS = {"trace": lambda post: post.trace(), "hyperparameters": lambda post: post.hyperparameters()}
 WITHOUT_AVERAGE = ("as_circuit", "circuit", "trace", "hyperparameters")  # of draws that are in it, or of one draw
 
@@ -121,12 +123,16 @@ def marked_parts(answer):
     if isinstance(answer, xr.Dataset):
         yield "dataset", answer.attrs, True
         for name, part in answer.data_vars.items():
-            if part.attrs or answer.attrs.get("exactness") != "exact":
+            if part.attrs or not answer.attrs.get("exactness", "").startswith("exact"):
                 yield str(name), part.attrs, "draw" in part.dims
     elif isinstance(answer, xr.DataArray):
         yield "", answer.attrs, "draw" in answer.dims
     elif isinstance(answer, pd.DataFrame):
-        yield "table", answer.attrs, "ess_draws" not in answer.attrs and "mcse_chain_note" not in answer.attrs
+        yield (
+            "table",
+            answer.attrs,
+            "draws_after_weighting" not in answer.attrs and "mcse_chain_note" not in answer.attrs,
+        )
     elif hasattr(answer, "upper_bound"):
         for part in (answer.value, answer.log_density, answer.upper_bound):
             yield type(part).__name__, part.attrs, False
@@ -147,14 +153,19 @@ def test_every_answer_is_marked(kind):
     else:
         post = fitted()
         asked = questions(post, FITTED_ROWS, "a", "c", "n") | {k: lambda f=f: f(post) for k, f in OF_FITS.items()}
-    seen, wrong = set(), []
+    seen, wrong, scope = set(), [], SCOPES[kind.split()[0]]
     for name, ask in asked.items():
         for part, attrs, own in marked_parts(ask()):
-            mark = attrs.get("exactness")
+            mark = attrs.get("exactness", "none")
+            limited, mark = mark.endswith(scope), mark.removesuffix(scope)
             seen.add(mark)
+            alone = name in OF_ONE_DRAW or (
+                kind != "variational" and own and part != "dataset" and "circuit" not in name
+            )
             error = any(k.startswith("mcse_chain") for k in attrs)
             right = {
                 "one of the marks": mark in MARKS,
+                "given what": limited != alone,
                 "learner": attrs.get("learner", "").startswith(kind.split()[0]),
                 "tolerance": mark != "numerical" or 0.0 <= attrs["tolerance"] < 1e-3,
                 "bound": mark != "bound" or name == "trace" or "tolerance" in attrs or "gap" in attrs,

@@ -57,7 +57,7 @@ def test_given_what_is_known_draws_have_the_weights_that_it_gives_them(name):
     names = [c.name for c in given.columns]
     found = given.as_circuit()
     assert found.circuit.names == tuple(names)
-    assert found.attrs["exactness"] == "exact" and "learner" in found.attrs
+    assert found.attrs["exactness"] == "exact given the draws" and "learner" in found.attrs
     np.testing.assert_allclose(
         np.exp(found.log_density(rows[names])), np.exp(given.log_density(rows[names])), rtol=1e-9, atol=1e-12
     )

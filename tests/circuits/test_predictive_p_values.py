@@ -52,7 +52,7 @@ def test_p_values_are_sums_over_all_rows_that_are_no_denser(name):
         logs = post.marginal(names).log_density(cells).values
         assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-5)
         assert_near(found, [np.exp(logs[logs <= own + 1e-9]).sum() for own in found.log_density.values])
-        assert found.attrs["exactness"] == found.p_value.attrs["exactness"] == "monte-carlo"
+        assert found.attrs["exactness"] == found.p_value.attrs["exactness"] == "monte-carlo given the draws"
 
 
 @pytest.mark.parametrize("width", [0.0, 0.5, 2.0])
@@ -117,7 +117,7 @@ def test_what_is_known_holds_of_the_rows_compared_with(width):
     logs = post.log_density(pd.DataFrame({"x1": recorded})).values
     exact = [mass[logs <= own + 1e-9].sum() for own in found.log_density.values[:3]]
     assert_near(found.isel(row=slice(3)), exact)
-    assert "ess_draws" in found.p_value.attrs
+    assert "draws_after_weighting" in found.p_value.attrs
 
 
 def test_a_seed_decides_whatever_else_is_asked(monkeypatch):

@@ -75,7 +75,9 @@ def test_what_is_known_of_the_target_itself_holds(target, event):
         assert float(sd[m]) ** 2 == pytest.approx(
             float(post.moment(2, given, central=True).sel(column=target)), rel=1e-7
         )
-    assert sd.attrs["exactness"] == ("numerical" if isinstance(event, tuple) else "exact")
+    assert sd.attrs["exactness"] == (
+        "numerical given the draws" if isinstance(event, tuple) else "exact given the draws"
+    )
     alone = post.condition({"x1": 1}).marginal(["x0", "x2"]).predict_quantile(df, target, 0.3)
     assert float(alone[0]) == pytest.approx(float(post.quantile(0.3, target, {"x1": 1, rest: 1.0})), rel=1e-9)
 
@@ -118,8 +120,8 @@ def test_errors_are_those_of_the_same_questions_row_by_row():
         assert sd.attrs["mcse_chain"][m] == pytest.approx(error, rel=1e-6)
         exact = post.quantile([0.1, 0.6], "x0", others(df, m, "x0"))
         np.testing.assert_allclose(found.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
-        assert found.attrs["ess_draws"][m] == pytest.approx(exact.attrs.get("ess_draws", 60.0))
-        assert sd.attrs["ess_draws"][m] == pytest.approx(moment.attrs["ess_draws"])
+        assert found.attrs["draws_after_weighting"][m] == pytest.approx(exact.attrs.get("draws_after_weighting", 60.0))
+        assert sd.attrs["draws_after_weighting"][m] == pytest.approx(moment.attrs["draws_after_weighting"])
     stacked = post.stacked()
     exact = stacked.quantile([0.1, 0.6], "x0", others(df, 0, "x0"))
     np.testing.assert_allclose(stacked.predict_quantile(df, "x0", [0.1, 0.6])[0], exact, rtol=1e-9)

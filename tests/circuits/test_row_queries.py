@@ -92,9 +92,9 @@ def test_shapley_values_and_log_ratios(name, target):
     np.testing.assert_allclose(found.log_ratio, list(ratio.values()), rtol=1e-8, atol=1e-12)
     assert float(found.total) == pytest.approx(total) and float(found.baseline) == pytest.approx(baseline, abs=1e-12)
     assert float(found.shapley.sum()) == pytest.approx(total - baseline, abs=1e-12)
-    assert found.attrs["exactness"] == "exact" and (found.hdi[:, 0] <= found.hdi[:, 1]).all()
+    assert found.attrs["exactness"] == "exact given the draws" and (found.hdi[:, 0] <= found.hdi[:, 1]).all()
     drawn = post.explain(pd.Series(ROW[name]), target, n_permutations=60, random_seed=3)
-    assert drawn.attrs["exactness"] == "monte-carlo"
+    assert drawn.attrs["exactness"] == "monte-carlo given the draws"
     off = np.abs(drawn.shapley - found.shapley)
     assert (off <= 5 * drawn.shapley.attrs["mcse"] + 1e-12).all()
     assert float(drawn.shapley.sum()) == pytest.approx(total - baseline, abs=1e-12)
@@ -418,7 +418,7 @@ def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
     def ask():
         if query == "impute":
             return pd.concat(post.impute(gaps, n=3, random_seed=2)).assign(
-                ess=post.impute(gaps, 1)[0].attrs["ess_draws"]
+                ess=post.impute(gaps, 1)[0].attrs["draws_after_weighting"]
             )
         return (post if query == "log_density" else union).log_density(df)
 

@@ -50,12 +50,12 @@ def test_soft_evidence_under_a_posterior():
     base = [float(post.probability({"x1": k})) for k in (0, 1)]
     expected = (0.2 * joint[0] + 0.9 * joint[1]) / (0.2 * base[0] + 0.9 * base[1])
     assert float(answer) == pytest.approx(expected, rel=1e-12)
-    assert answer.attrs["exactness"] == "exact" and answer.attrs["ess_draws"] >= 1.0
+    assert answer.attrs["exactness"] == "exact given the draws" and answer.attrs["draws_after_weighting"] >= 1.0
     asked = float(post.probability({"x1": seen}, {"x1": 1}))  # asked, where the level is known
     assert asked == pytest.approx(0.9, rel=1e-12)
     sampled = SPNPosterior.from_idata(sampled_tree())
-    assert "ess_draws" not in sampled.probability({"x1": seen}).attrs
-    assert sampled.probability({"x1": 1}, {"x1": seen}).attrs["ess_draws"] > 1.0
+    assert "draws_after_weighting" not in sampled.probability({"x1": seen}).attrs
+    assert sampled.probability({"x1": 1}, {"x1": seen}).attrs["draws_after_weighting"] > 1.0
     tiny = {"x1": {1: 1e-200}}
     assert float(post.probability(tiny, tiny)) == pytest.approx(1e-200, rel=1e-12)
     counts = {k: 0.5**k for k in range(5)}

@@ -82,8 +82,8 @@ def test_probabilities_and_densities(name):
     for event in ({"x1": 1}, {"x0": (0.5, 1.5)}, [{"x2": {0, 5}}, {"x0": (None, 0.4), "x1": 0}]):
         found, expected = union.probability(event), post.probability(event, given=UNION)
         assert float(found) == pytest.approx(float(expected), rel=1e-10)
-        assert found.attrs["exactness"] == "exact" and "mcse_chain" in found.attrs
-        assert found.attrs["ess_draws"] == pytest.approx(expected.attrs["ess_draws"])
+        assert found.attrs["exactness"] == "exact given the draws" and "mcse_chain" in found.attrs
+        assert found.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
         each, other = union.probability(event, per_draw=True), post.probability(event, given=UNION, per_draw=True)
         np.testing.assert_allclose(each, other, rtol=1e-9)
     rows = pd.DataFrame({"x0": [0.5, 0.1, 2.0, 0.1, np.nan], "x1": [0, 0, 1, 1, 1], "x2": [7.0, 9, 9, 5, 2]})
@@ -139,7 +139,7 @@ def test_samples_and_marginals():
         p = float(union.probability(event))
         assert share.mean() == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
     pd.testing.assert_frame_equal(drawn, union.sample(4000, random_seed=1))
-    assert drawn.attrs["exactness"] == "exact simulation" and len(union.sample(0)) == 0
+    assert drawn.attrs["exactness"] == "exact simulation given the draws" and len(union.sample(0)) == 0
     alone = union.marginal(["x1"])
     assert [c.name for c in alone.columns] == ["x1"] and "UnionPosterior" in repr(alone)
     assert float(alone.mean().item()) == pytest.approx(float(union.mean().sel(column="x1")), rel=1e-12)
@@ -219,15 +219,16 @@ def test_marks_of_moments_are_those_of_all_parts():
     digits = np.zeros((1, 5, 3, 5), np.int8)
     post = ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, np.ones((1, 5, 2)), np.ones((1, 5))))
     parts = [{"x1": {0}}, {"x1": {1}, "x0": (0.2, 1.1)}]
-    joined = {"exactness": "numerical", "tolerance": TOLERANCE, "principal_value": ["x0"]}
+    joined = {"tolerance": TOLERANCE, "principal_value": ["x0"]}
     for given in (parts, parts[::-1]):
         union = post.condition(given)
         expected = sum(w * part.mean().values for w, part in zip(union.part_weights.values, union.parts, strict=True))
         np.testing.assert_allclose(union.mean(), expected, rtol=1e-12)
         for found in (union.mean(), union.cov(), union.mean(per_draw=True), union.cov(per_draw=True)):
             assert {k: found.attrs.get(k) for k in joined} == joined
+            assert found.attrs["exactness"].removesuffix(" given the draws") == "numerical"
     exact = post.condition([{"x1": {0}}, {"x1": {1}, "x2": {2}}]).mean()
-    assert exact.attrs["exactness"] == "exact" and "tolerance" not in exact.attrs
+    assert exact.attrs["exactness"] == "exact given the draws" and "tolerance" not in exact.attrs
     named = posterior_of("palette").condition([{"x0": {1}}, {"x2": (0, 1)}]).mean().attrs
     assert named["left_out"] == ["x1"]
 
@@ -242,12 +243,16 @@ def test_distribution_functions(name):
         found = union.cdf(column, points)
         halves = [float(post.probability({column: (None, x)}, SMALL)) for x in points]
         np.testing.assert_allclose(found, halves, rtol=1e-9)
-        assert found.dims == ("x",) and found.attrs["exactness"] == "exact" and found.attrs["column"] == column
+        assert (
+            found.dims == ("x",)
+            and found.attrs["exactness"] == "exact given the draws"
+            and found.attrs["column"] == column
+        )
     np.testing.assert_allclose(union.cdf("x1", [-1, 0, 1]), [0.0, float(union.probability({"x1": 0})), 1.0], rtol=1e-12)
     scalar, expected = union.cdf("x0", 0.7), post.probability({"x0": (None, 0.7)}, SMALL)
     assert scalar.dims == () and float(scalar["x"]) == 0.7
     assert scalar.attrs["mcse_chain"] == pytest.approx(expected.attrs["mcse_chain"], rel=1e-6)
-    assert scalar.attrs["ess_draws"] == pytest.approx(expected.attrs["ess_draws"])
+    assert scalar.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
     each = union.cdf("x2", 4, per_draw=True)
     np.testing.assert_allclose(each, post.probability({"x2": (None, 4)}, SMALL, per_draw=True), rtol=1e-9)
     both = [{"x0": (0.2, 1.1), "x2": (0, 4)}, {"x2": 4, "x1": 1}]
@@ -264,11 +269,11 @@ def test_quantiles():
     found = union.quantile(levels, "x0")
     halves = [float(post.probability({"x0": (None, x)}, SMALL)) for x in found.values]
     np.testing.assert_allclose(halves, levels, atol=1e-10)
-    assert found.attrs["exactness"] == "numerical" and found.attrs["ess_draws"] > 1
+    assert found.attrs["exactness"] == "numerical given the draws" and found.attrs["draws_after_weighting"] > 1
     counts = union.quantile(levels, "x2")
     for q, x in zip(levels, counts.values, strict=True):
         assert float(union.cdf("x2", x)) >= q > float(union.cdf("x2", x - 1))
-    assert counts.attrs["exactness"] == "exact" and "steps" in counts.attrs["mcse_chain_note"]
+    assert counts.attrs["exactness"] == "exact given the draws" and "steps" in counts.attrs["mcse_chain_note"]
     apart = post.condition({"x0": [(0.2, 0.6), (0.9, 1.4)]})
     flat = float(apart.cdf("x0", 0.75))
     below, above = apart.quantile([flat - 1e-9, flat + 1e-9], "x0").values
@@ -323,16 +328,18 @@ def test_levels_given_rows():
     mixed = np.stack([union.log_density(ROWS.assign(x1=k)) for k in (0, 1)], axis=-1)
     np.testing.assert_allclose(found, softmax(mixed, axis=-1), atol=1e-10)
     np.testing.assert_allclose(each, softmax(logs, axis=-1), atol=1e-10)
-    assert found.dims == ("row", "level") and found.attrs["exactness"] == "exact"
+    assert found.dims == ("row", "level") and found.attrs["exactness"] == "exact given the draws"
     assert found.values[2, 0] == 0.0  # there the union knows the level
-    assert found.attrs["ess_draws"].shape == (4,) and "mcse_chain" in found.attrs
+    assert found.attrs["draws_after_weighting"].shape == (4,) and "mcse_chain" in found.attrs
     best = union.predict(ROWS, "x1")
     np.testing.assert_array_equal(best, found.values.argmax(axis=1))
     np.testing.assert_allclose(best.attrs["probability"], found.values.max(axis=1))
     alone = post.condition([{"x0": (0.2, 1.1)}])  # a union of one event is that event
     single = post.condition({"x0": (0.2, 1.1)}).predict_proba(ROWS[:2], "x1")
     np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1"), single, rtol=1e-12)
-    np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1").attrs["ess_draws"], single.attrs["ess_draws"])
+    np.testing.assert_allclose(
+        alone.predict_proba(ROWS[:2], "x1").attrs["draws_after_weighting"], single.attrs["draws_after_weighting"]
+    )
 
 
 def test_numbers_given_rows():
@@ -352,7 +359,7 @@ def test_numbers_given_rows():
         x = 0.2 + 0.5 * (high - 0.2) * (nodes + 1.0)
         p = np.exp(bounded.log_density(rows.iloc[[m] * x.size].assign(x0=x).reset_index(drop=True)).values) * weights
         assert float(found[m]) == pytest.approx(p @ x / p.sum(), rel=1e-8)
-    assert found.attrs["exactness"] == "numerical"
+    assert found.attrs["exactness"] == "numerical given the draws"
     heavy = posterior_of("skewed").condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
     assert heavy.predict({"x1": [3.0]}, "x0").attrs["infinite_mean"] == ["x0"]
     assert bounded.predict(rows[:0], "x0").shape == (0,)
@@ -371,19 +378,21 @@ def test_most_probable_rows():
     post = posterior_of("missing")
     union = post.condition([{"x0": (1.6, 2.5)}, {"x0": (0.3, 0.8), "x1": 1}, {"x0": (3.0, 5.0), "x2": (1, 3)}])
     found = union.mpe()
-    assert found.certified and found.log_density.attrs["exactness"] == "numerical"
+    assert found.certified and found.log_density.attrs["exactness"] == "numerical given the draws"
     assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
     grid = best_on_grid(union, 8)
     assert grid - 1e-9 <= float(found.log_density) <= grid + 1e-2  # a step of the grid is 0.05
     assert float(found.upper_bound) >= float(found.log_density) and found.n_boxes > 0
-    assert list(found.value.columns) == ["x0", "x1", "x2"] and "ess_draws" in found.value.attrs
+    assert list(found.value.columns) == ["x0", "x1", "x2"] and "draws_after_weighting" in found.value.attrs
     known = union.mpe(given={"x1": 0})
     apart = post.condition([{"x0": (1.6, 2.5), "x1": 0}, {"x0": (3.0, 5.0), "x2": (1, 3), "x1": 0}]).mpe()
     assert known.certified and list(known.value.columns) == ["x0", "x2"]
     assert float(known.log_density) == pytest.approx(float(apart.log_density), abs=2e-6)
     few = union.mpe(max_boxes=1, tolerance=1e-12)
     assert float(few.upper_bound) >= float(found.log_density) - 1e-6
-    assert few.log_density.attrs["exactness"] == ("numerical" if few.certified else "bound")
+    assert few.log_density.attrs["exactness"] == (
+        "numerical given the draws" if few.certified else "bound given the draws"
+    )
 
 
 def test_most_probable_rows_of_overlapping_parts():
@@ -399,7 +408,9 @@ def test_most_probable_rows_of_overlapping_parts():
         assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
         assert float(found.log_density) <= best + 1e-9 and float(found.upper_bound) >= best - 1e-9
         assert found.certified == is_tight == (float(found.upper_bound) - best < 2e-6)
-        assert found.log_density.attrs["exactness"] == ("numerical" if is_tight else "bound")
+        assert found.log_density.attrs["exactness"] == (
+            "numerical given the draws" if is_tight else "bound given the draws"
+        )
     some = ps.SPNPosterior.from_idata(sampled_tree("missing")).condition(SMALL).mpe(max_draws=3)
     assert float(some.upper_bound) >= float(some.log_density) > -np.inf
 

@@ -95,7 +95,7 @@ def test_unions_and_soft_evidence_of_a_fit():
     seen = {"0": 0.9, "1": 0.2}
     weighed = [sum(w * ask(event | {"c": c}) for c, w in seen.items()) for event in ({}, low)]
     assert ask(low, {"c": seen}) == pytest.approx(weighed[1] / weighed[0], rel=1e-11)
-    assert "ess_draws" not in post.probability(low, either).attrs  # there is one state
+    assert "draws_after_weighting" not in post.probability(low, either).attrs  # there is one state
 
 
 def test_draws_have_the_moments_and_imputations_keep_what_is_known():
@@ -204,7 +204,7 @@ def test_co_clustering_is_that_of_the_children_of_the_top_sum(n_children):
 
 def test_answers_say_what_they_are():
     answer = fitted().log_density(table())
-    assert answer.attrs["exactness"] == "exact" and "one mode" in answer.attrs["learner"]
+    assert answer.attrs["exactness"] == "exact given the fit" and "one mode" in answer.attrs["learner"]
     assert not any(k.startswith("mcse") for k in answer.attrs)
     assert fitted().log_density(table(), per_draw=True).sizes["draw"] == 1
     h = fitted().hyperparameters()

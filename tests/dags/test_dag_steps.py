@@ -4,9 +4,11 @@ import numpy as np
 import pymc as pm
 import pytest
 import reference_dags as brute
+import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema, dag_schemas
+from pymc_spn.numerics import chain_mixing
 from tests.dags.test_local_scores import gaussian_table
 from tests.dags.test_partition_mcmc import expected_total_variation, total_variation, weights_by_level
 from tests.modes import BY_PYTHON, PLAIN
@@ -276,6 +278,19 @@ def test_edges_that_never_change_have_no_error(runs):
     draws = ps.DagDraws.from_idata(draw(model_of("order", few)))
     for answer in (draws.edge_probabilities(), draws.edge_diagnostics(), draws.graphs()):
         assert answer.attrs["candidates"] == "restricted for v1, v2"
+
+
+def test_chains_apart_are_warned_of(runs, monkeypatch, tmp_path):
+    idata = runs["order"][1].copy(deep=True)
+    assert "log score: R-hat 1.0" in repr(ps.DagDraws.from_idata(idata))
+    idata["sample_stats"]["g_log_score"] += 50.0 * xr.DataArray([0.0, 1.0], dims="chain")
+    monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 40)
+    with pytest.warns(ps.ConvergenceWarning, match="R-hat of the log score.*sweeps") as seen:
+        draws = ps.DagDraws.from_idata(idata)
+    draws.save(tmp_path / "draws.nc")
+    with pytest.warns(ps.ConvergenceWarning):
+        assert repr(ps.load(tmp_path / "draws.nc")) == repr(draws)
+    assert len(seen) == 1 and "log score: R-hat" in repr(draws)
 
 
 def test_equivalence_classes_of_draws(runs):

@@ -1,5 +1,6 @@
 """The beam, its certificate and the Gibbs orders behind it, against exact answers."""
 
+from itertools import permutations
 from math import comb
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
-from pymc_spn.dags import order_gibbs_kernels
+from pymc_spn.dags import certificates, order_gibbs_kernels
 from pymc_spn.dags.certificates import order_edge_probabilities
 from pymc_spn.dags.lattice_search import beam_width, gibbs_orders, order_log_weights, prefixes_of
 from pymc_spn.dags.prefix_lattice import PrefixLattice
@@ -86,6 +87,43 @@ def test_coverage_agrees_with_the_exact_mass():
     assert abs(float(short) - mass) > 3 * short.attrs["mcse"]
     assert float(exact.coverage(orders=50, random_seed=0)) == 1.0
     assert exact.coverage(orders=50, random_seed=0).attrs["mcse"] > 0
+
+
+@pytest.mark.parametrize("kind", ["fit", "regular"])
+def test_supports_know_their_coverage(kind, tmp_path, monkeypatch):
+    """Against the mass of the enumerated orders inside. Power: counting orders with some prefix inside is seen."""
+    scores = ps.LocalScores.from_data(brute.table(5))
+    orders = np.array(list(permutations(range(5))))
+    p = np.exp(order_log_weights(scores, orders))
+    p /= p.sum()
+
+    def made(seed=0):
+        if kind == "fit":
+            return ps.OrderSPN.fit(scores, 18, random_seed=seed)
+        return ps.OrderSPN.regular(scores, [2, 2, 1], random_seed=seed)
+
+    with pytest.warns(ps.CoverageWarning, match=r"holds 0\.\d+ ± 0\.\d+ of the posterior over orders.*ps\.DagOrder"):
+        post = made()
+    exact = ps.OrderSPN.exact(scores)
+    mass = p[post._holds(orders)].sum()
+    assert mass == pytest.approx(np.exp(float(post.log_mass - exact.log_mass)), rel=1e-9) and 0.02 < mass < 0.5
+    share, error = (post.edge_probabilities().attrs[name] for name in ("coverage", "coverage_se"))
+    assert abs(share - mass) < 4.0 * error < 0.2
+    shares = [made(seed)._measured[0] for seed in range(1, 9) if kind == "fit"]
+    again = made()
+    assert (again._measured == post._measured) and len(set(shares)) != 1
+    assert post.log_mass.attrs["exactness"] == "exact on the support" and exact.log_mass.attrs["exactness"] == "exact"
+    assert "coverage" not in exact.log_mass.attrs
+    words = f"coverage {share:.3f} ± {error:.3f}"
+    conditioned = post.condition(present=[("a", "b")])
+    conditioned.save(tmp_path / "post.nc")
+    for other in (conditioned, ps.load(tmp_path / "post.nc")):
+        assert other._measured == post._measured and f"{words} without what is given" in repr(other)
+    assert f"{words})" in repr(post) and "coverage" not in repr(exact)
+    part = np.isin(np.cumsum(1 << orders, axis=1), post.lattice.masks)[:, 1:4].any(axis=1)
+    monkeypatch.setattr(post, "_holds", lambda drawn: np.array([part[(orders == o).all(axis=1)][0] for o in drawn]))
+    share, error = certificates.measure(post, np.random.default_rng(0))._measured
+    assert abs(share - mass) > 4.0 * error
 
 
 @pytest.mark.parametrize("seed", range(2))

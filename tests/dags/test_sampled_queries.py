@@ -34,7 +34,7 @@ def test_each_graph_once(post, truth):
     assert edges.attrs["target"] == "structure-modular" and post.edge_probabilities().attrs["target"] == "order-modular"
     ratio = truth[1] / truth[0]
     expected = 1 / np.sum(truth[0] * ratio**2)  # ESS of perfect draws, by sums over graphs
-    assert answer.attrs["ess_draws"] / 20_000 == pytest.approx(expected, rel=0.05)
+    assert answer.attrs["draws_after_weighting"] / 20_000 == pytest.approx(expected, rel=0.05)
 
 
 def test_graphs_within_tiers_are_weighted_by_orders_within_tiers():

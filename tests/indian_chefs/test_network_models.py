@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal, norm
 import pymc_spn as ps
 from pymc_spn.indian_chefs.network_schema import NetworkSchema, pack_parameters, unpack_parameters
 from pymc_spn.indian_chefs.unit_scaling import table_of
+from pymc_spn.numerics import chain_mixing
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -76,6 +77,24 @@ def test_the_log_joint_is_that_of_the_recorded_network(drawn):
         total = stats["g_log_prior"] + stats["g_log_likelihood"]
         np.testing.assert_allclose(joint, total, rtol=1e-10, err_msg=kind)
         assert np.isfinite(joint).all() and np.ptp(joint.values) > 0
+
+
+def test_chains_apart_are_warned_of(drawn, monkeypatch, tmp_path):
+    """Of a network once, though its graph would warn as well."""
+    idata = drawn["nonlinear"].copy(deep=True)
+    post = ps.BeliefNetworkPosterior.from_idata(idata)
+    found = post.diagnose({"nodes": lambda post: post.graphs.n_nodes()}, ring(3, seed=5), n_pool=50)
+    assert {"log_joint", "log_density, mean of rows", "log_density[2]", "nodes"} <= set(found.index)
+    assert f"effective size {found.loc['log_joint', 'ess_bulk']:.0f}" in repr(post)
+    idata["sample_stats"]["g_log_likelihood"] += 1e4 * idata["sample_stats"]["chain"]
+    monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 4)
+    for read, name in ((ps.BeliefNetworkPosterior.from_idata, "data"), (ps.GraphDraws.from_idata, "g")):
+        with pytest.warns(ps.ConvergenceWarning, match=f"'{name}': R-hat of the log joint") as seen:
+            post = read(idata)
+        assert len(seen) == 1 and seen[0].filename == __file__
+        post.save(tmp_path / "post.nc")
+        with pytest.warns(ps.ConvergenceWarning):
+            assert repr(ps.load(tmp_path / "post.nc")) == repr(post)
 
 
 def test_same_seed_same_draws_and_other_seed_others():

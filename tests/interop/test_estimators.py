@@ -223,9 +223,12 @@ def test_edges_are_those_of_the_order_posterior():
 
 def test_many_columns_get_a_lattice():
     X = np.random.default_rng(5).normal(size=(40, 21))
-    dag = ps.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
+    with pytest.warns(ps.CoverageWarning, match="holds 0\\.0"):
+        dag = ps.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
+    assert dag.coverage_ == dag.posterior_.log_mass.attrs["coverage"] < 0.1
     assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
-    assert ps.OrderDAG(max_candidates=2).fit(X[:, :4]).posterior_.kind == "exact"
+    few = ps.OrderDAG(max_candidates=2).fit(X[:, :4])
+    assert few.posterior_.kind == "exact" and few.coverage_ == 1.0
 
 
 # ---- imputation

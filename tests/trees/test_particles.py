@@ -1,5 +1,6 @@
 """Top-down particle filtering against the exact recursion: evidence, posterior over trees, sharing, seeds."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -206,6 +207,13 @@ def test_weights_of_islands():
     score = [np.log(densities @ shares(p)).mean() for p in (stacked, equal, evidence)]
     assert score[0] > score[1] and score[0] > score[2]
     assert evidence.log_evidence_se.attrs["spread"] == pytest.approx(log_z.std(ddof=1))
+    se = evidence.log_evidence_se  # one island outweighs the others
+    assert np.isnan(se) and np.isnan(evidence.log_evidence.attrs["mcse"])
+    assert re.search(r"rests on 1\.\d of 6 islands.* nats", se.attrs["note"])
+    assert evidence.log_evidence.attrs["mcse_note"] == se.attrs["note"]
+    with pytest.raises(ValueError, match=r"compares the chains of pm\.sample"):
+        evidence.diagnose()
+    assert "R-hat" not in repr(evidence)
     assert evidence.ess_particles.item() < equal.ess_particles.item()
 
 

@@ -36,13 +36,13 @@ def test_one_leaf_has_the_quantiles_of_its_predictive(offset):
     b = 2.0 + 0.5 * spread + 0.5 * 0.5 * 4.0 * (3.125 - 1.0) ** 2 / kappa
     law = stats.t(7.0, offset + mean, np.sqrt(b * (kappa + 1.0) / (3.5 * kappa)))
     np.testing.assert_allclose(found, np.tile(law.ppf(LEVELS), (2, 1)), rtol=1e-12, atol=1e-9)
-    assert found.dims == ("row", "quantile") and found.attrs["exactness"] == "numerical"
+    assert found.dims == ("row", "quantile") and found.attrs["exactness"] == "numerical given the draws"
     counts = np.array([0.0, 2.0, 1.0, 3.0])
     post = posterior(X, counts, [ONE_LEAF], ps.CountLeaves(shape=2.0, rate=0.5))
     found = post.predict_quantile(X, [0.0, 0.05, 0.5, 0.999, 1.0])
     exact = stats.nbinom(2.0 + counts.sum(), 4.5 / 5.5).ppf([0.05, 0.5, 0.999])
     np.testing.assert_array_equal(found, np.tile([0.0, *exact, np.inf], (4, 1)))
-    assert found.attrs["exactness"] == "exact" and "mcse_chain" not in found.attrs
+    assert found.attrs["exactness"] == "exact given the draws" and "mcse_chain" not in found.attrs
 
 
 @pytest.mark.parametrize("row", [0.5, 2.4, np.nan])
@@ -96,7 +96,7 @@ def test_distribution_functions_are_integrals_of_the_density(row):
     found = post.predict_cdf(rows, [-1.0, 4.0, 6.0])
     for m, x in enumerate((-1.0, 4.0, 6.0)):
         assert float(found[m]) == pytest.approx(share_below(post, rows[m : m + 1], x), abs=1e-8)
-    assert found.dims == ("row",) and found.attrs["exactness"] == "exact"
+    assert found.dims == ("row",) and found.attrs["exactness"] == "exact given the draws"
     both = posterior(X, y, trees, family, groups=[0, 1]).predict_cdf(rows[:1], [4.0])
     one, other = (share_below(posterior(X, y, [tree], family), rows[:1], 4.0) for tree in trees)
     assert both.attrs["mcse_chain"] == pytest.approx(0.5 * abs(one - other), rel=1e-6, abs=1e-9)

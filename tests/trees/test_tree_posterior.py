@@ -72,7 +72,7 @@ def test_soft_cuts_are_uniform_in_their_gap():
     hard = post.predict_proba(x, soft=False).sel({"class": 0}).values
     np.testing.assert_allclose(hard, np.where(x[:, 0] <= 2.0, left, right))
     assert post.predict(x).values.tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert post.predict_proba(x).attrs["exactness"] == "exact"
+    assert post.predict_proba(x).attrs["exactness"] == "exact given the draws"
 
 
 def test_missing_values_follow_the_rows_or_the_side_that_was_learned():
@@ -339,6 +339,15 @@ def test_rhat_tells_chains_apart():
     assert (good < 1.05).all() and (bad > 1.5).all()
     with pytest.raises(ValueError, match="at least two chains"):
         stump().rhat()
+    trees = posterior(x, [0, 0, 1, 1], apart, ps.ClassLeaves(1.0), groups=groups)
+    found = trees.diagnose({"P(0)": lambda post: post.predict_proba(x[:2], per_draw=True).isel({"class": 0})})
+    assert found.loc["log_joint", "r_hat"] == pytest.approx(float(bad.sel(scalar="log_joint")))
+    assert f"R-hat {found.loc['log_joint', 'r_hat']:.2f}" in repr(trees)
+    rows = [f"log_predictive[{i}]" for i in range(4)]
+    assert found.index.tolist() == ["log_joint", "log_predictive, mean of rows", *rows, "P(0)[0]", "P(0)[1]"]
+    expected = float(bad.sel(scalar="log_predictive"))
+    assert found.loc["log_predictive, mean of rows", "r_hat"] == pytest.approx(expected)
+    assert found.loc["P(0)[0]", "r_hat"] > 1.5
 
 
 def test_records_of_trees_are_exact():

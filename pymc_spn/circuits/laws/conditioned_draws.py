@@ -35,6 +35,7 @@ from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
 from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.quoted_values import some
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import by_name
@@ -264,14 +265,14 @@ class ConditionedDraws:
         return ", ".join(f"{columns[d].name!r} {describe(columns[d], e)}" for d, e in known.items())
 
     def _draw_weights(self, known: Events | None = None) -> dict[str, Any]:
-        """The attribute ess_draws where draws are weighted."""
+        """The attribute draws_after_weighting where draws are weighted."""
         logs = self._log_evidence() if known is None else self._log_of(known)
         return self._weight_mark(logs, bool(self._evidence or known))
 
     def _weight_mark(self, logs: np.ndarray, is_known: bool) -> dict[str, Any]:
-        """The attribute ess_draws for draws with these log probabilities (S,) of what is known, if anything is."""
+        """The attribute draws_after_weighting by the log probabilities (S,) of what is known, if anything is."""
         weighted = is_known or bool(np.any(self._log_weights))
-        return {"ess_draws": float(effective_draws(logs + self._log_weights))} if weighted else {}
+        return {"draws_after_weighting": float(effective_draws(logs + self._log_weights))} if weighted else {}
 
     @property
     def _learner(self) -> str:
@@ -279,8 +280,15 @@ class ConditionedDraws:
         record = self._states.record
         return f"mcmc: {len(record.chains)} chains of {len(record.draws)} recorded draws"
 
+    _scope = GIVEN_DRAWS
+
     def _attrs(self, **attrs: Any) -> dict[str, Any]:
-        """Attributes of an answer: its exactness (exact unless said otherwise), its learner, and what is given."""
+        """Attributes of an answer: how exact it is (exact by default) and given what, its learner, and others."""
+        mark = limited(attrs.pop("exactness", "exact"), self._scope)
+        return {"exactness": mark, "learner": self._learner, **attrs}
+
+    def _attrs_of_one(self, **attrs: Any) -> dict[str, Any]:
+        """The same of an answer for each draw, or from one of them, which is not given the others."""
         return {"exactness": "exact", "learner": self._learner, **attrs}
 
     def _draw_error(self, influence: np.ndarray) -> dict[str, Any]:
@@ -303,7 +311,7 @@ class ConditionedDraws:
     def _labelled(self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any) -> "xr.DataArray":
         import xarray as xr
 
-        attrs = self._attrs(**attrs)
+        attrs = self._attrs_of_one(**attrs) if per_draw else self._attrs(**attrs)
         if not per_draw:
             return xr.DataArray(values, coords, list(coords), name, attrs)
         record = self._states.record

@@ -30,6 +30,7 @@ from pymc_spn.circuits.maxima.tapes import tape_of_circuit, tape_of_draws
 from pymc_spn.circuits.records.completion import checked_count
 from pymc_spn.circuits.records.draw_averages import fewer_draws, relative_weights
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.marks import limited, scope_of
 from pymc_spn.tables import decode
 
 TOLERANCE = 1e-6  # nats
@@ -360,13 +361,13 @@ def marked_row(
     import xarray as xr
 
     certified = bool(gap <= tolerance)
-    mark = {"exactness": "numerical", "tolerance": tolerance} if certified else {"exactness": "bound", "gap": gap}
-    mark = attrs | mark
+    scope, error = scope_of(attrs.get("exactness", "")), {"tolerance": tolerance} if certified else {"gap": gap}
+    mark = attrs | {"exactness": limited("numerical" if certified else "bound", scope)} | error
     value.attrs = dict(mark)
     return MostProbable(
         value,
         xr.DataArray(log_density, name="log_density", attrs=mark),
-        xr.DataArray(log_density + gap, name="upper_bound", attrs=mark | {"exactness": "bound"}),
+        xr.DataArray(log_density + gap, name="upper_bound", attrs=mark | {"exactness": limited("bound", scope)}),
         certified,
         n_boxes,
     )

@@ -122,4 +122,4 @@ class AskedRows:
     def marks(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
         """Attributes of an average over draws: its errors, from those of all blocks, and the effective draws."""
         joined = self.parts[0]._joined_errors(errors, len(self.index), self._step)
-        return {**joined, "ess_draws": np.concatenate(self._ess)}
+        return {**joined, "draws_after_weighting": np.concatenate(self._ess)}

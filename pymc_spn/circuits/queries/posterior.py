@@ -17,6 +17,7 @@ from pymc_spn.circuits.events.events import (
 )
 from pymc_spn.circuits.events.unions import alternatives, both_unions, log_union
 from pymc_spn.circuits.maxima.most_probable import ModeAnswers
+from pymc_spn.circuits.queries.chain_answers import ChainAnswers
 from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.moment_answers import MomentAnswers
 from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
@@ -38,15 +39,15 @@ if TYPE_CHECKING:
 
 
 @own_names
-class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswers):
+class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswers, ChainAnswers):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
     answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are
     labelled arrays: the attribute ``exactness`` is about the query given the draws, ``mcse_chain`` is the
     Monte Carlo standard error of the average over draws (or ``mcse_chain_note`` says why there is none),
-    ``ess_draws`` the number of draws that still count under a condition, ``learner`` where the draws come from.
-    Tables have these in their ``attrs``.
+    ``draws_after_weighting`` the number of draws that still count under a condition (no effective sample size of the
+    chains), ``learner`` where the draws come from. Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded) or a set of values, or are text such as ``"20 <= age < 30 and job == 'nurse'"``; `probability`
@@ -75,19 +76,21 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
             If there is no such file.
         ValueError
             If it holds no sum-product network, or several and no name is given.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the log joint is above 1.1, over two chains of 50 recorded draws or more.
         """
         with reading(idata) as idata:
             states = RecordedStates(read_record(idata, name))
-            saved = idata.attrs.get(SAVED)
-            if saved is None:
-                return cls(states)
-            query = json.loads(saved)
-            return cls(
-                states,
-                query["kept"],
-                events_from_json(query["evidence"]),
-                np.array(query["log_weights"], np.float64),
-            )
+            post, saved = cls(states), idata.attrs.get(SAVED)
+            if saved is not None:
+                query = json.loads(saved)
+                log_weights = np.array(query["log_weights"], np.float64)
+                post = cls(states, query["kept"], events_from_json(query["evidence"]), log_weights)
+        post._warn_of_chains(stacklevel=2)
+        return post
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file.
@@ -117,7 +120,8 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         given = self._in_words(self._evidence)
         return (
             f"SPNPosterior({self._schema.name!r}: {len(self._kept)} columns, {len(record.chains)} chains of "
-            f"{len(record.draws)} draws{', given ' + given if given else ''})"
+            f"{len(record.draws)} draws{', given ' + given if given else ''}"
+            f"{f'; {self._mixing}' if self._mixing else ''})"
         )
 
     # ---- densities and probabilities

@@ -26,6 +26,7 @@ from pymc_spn.circuits.records.leaf_predictives import Leaves, leaves_at
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.numerics.marks import limited, scope_of
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Table, decode, row_labels
 
@@ -60,6 +61,13 @@ class LabelledCircuit(ParameterisedCircuit):
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
+    def _marked(self, name: str, values: Any, coords: dict[str, Any], **attrs: Any) -> "xr.DataArray":
+        return super()._marked(name, values, coords, **attrs | {"exactness": self._mark(attrs["exactness"])})
+
+    def _mark(self, mark: str) -> str:
+        """A mark of an answer of the circuit, which is given the draws if the circuit is."""
+        return limited(mark, scope_of(self.attrs.get("exactness", "")))
+
     @property
     def _marks(self) -> dict[str, Any]:
         return self.attrs
@@ -89,7 +97,7 @@ class LabelledCircuit(ParameterisedCircuit):
 
         table = Table.from_frame(df, schema=self.circuit.columns)
         logs = super().log_density(table.values)
-        coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": "exact"}
+        coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": self._mark("exact")}
         return xr.DataArray(logs, coords, ["row"], "log_density", attrs)
 
     def sample(
@@ -145,7 +153,7 @@ class LabelledCircuit(ParameterisedCircuit):
     def _labelled(self, values: np.ndarray, index: Any = None) -> pd.DataFrame:
         """Drawn rows as a DataFrame with its mark."""
         frame = decode(values, self.circuit.columns, index)
-        frame.attrs = self.attrs | {"exactness": SIMULATION}
+        frame.attrs = self.attrs | {"exactness": self._mark(SIMULATION)}
         return frame
 
 

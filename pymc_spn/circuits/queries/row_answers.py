@@ -199,7 +199,8 @@ class RowAnswers(InformationAnswers, NoInterventions):
         attrs = self._attrs(mcse_chain_note=note, **self._cell_mark(), **self._draw_weights())
         marked = dict(attrs)
         if orders:
-            marked |= {"exactness": "monte-carlo", "mcse": gains.std(axis=0, ddof=1) / np.sqrt(len(gains))}
+            error = gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+            marked = self._attrs(**(attrs | {"exactness": "monte-carlo", "mcse": error}))
         return xr.Dataset(
             {
                 "log_ratio": ("column", mixture[full] - mixture[coalitions.all_but_one], attrs),

@@ -49,8 +49,8 @@ class SimulatedAnswers(RowAnswers):
         -------
         DataFrame
             (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
-            numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``ess_draws`` where a
-            condition weights the draws.
+            numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting``
+            where a condition weights the draws.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class SimulatedAnswers(RowAnswers):
         list of n DataFrame
             Index and order of columns of `df`. Observed cells are unchanged; a column with gaps has the dtype of the
             training table, or float64 where a leaf of real numbers drew for a column of integers. The ``attrs`` hold
-            the marks of an answer, ``ess_draws`` that of the row for which the fewest draws count.
+            the marks of an answer, ``draws_after_weighting`` that of the row for which the fewest draws count.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class SimulatedAnswers(RowAnswers):
                 if not df[c].isna().any():
                     for frame in frames:
                         frame[str(c)] = df[c]
-        attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, ess_draws=few)
+        attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, draws_after_weighting=few)
         for frame in frames:
             frame.attrs = dict(attrs)
         return frames
@@ -194,7 +194,8 @@ class SimulatedAnswers(RowAnswers):
         observed = ~np.isnan(table.values)
         rng = np.random.default_rng(random_seed)
         found = compare_rows(self, log_density.values, observed, int(n), float(level), rng)
-        marks = self._attrs(exactness="monte-carlo", n=int(n), mcse_chain_note="no mcse_chain: log_density has one")
+        drawn = {"exactness": "monte-carlo"}
+        marks = self._attrs(**drawn, n=int(n), mcse_chain_note="no mcse_chain: log_density has one")
         marks |= self._draw_weights()
         error = np.sqrt(found.p_value * (1.0 - found.p_value) / n)
         return xr.Dataset(
@@ -204,7 +205,7 @@ class SimulatedAnswers(RowAnswers):
                 "threshold": ("row", found.threshold, marks | {"mcse": found.threshold_error, "level": float(level)}),
             },
             {"row": log_density["row"]},
-            {"exactness": "monte-carlo", "learner": self._learner},
+            self._attrs(**drawn),
         )
 
     def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
@@ -233,5 +234,5 @@ class SimulatedAnswers(RowAnswers):
             raise ValueError("draw_circuits needs the posterior as sampled, not a condition or marginal")
         rng = np.random.default_rng(random_seed)
         chosen = choose_draws(self._log_weights[:, None], checked_count("n", n, bytes_each=1000.0), rng)[:, 0]
-        attrs = self._attrs(exactness=SIMULATION)
+        attrs = self._attrs_of_one(exactness=SIMULATION)
         return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]

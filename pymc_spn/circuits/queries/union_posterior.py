@@ -13,11 +13,13 @@ from pymc_spn.circuits.events.events import both_or_none
 from pymc_spn.circuits.laws.column_laws import JoinedLaw
 from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
+from pymc_spn.circuits.queries.chain_answers import SHOWN_ROWS, diagnosis_of_chains
 from pymc_spn.circuits.queries.row_distributions import row_distribution_functions, row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
-from pymc_spn.circuits.records.completion import SIMULATION, checked_count
+from pymc_spn.circuits.records.completion import checked_count
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.chain_mixing import Questions
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 
@@ -242,7 +244,7 @@ class UnionPosterior(NoInterventions):
         frames = [part.sample(int(k), random_seed=rng) for part, k in found if k] or [self._first.sample(0)]
         drawn = pd.concat(frames, ignore_index=True)
         shuffled = drawn.iloc[rng.permutation(n)].reset_index(drop=True)
-        shuffled.attrs = {**frames[0].attrs, "exactness": SIMULATION, **self._mark()}
+        shuffled.attrs = {**frames[0].attrs, **self._mark()}
         return shuffled
 
     def condition(self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str) -> "UnionPosterior":
@@ -284,6 +286,10 @@ class UnionPosterior(NoInterventions):
     def marginal(self, columns: Sequence[str]) -> "UnionPosterior":
         """The predictive of some columns given the union, the others summed out."""
         return UnionPosterior([part.marginal(columns) for part in self.parts])
+
+    def diagnose(self, questions: Questions | None = None, df: Any = None, max_rows: int = SHOWN_ROWS) -> pd.DataFrame:
+        """R-hat and effective sizes of the log joint, of rows and of questions; see `SPNPosterior.diagnose`."""
+        return diagnosis_of_chains(self, self._first, questions, df, max_rows)
 
     def _law(self, column: Any, given: Any) -> tuple[JoinedLaw, np.ndarray, dict[str, Any]]:
         """Law of a column, log probability (S,) of the union under each draw, and the mark of such weights."""
@@ -334,7 +340,7 @@ class UnionPosterior(NoInterventions):
 
     def _joined_marks(self, found: "Sequence[xr.DataArray]") -> dict[str, Any]:
         """Marks of an average over parts: numerical, by the largest tolerance, if one is; columns that any names."""
-        tolerances = [one.attrs["tolerance"] for one in found if one.attrs["exactness"] == "numerical"]
+        tolerances = [one.attrs["tolerance"] for one in found if "tolerance" in one.attrs]
         marks: dict[str, Any] = {"exactness": "numerical", "tolerance": max(tolerances)} if tolerances else {}
         for kind in ("left_out", "principal_value"):
             named = {name for one in found for name in one.attrs.get(kind, ())}

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.numerics.marks import GIVEN_FIT
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -92,7 +93,7 @@ class VariationalPosterior(SPNPosterior):
         for i, b in enumerate(bounds):
             out[i, : b.size] = b
         coords = {"restart": np.arange(len(bounds)), "step": np.arange(out.shape[1])}
-        return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs(exactness="bound"))
+        return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs() | {"exactness": "bound"})
 
     def hyperparameters(self) -> "xr.Dataset":
         """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates."""
@@ -159,8 +160,13 @@ class VariationalPosterior(SPNPosterior):
     def _learner(self) -> str:
         return LEARNER
 
+    _scope = GIVEN_FIT
+
     def _attrs(self, **attrs: Any) -> dict[str, Any]:
         return super()._attrs(**{k: v for k, v in attrs.items() if not k.startswith("mcse_chain")})
+
+    def _attrs_of_one(self, **attrs: Any) -> dict[str, Any]:
+        return self._attrs(**attrs)
 
     def _draw_error(self, influence: np.ndarray) -> dict[str, Any]:
         return {"mcse_chain": np.zeros(influence.shape[1:])[()]}  # there is one state

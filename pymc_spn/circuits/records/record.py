@@ -233,7 +233,7 @@ class Record:
     hyperparameters : dict of (chain, record, n) float64
         For each of `HYPERPARAMETERS`, (2,) or (D,) numbers a draw.
     variables : dict of (chain, record, ...) float64
-        The variables of the posterior that they were read from.
+        The variables of the posterior that they were read from, and the log joint.
     exact : (chain, record, N, K) uint16, optional
         With ``rounded=True`` the exact values, as lattice points of their cells.
     """
@@ -296,6 +296,9 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         variables[cells] = read_draws(tree, name, "missing cells", cells, chains, draws)
         place = f"variable {cells!r} of posterior"
         checks.check_drawn_cells(schema, place, table, variables[cells], (chains, draws))
+    joint = f"{name}_log_joint"
+    if "posterior" in tree.children and joint in tree["posterior"].data_vars:
+        variables[joint] = read_draws(tree, name, "log joint", joint, chains, draws)
     exact = None
     if schema.rounded:
         dims = ("chain", "record", rows, f"{name}_rounded_column")
