@@ -25,8 +25,8 @@ class ChainAnswers(ConditionedDraws):
 
     @cached_property
     def _mixing(self) -> Mixing | None:
-        """Of the recorded log joints; None where they were not recorded."""
-        values = self._states.record.variables.get(f"{self.name}_log_joint")
+        """Of the log joints of all draws; None where these were not recorded."""
+        values = self._states.record.log_joint
         return None if values is None else Mixing.of(values)
 
     def _warn_of_chains(self, stacklevel: int) -> None:
@@ -51,9 +51,9 @@ class ChainAnswers(ConditionedDraws):
         Returns
         -------
         DataFrame
-            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the draws of all chains, as
-            ``az.summary`` has them. NaN where they are not defined: values that never vary or are infinite, fewer than
-            four draws, R-hat of a single chain.
+            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the recorded draws of all chains
+            (of the log joint over all draws), as ``az.summary`` has them. NaN where they are not defined: values that
+            never vary or are infinite, fewer than four draws, R-hat of a single chain.
 
         Raises
         ------
@@ -91,9 +91,8 @@ def diagnosis_of_chains(
     else:
         logs = post.log_density(df, per_draw=True)
     own: dict[str, xr.DataArray] = {}
-    joint = record.variables.get(f"{first.name}_log_joint")
-    if joint is not None:
-        own["log_joint"] = xr.DataArray(joint, dims=("chain", "draw"))
+    if record.log_joint is not None:
+        own["log_joint"] = xr.DataArray(record.log_joint, dims=("chain", "draw"))
     if logs.sizes["row"]:
         own["log_density, mean of rows"] = logs.mean("row")
         shown = np.unique(np.linspace(0, logs.sizes["row"] - 1, min(n_shown, logs.sizes["row"])).round().astype(int))

@@ -80,7 +80,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1, over two chains of 50 recorded draws or more.
+            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             states = RecordedStates(read_record(idata, name))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SCHEMA, DIGITS, EXACT = "_schema", "_digits", "_exact"
+LOG_JOINT = "log_joint"
 SAVED = "spn_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 1  # of a saved posterior object
 
@@ -233,9 +234,11 @@ class Record:
     hyperparameters : dict of (chain, record, n) float64
         For each of `HYPERPARAMETERS`, (2,) or (D,) numbers a draw.
     variables : dict of (chain, record, ...) float64
-        The variables of the posterior that they were read from, and the log joint.
+        The variables of the posterior that they were read from.
     exact : (chain, record, N, K) uint16, optional
         With ``rounded=True`` the exact values, as lattice points of their cells.
+    log_joint : (chain, draw) float64, optional
+        Of all draws, also of those whose digits are not recorded.
     """
 
     schema: NetworkSchema
@@ -247,6 +250,7 @@ class Record:
     hyperparameters: dict[str, np.ndarray]
     variables: dict[str, np.ndarray]
     exact: np.ndarray | None = None
+    log_joint: np.ndarray | None = None
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
@@ -296,9 +300,6 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         variables[cells] = read_draws(tree, name, "missing cells", cells, chains, draws)
         place = f"variable {cells!r} of posterior"
         checks.check_drawn_cells(schema, place, table, variables[cells], (chains, draws))
-    joint = f"{name}_log_joint"
-    if "posterior" in tree.children and joint in tree["posterior"].data_vars:
-        variables[joint] = read_draws(tree, name, "log joint", joint, chains, draws)
     exact = None
     if schema.rounded:
         dims = ("chain", "record", rows, f"{name}_rounded_column")
@@ -315,7 +316,22 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         hyperparameters=hyperparameters,
         variables=variables,
         exact=exact,
+        log_joint=read_log_joint(tree, name, chains),
     )
+
+
+def read_log_joint(tree: "xr.DataTree", name: str, chains: np.ndarray) -> np.ndarray | None:
+    """Log joint (chain, draw) of all draws, from a saved posterior object or from the posterior; None without one."""
+    places = ((name, LOG_JOINT, f"{name}_draw"), ("posterior", f"{name}_{LOG_JOINT}", "draw"))
+    for group, variable, draws in places:
+        if group not in tree.children or variable not in tree[group].data_vars:
+            continue
+        place = f"variable {variable!r} of {group}"
+        values = checks.ordered(place, tree[group].dataset[variable], ("chain", draws))
+        if values.dtype.kind != "f" or ("chain" in values.coords and not np.array_equal(values["chain"], chains)):
+            checks.refuse(place, f"have numbers of the chains of the digits, {chains.tolist()}", values.dtype)
+        return values.values
+    return None
 
 
 def read_draws(
@@ -374,6 +390,8 @@ def write_record(record: Record, query: str) -> "xr.DataTree":
             f"{name}_region": region_labels(record.schema.structure),
         },
     )
+    if record.log_joint is not None:
+        digits[LOG_JOINT] = (("chain", f"{name}_draw"), record.log_joint)
     if record.exact is not None:
         digits["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), record.exact)
         digits[f"{name}_rounded_column"] = [record.schema.columns[d].name for d in record.schema.rounded_columns]
