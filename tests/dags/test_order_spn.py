@@ -175,6 +175,35 @@ def test_draws_follow_the_posterior_and_the_seed():
     assert not np.array_equal(draws, post.sample(n, given, random_seed=4))
 
 
+@pytest.mark.parametrize("kind", ["exact", "fit", "regular"])
+def test_answers_are_marked_by_their_support(kind):
+    scores = ps.LocalScores.from_data(table(4))
+    made = {"exact": (), "fit": (7,), "regular": ([2, 2],)}[kind]
+    post, seed = getattr(ps.OrderSPN, kind)(scores, *made), {"random_seed": 1}
+    answers = [
+        post.log_mass,
+        post.edge_probabilities(),
+        post.edge_probabilities(given={"absent": [("a", "b")]}),
+        post.condition(absent=[("a", "b")]).edge_probabilities(),
+        post.probability(present=[("a", "b")]),
+        post.parent_set_probabilities("a"),
+        post.before_probabilities(),
+        post.order_probability(["a", "b", "c", "d"]),
+        post.causal_effects(),
+        post.sample(2, **seed),
+        post.sample_effects(2, **seed),
+        post.ancestor_probabilities(20, **seed),
+        post.equivalence_classes(20, **seed).probability,
+        post.structure_modular(20, **seed).edge_probability,
+    ]
+    marks = {answer.attrs["exactness"] for answer in answers}
+    scope = "" if kind == "exact" else " on the support"
+    assert marks == {f"{mark}{scope}" for mark in ("exact", "exact simulation", "monte-carlo")}
+    assert all(("coverage" in answer.attrs) == (kind != "exact") for answer in answers)
+    assert post.structure_modular(20, **seed).weight.attrs["exactness"] == "exact given the draws"
+    assert post.coverage(20, **seed).attrs["exactness"] == "monte-carlo"  # of the whole
+
+
 def test_drawn_effects_have_the_exact_means():
     df = table(4)
     post = ps.OrderSPN.exact(ps.LocalScores.from_data(df))

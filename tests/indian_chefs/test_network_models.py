@@ -185,7 +185,7 @@ def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
     out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     sample = post.sample(20, random_seed=5).to_numpy().sum()
     density = post.log_density(pd.read_csv(tmp_path / "rows.csv"), n_pool=300, random_seed=6)
-    want = f"{sample.hex()} {float(density.sum()).hex()} monte-carlo"
+    want = f"{sample.hex()} {float(density.sum()).hex()} monte-carlo given the draws"
     assert out.stdout.split("\n")[:3] == [want] * 3
 
 

@@ -55,6 +55,25 @@ def test_rows_carry_labels_that_a_file_can_hold(tmp_path):
     found.to_netcdf(tmp_path / "found.nc", engine="h5netcdf")
 
 
+def test_averages_over_trees_are_given_the_draws():
+    x, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5])
+    groups = [0, 1]
+    numbers, levels = (
+        posterior(x, values, [STUMP, [STUMP[1]]], family, groups=groups)
+        for values, family in ((y, ps.NormalLeaves()), ([0, 0, 1, 1], ps.ClassLeaves(1.0)))
+    )
+    averages = [levels.predict_proba(x), levels.predict(x), numbers.rhat()]
+    ones = [levels.predict_proba(x, per_draw=True), levels.log_joint, numbers.log_likelihood(), levels.tree_distance()]
+    for post, answers in ((numbers, y), (levels, [0, 0, 1, 1])):
+        averages += [post.variable_inclusion(), post.variable_importance(), post.partial_dependence("x0")]
+        averages += [post.ice("x0"), post.ess_particles, post.log_predictive(x, answers)]
+        ones += [post.partial_dependence("x0", per_draw=True), post.leaf_posterior()]
+    averages += [numbers.predict(x), numbers.predict_sd(x), numbers.predict_cdf(x, y)]
+    assert {answer.attrs["exactness"] for answer in averages} == {"exact given the draws"}
+    assert {answer.attrs["exactness"] for answer in ones} == {"exact"}
+    assert numbers.predict_quantile(x, 0.5).attrs["exactness"] == "numerical given the draws"
+
+
 def test_the_error_of_a_mean_is_that_of_the_mean():
     """Half the distance of two chains; it was that of the mean square, which grows with the distance from 0."""
     x, y, trees = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5]) + 1e6, [STUMP, [STUMP[1]]]
