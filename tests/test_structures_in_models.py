@@ -74,3 +74,10 @@ def test_a_handle_is_no_tensor(made, way_out, use):
         with pytest.raises(TypeError, match=way_out) as caught:
             use(handle)
     assert len(str(caught.value)) < 400
+
+
+def test_what_pymc_looks_for_on_a_variable_a_handle_says_it_has_not():
+    with pm.Model():
+        handle = graph()
+        with pytest.raises(AttributeError, match=r"no attribute 'owner': graph 'g' is no tensor, but it has some"):
+            pm.draw(handle)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -380,7 +381,7 @@ class CircuitAnswers:
         return Law(conditioned(self._given, given, names))
 
     def _column(self, column: Any, given: Given) -> Any:
-        if not isinstance(column, str):
+        if not isinstance(as_name(column), str):
             raise TypeError(f"column must be a name, got {column!r}")
         (name,) = self._names("column", column)
         law = self._law(name, given).column(name)

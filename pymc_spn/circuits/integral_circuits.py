@@ -25,6 +25,7 @@ from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import as_name, by_name
 
 RULES = ("legendre", "trapezoid")
 
@@ -99,7 +100,7 @@ class IntegralCircuit:
             put("edges", ())
         else:
             put("edges", _edges_from_root(self.parent, names))
-            put("parent", dict(self.parent))
+            put("parent", {name: as_name(above) for name, above in by_name("parent", self.parent).items()})
             n_sum_edges += len(self.edges) * self.n_points**2
         if n_sum_edges > MAX_EDGES:
             raise ValueError(
@@ -343,6 +344,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
     """(parent, column) of each edge of a tree, breadth first; children in the order of the columns."""
     if not isinstance(parent, Mapping):
         raise TypeError(f"tree must be a mapping from columns to parents, got {parent!r}")
+    parent = {name: as_name(above) for name, above in by_name("tree", parent).items()}
     for name in names:
         if name not in parent:
             raise ValueError(f"tree must name a parent, or None, for every column, {name!r} is missing")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Constraints:
 
 def position_of(names: Sequence[str], name: Any, place: str) -> int:
     """Number of a variable; refused with the place where an unknown name stands."""
-    if name not in names:
+    asked = as_name(name)
+    if asked not in names:
         raise ValueError(f"{place} names {name!r}, which is not a variable; the variables are {quoted(list(names))}")
-    return list(names).index(name)
+    return list(names).index(asked)
 
 
 def edge_list(names: Sequence[str], edges: Any, argument: str) -> list[tuple[int, int]]:
@@ -116,6 +118,7 @@ def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
             raise ValueError(f"tiers[{number}] must be a list of names, got {tier!r}")
         for name in tier:
             i = position_of(names, name, f"tiers[{number}]")
+            name = names[i]
             if name in place:
                 raise ValueError(
                     f"tiers must hold every variable once, got {name!r} in tiers {place[name]} and {number}"

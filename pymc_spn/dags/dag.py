@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -38,7 +39,7 @@ class DAG(NamedGraph):
     Parameters
     ----------
     names : sequence of str
-        The d variables.
+        The d variables; an integer stands for its digits, here and in edges.
     adjacency : (d, d) bool
         True at [parent, child].
 
@@ -52,7 +53,7 @@ class DAG(NamedGraph):
     adjacency: np.ndarray
 
     def __post_init__(self) -> None:
-        names = tuple(self.names)
+        names = tuple(as_name(name) for name in self.names)
         matrix = np.array(self.adjacency)
         if matrix.shape != (len(names), len(names)) or matrix.dtype != bool:
             raise ValueError(
@@ -87,6 +88,7 @@ class DAG(NamedGraph):
         """
         from pymc_spn.dags.constraints import edge_list
 
+        names = [as_name(name) for name in names]
         matrix = np.zeros((len(names), len(names)), bool)
         for parent, child in edge_list(names, edges, "edges"):
             matrix[parent, child] = True

@@ -1,6 +1,6 @@
 """What an order posterior answers by sums over its support: edges, parent sets, orders, mean causal effects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from pymc_spn.dags.answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.dags.dag import DAG
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -111,7 +112,7 @@ class ExactQueries:
         labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
         values = table[best]
         return asked._answer(
-            "parent_set_probability", values, {"parents": labels}, child=child, shown=float(values.sum())
+            "parent_set_probability", values, {"parents": labels}, child=self.names[i], shown=float(values.sum())
         )
 
     # ---- orders
@@ -160,8 +161,11 @@ class ExactQueries:
         """
         from pymc_spn.dags import lattice_kernels
 
+        if isinstance(order, str) or not isinstance(order, Iterable):
+            raise TypeError(f"order must be a sequence of names, from first to last, got {order!r}")
+        order = [as_name(name) for name in order]
         if len(order) != self.scores.d or set(order) != set(self.names):
-            raise ValueError(f"order must hold every variable once, got {quoted(list(order))}")
+            raise ValueError(f"order must hold every variable once, got {quoted(order)}")
         asked = self._given(given)
         numbers = np.array([[self.scores.position(name) for name in order]])
         if not self._holds(numbers)[0]:

@@ -18,6 +18,7 @@ from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import as_name, by_name
 
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
@@ -160,9 +161,10 @@ class LocalScores:
 
     def position(self, name: str) -> int:
         """Number of a variable, an int; ValueError where there is no such `name`."""
-        if name not in self.names:
+        asked = as_name(name)
+        if asked not in self.names:
             raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
-        return self.names.index(name)
+        return self.names.index(asked)
 
     def parents_of_index(self, i: int, m: int) -> tuple[str, ...]:
         """Names of the parents that index m of variable i stands for."""
@@ -305,6 +307,9 @@ class LocalScores:
         TypeError, ValueError
             If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
         """
+        if not isinstance(scores, Mapping):
+            raise TypeError(f"scores must map each child to its parent sets, got {type(scores).__name__}")
+        scores = by_name("scores", scores)
         names = tuple(scores)
         _check_names(names)
         unnamed = [name for name in names if not isinstance(name, str)]
@@ -315,7 +320,8 @@ class LocalScores:
         chosen, tables = [], []
         for i, name in enumerate(names):
             listed: dict[int, float] = {}
-            for parents, value in scores[name].items():
+            for given, value in scores[name].items():
+                parents = [as_name(p) for p in given] if isinstance(given, list | tuple | set | frozenset) else given
                 if isinstance(parents, str) or not isinstance(parents, Iterable):
                     raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {parents!r}")
                 unknown = [p for p in parents if p not in position or p == name]

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name, by_name
 
 FORMAT = 1
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
@@ -127,11 +128,12 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
         _refuse_nodes(argument, observed_nodes)
         observed_nodes = [f"x{i + 1}" for i in range(observed_nodes)]
     if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Sequence):
-        raise TypeError(f"{argument} must be names or their number; got {observed_nodes!r}")
-    names = tuple(observed_nodes)
+        hint = f"; take list({argument}.columns)" if hasattr(observed_nodes, "columns") else ""
+        raise TypeError(f"{argument} must be names or their number; got {quoted(observed_nodes)}{hint}")
+    names = tuple(as_name(label) for label in observed_nodes)
     wrong = [n for n in names if not isinstance(n, str)]
     if wrong:
-        raise TypeError(f"{argument} must be strings; got {wrong[0]!r}")
+        raise TypeError(f"{argument} must be names, str or int; got {wrong[0]!r}")
     if not names:
         raise ValueError(f"{argument} must hold at least one node; a graph without any is empty")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
@@ -196,6 +198,7 @@ def check_reputations(reputations: Any, names: tuple[str, ...], base: tuple) -> 
     if isinstance(getattr(reputations, "index", None), Iterable) and list(reputations.index) != [*range(len(names))]:
         reputations = reputations.to_dict()  # a pandas series with labels of its own
     if isinstance(reputations, Mapping):
+        reputations = by_name("reputations", reputations)
         unknown = [n for n in reputations if n not in names]
         lacking = [n for n in names if n not in reputations]
         if unknown or lacking:

@@ -24,6 +24,7 @@ from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
 STRUCTURES = ("complete", "learned")
@@ -39,6 +40,7 @@ class NetworkEstimator(PosteriorEstimator):
         structure: Any = "complete",
         method: str = "variational",
         kinds: Any = None,
+        unseen: str = "error",
         leaves: Any = None,
         resolution: Any = "auto",
         max_children: int = 4,
@@ -54,6 +56,7 @@ class NetworkEstimator(PosteriorEstimator):
         self.structure = structure
         self.method = method
         self.kinds = kinds
+        self.unseen = unseen
         self.leaves = leaves
         self.resolution = resolution
         self.max_children = max_children
@@ -74,6 +77,7 @@ class NetworkEstimator(PosteriorEstimator):
     def _learn(self, table: Table) -> None:
         """Set ``posterior_`` and ``idata_``."""
         one_of("method", self.method, METHODS)
+        one_of("unseen", self.unseen, UNSEEN)
         seed = seed_of(self.random_state)
         structure = self._region_tree(table, seed)
         if self.method == "variational":
@@ -112,6 +116,11 @@ class NetworkEstimator(PosteriorEstimator):
         values = np.hstack([features.values, target.values])
         self._learn(Table((*features.columns, *target.columns), values, features.index))
 
+    def _rows(self, X: Any) -> pd.DataFrame:
+        """New rows, unseen levels missing where that is asked for."""
+        rows = read_rows(self, X)
+        return known_levels(rows, self.posterior_.columns, self.unseen)
+
     def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
         made = self.structure
         if callable(made):
@@ -147,6 +156,8 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         one `SPN`, with the step method that it picks.
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
+    unseen : {"error", "missing"}
+        What becomes, at prediction, of levels that the training rows did not have.
     leaves : dict, optional
         Palettes by column name, as in `SPN`.
     resolution : "auto", float or dict
@@ -173,8 +184,9 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
     Notes
     -----
-    A level that the training rows do not hold is an error at prediction. In cross-validation a rare level can be
-    absent from a part of the rows: a column of dtype category keeps its levels all the same.
+    A level that the training rows do not hold is an error at prediction, or missing with ``unseen="missing"``. In
+    cross-validation a rare level can be absent from a part of the rows: a column of dtype category keeps its levels all
+    the same.
     """
 
     def fit(self, X: Any, y: Any = None) -> "SPNDensity":
@@ -209,7 +221,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         ----------
         X : DataFrame or (N, D) array_like of numbers
         """
-        rows = read_rows(self, X)
+        rows = self._rows(X)
         return self.posterior_.log_density(rows).values
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -255,8 +267,8 @@ class SPNClassifier(ClassifierMixin, NetworkEstimator):
 
     Parameters
     ----------
-    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
-random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
+cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``.
 
     Attributes
@@ -318,7 +330,7 @@ random_state, progressbar
         X : DataFrame or (N, D) array_like of numbers
             NaN is unknown and summed out.
         """
-        rows = read_rows(self, X)
+        rows = self._rows(X)
         return self.posterior_.predict_proba(rows, self.target_).values
 
     def predict(self, X: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OneToOneFeatureMixin, TransformerMixin
 from pymc_spn.tables import Table
+from pymc_spn.tables.unseen_levels import known_levels
 
 STRATEGIES = ("mean", "draw")
 
@@ -25,8 +26,8 @@ class SPNImputer(OneToOneFeatureMixin, TransformerMixin, NetworkEstimator):
     strategy : {"mean", "draw"}
         The conditional mean of numbers and the most probable level, each cell by itself; or one draw of all missing
         cells of a row together.
-    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
-random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
+cores, random_state, progressbar
         As in `SPNDensity`. With ``strategy="draw"`` an integer `random_state` gives the same cells in every call.
 
     Attributes
@@ -46,6 +47,7 @@ random_state, progressbar
         structure: Any = "complete",
         method: str = "variational",
         kinds: Any = None,
+        unseen: str = "error",
         leaves: Any = None,
         resolution: Any = "auto",
         max_children: int = 4,
@@ -62,6 +64,7 @@ random_state, progressbar
             structure=structure,
             method=method,
             kinds=kinds,
+            unseen=unseen,
             leaves=leaves,
             resolution=resolution,
             max_children=max_children,
@@ -115,33 +118,55 @@ random_state, progressbar
         Returns
         -------
         DataFrame or (N, D) array
-            What was given, with its dtypes, frames with their index and names; means of integers are floats, and
-            arrays of integers and bools become float64.
+            What was given, with its dtypes, frames with their index and names; means of integers are floats, arrays of
+            integers and bools become float64, and categories that a batch lacks are added. A level that the training
+            rows did not have stays where it is observed; with ``unseen="missing"`` it says nothing of other cells.
         """
         rows = read_rows(self, X)
+        known = known_levels(rows, self.posterior_.columns, self.unseen)
         if self.strategy == "draw":
             seed = seed_of(self.random_state)
-            completed = self.posterior_.impute(rows, n=1, random_seed=seed)[0].set_axis(rows.columns, axis="columns")
+            completed = self.posterior_.impute(known, n=1, random_seed=seed)[0].set_axis(rows.columns, axis="columns")
+            completed = _with_observed(completed, rows, known)
         else:
-            completed = self._with_means(rows)
+            completed = self._with_means(rows, known)
         if isinstance(X, pd.DataFrame):
             return completed
         dtype = rows.dtypes.iloc[0]
         return completed.to_numpy(dtype=dtype if dtype.kind == "f" else np.float64)
 
-    def _with_means(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _with_means(self, rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
         """Column by column, since each predicts from the observed cells and not from what was filled in."""
         completed = {}
         for position, column in enumerate(rows.columns):
             cells = rows.iloc[:, position]
             missing = cells.isna().to_numpy()
             if missing.any():
-                found = self.posterior_.predict(rows[missing], str(column)).values
+                found = self.posterior_.predict(known[missing], str(column)).values
                 if pd.api.types.is_integer_dtype(cells.dtype) and found.dtype.kind == "f":
                     cells = cells.astype("Float64")
                 elif isinstance(cells.dtype, np.dtype) and cells.dtype.kind == "f":
                     found = found.astype(cells.dtype)  # pandas sets no longer float in a narrow column
-                cells = cells.copy()
+                cells = _with_categories(cells, found).copy()
                 cells[missing] = found
             completed[column] = cells
         return pd.DataFrame(completed, index=rows.index)
+
+
+def _with_categories(cells: pd.Series, values: Any) -> pd.Series:
+    """A column of categories that has those of some values, too: a batch may hold fewer than were learned."""
+    if not isinstance(cells.dtype, pd.CategoricalDtype):
+        return cells
+    lacking = [value for value in pd.unique(np.asarray(values)) if value not in cells.cat.categories]
+    return cells.cat.add_categories(lacking) if lacking else cells
+
+
+def _with_observed(completed: pd.DataFrame, rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Completed rows in which observed cells that the network does not know are what they were."""
+    for column in rows.columns:
+        unknown = (rows[column].notna() & known[column].isna()).to_numpy()
+        if unknown.any():
+            cells = _with_categories(completed[column], rows[column][unknown].to_numpy()).copy()
+            cells[unknown] = rows[column][unknown].to_numpy()
+            completed[column] = cells
+    return completed

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.circuits.queries.reference_rows import check_comparison
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
-from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
+from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.tables import Table
@@ -37,8 +37,8 @@ class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
         Share of the network's own rows that would be outliers, for "density" at least 1 / (n_reference + 1).
     n_reference : int
         Number of rows that the network draws for comparison; not used by "cells".
-    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
-random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
+cores, random_state, progressbar
         As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
 
     Attributes
@@ -65,6 +65,7 @@ random_state, progressbar
         structure: Any = "complete",
         method: str = "variational",
         kinds: Any = None,
+        unseen: str = "error",
         leaves: Any = None,
         resolution: Any = "auto",
         max_children: int = 4,
@@ -81,6 +82,7 @@ random_state, progressbar
             structure=structure,
             method=method,
             kinds=kinds,
+            unseen=unseen,
             leaves=leaves,
             resolution=resolution,
             max_children=max_children,
@@ -144,7 +146,7 @@ random_state, progressbar
         X : DataFrame or (N, D) array_like of numbers
             NaN is unknown and summed out.
         """
-        return self._scores(Table.from_frame(read_rows(self, X), schema=self.posterior_.columns))
+        return self._scores(Table.from_frame(self._rows(X), schema=self.posterior_.columns))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """`score_samples` less ``offset_``, (N,) float64, in nats: negative for outliers.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
-from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_rows, read_training_rows
+from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_training_rows
 from pymc_spn.interop.scikit_learn import RegressorMixin
 from pymc_spn.tables import Column, Table
 
@@ -24,8 +24,8 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
     target_kind : {"real", "positive", "count"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
         least 0. A response of few whole numbers is better a count: leaves of densities shrink onto single values.
-    structure, method, kinds, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, cores, \
-random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
+cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
         `resolution` may name that column, too.
 
@@ -49,6 +49,7 @@ random_state, progressbar
         structure: Any = "complete",
         method: str = "variational",
         kinds: Any = None,
+        unseen: str = "error",
         leaves: Any = None,
         resolution: Any = "auto",
         max_children: int = 4,
@@ -66,6 +67,7 @@ random_state, progressbar
             structure=structure,
             method=method,
             kinds=kinds,
+            unseen=unseen,
             leaves=leaves,
             resolution=resolution,
             max_children=max_children,
@@ -132,7 +134,7 @@ random_state, progressbar
         (N,) array, or two of them
             Mean, and standard deviation of the target (not of the mean).
         """
-        rows = read_rows(self, X)
+        rows = self._rows(X)
         mean = self.posterior_.predict(rows, self.target_).values
         return (mean, self.posterior_.predict_sd(rows, self.target_).values) if return_std else mean
 
@@ -150,5 +152,5 @@ random_state, progressbar
         -------
         (N,) array, or (N, Q) for several levels
         """
-        rows = read_rows(self, X)
+        rows = self._rows(X)
         return self.posterior_.predict_quantile(rows, self.target_, q).values

@@ -16,11 +16,11 @@ from pymc_spn.interop.estimator_inputs import (
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
 from pymc_spn.tables import Table
+from pymc_spn.tables.unseen_levels import UNSEEN
 from pymc_spn.trees.fit import fit_tree
 from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves
 
 NUMBER_FAMILIES = ("real", "counts")
-UNSEEN = ("error", "missing")
 
 
 class TreeEstimator(PosteriorEstimator):

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.dags.dag import CPDAG, DAG
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import by_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -108,7 +109,7 @@ def plot_graph(
         raise TypeError(f"graph must be a ps.DAG or ps.CPDAG; got {type(graph).__name__}")
     if not isinstance(positions, Mapping | None):
         raise TypeError(f"positions must be a mapping from names to (x, y); got {positions!r}")
-    given = {**(positions or {}), **more}
+    given = {**by_name("positions", positions or {}), **more}
     for name, at in given.items():
         if name not in graph.names:
             raise ValueError(f"positions name {name!r}, which is not a variable; they are {quoted(list(graph.names))}")

@@ -35,11 +35,9 @@ HINTS = {
 
 def infer_column(series, name, kind=None):
     """Column schema of a series, from its dtype or with the kind that the user asks for."""
-    family = family_of(series, name)
+    family, is_object = family_of(series, name), pdt.is_object_dtype(series.dtype)
     if series.isna().all():
         raise ValueError(f"column {name!r}: all values are missing; drop the column")
-    if family == "bool" and pdt.is_object_dtype(series.dtype):
-        raise_at(series, name, series.notna(), "object column of bool: convert with astype('boolean')", TypeError)
     numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
     if kind is None:
         kind = FAMILY_KINDS[family][0]
@@ -68,7 +66,8 @@ def infer_column(series, name, kind=None):
         levels = tuple(int(level) for level in np.unique(numbers[~np.isnan(numbers)]))
     if kind == "binary" and len(levels) != 2:
         raise ValueError(f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}")
-    return Column(name, kind, levels, dtype_name(series))
+    # bools with None are objects in pandas, and decode to its own bools with gaps
+    return Column(name, kind, levels, "boolean" if family == "bool" and is_object else dtype_name(series))
 
 
 def is_nearly_unique(series, column):
@@ -98,16 +97,33 @@ def encode(series, column):
         if column.kind == "positive":
             raise_at(series, name, numbers <= 0, f"{rule} needs values > 0")
         return numbers
-    if family == "category":
+    coded = level_codes(series, column)
+    raise_at(series, name, coded < 0, f"unseen level (known levels: {some(column.levels)})")
+    return coded
+
+
+def level_codes(series, column):
+    """Code of each level (N,) float64, NaN where it is missing, -1 where the column has no such level."""
+    if family_of(series, column.name) == "category":
         codes, found = series.cat.codes.to_numpy(), series.cat.categories
     else:
         codes, found = pd.factorize(series)
         found = pd.Index(found)
     positions = np.append(level_positions(found, column.levels), -1)  # code -1, missing, reads the last
     coded = positions[codes].astype(np.float64)
-    raise_at(series, name, (codes >= 0) & (coded < 0), f"unseen level (known levels: {some(column.levels)})")
     coded[codes < 0] = np.nan
     return coded
+
+
+def unseen_cells(series, column):
+    """(N,) bool: cells with a level that the column does not have, of the type that its levels have.
+
+    Numbers in a column of text, or the other way round, are no levels that a table might have had: coding refuses them.
+    """
+    coded = level_codes(series, column)
+    values = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series[series.notna()]
+    is_text = pdt.infer_dtype(values, skipna=False) == "string"
+    return (coded < 0) & (is_text == isinstance(column.levels[0], str))
 
 
 def decode(coded, column, index):

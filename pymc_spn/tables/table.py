@@ -10,6 +10,7 @@ import pandas as pd
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
+from pymc_spn.tables.unseen_levels import known_levels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,14 +49,15 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     @classmethod
-    def from_frame(cls, data, kinds=None, *, schema=None, names=None):
+    def from_frame(cls, data, kinds=None, *, schema=None, names=None, unseen="error"):
         """Code data, by its dtypes or by a known schema.
 
         Without a schema the kinds follow the dtypes: float is ``real``; int is ``count``, or
         ``real`` if a value is negative; bool is ``binary``; category, strings and object columns
         of str are ``categorical``, with two levels too. Nullable dtypes count as their base.
         Category levels keep their order, other levels are sorted. NaN, None and ``pd.NA`` are
-        missing. Datetimes, complex numbers and object columns of anything but str are refused.
+        missing. Object columns of bools, as with None among them, count as ``boolean``. Datetimes, complex
+        numbers and object columns of anything else but str are refused.
         Of text with more than 20 levels, and more levels than half the cells, a warning says that
         it looks like names or identifiers, unless `kinds` has the column.
 
@@ -74,6 +76,8 @@ class Table:
             The columns of an earlier table; excludes `kinds`.
         names : sequence of str, optional
             Column names of a 2-D array.
+        unseen : {"error", "missing"}
+            What becomes of a level that the schema does not have.
 
         Returns
         -------
@@ -96,6 +100,7 @@ class Table:
             if kinds is not None:
                 raise ValueError("kinds and schema exclude each other: a schema holds the kinds")
             schema = check_columns(schema, "schema")
+            data = known_levels(data, schema, unseen)
         if isinstance(data, Table):
             if names is not None:
                 raise TypeError("names is for 2-D arrays, got it with a Table")
@@ -225,7 +230,7 @@ def _frame_of_mapping(data):
     lengths, index = {}, None
     for name, cells in data.items():
         if np.ndim(cells) != 1 and not isinstance(cells, pd.Series | pd.Index | list | tuple):
-            raise ValueError(f"column {name!r}: values must be one-dimensional, got {cells!r}")
+            raise ValueError(f"column {name!r}: values must be one-dimensional, got {cells!r}; of a single row [value]")
         lengths[name] = len(cells)
         if isinstance(cells, pd.Series):
             if index is not None and not cells.index.equals(index):

@@ -83,11 +83,6 @@ class TreeHandle(NoTensor):
             self.settings["missing_name"]: missing.astype(np.int8),
         }
 
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):
-            raise AttributeError(attribute)
-        raise AttributeError(f"no attribute {attribute!r}: {self.instead.format(name=self.name)}")
-
 
 def DecisionTree(
     name: str,

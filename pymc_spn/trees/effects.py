@@ -7,6 +7,7 @@ import pandas as pd
 
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 from pymc_spn.trees.predictives import average, class_payload, log_predictive_density, moment_payload
 
 if TYPE_CHECKING:
@@ -80,15 +81,15 @@ def _forget_sides(draws):
 
 def dimension_of(feature: str) -> str:
     """Name of a feature's dimension beside those of rows, trees and classes."""
-    return f"{feature}_value" if feature in ("row", "tree", "class") else feature
+    return f"{feature}_value" if feature in ("row", "tree", "class") else as_name(feature)
 
 
 def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarray, list]:
     """Column number, coded grid and its labels."""
     names = draws.features.names
-    if feature not in names:
+    if as_name(feature) not in names:
         raise ValueError(f"feature must be one of {quoted(names)}, got {feature!r}")
-    d = names.index(feature)
+    d = names.index(as_name(feature))
     column = draws.features.columns[d]
     if column.levels is not None:
         labels = list(column.levels) if grid is None else list(grid)
@@ -102,7 +103,10 @@ def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarra
         seen = draws.features.values[:, d]
         coded = np.unique(np.quantile(seen[~np.isnan(seen)], np.linspace(0.02, 0.98, 20)))
     else:
-        coded = np.asarray(grid, np.float64)
+        try:
+            coded = np.asarray(grid, np.float64)
+        except (TypeError, ValueError):
+            coded = np.empty(0)
     if coded.ndim != 1 or coded.size == 0 or not np.isfinite(coded).all():
         raise ValueError(f"grid must be a sequence of finite numbers, got {grid!r}")
     return d, coded, coded.tolist()

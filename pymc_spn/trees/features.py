@@ -12,6 +12,7 @@ import pandas as pd
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.column import by_name
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, FeatureCodes, Options, Rules, make_options
 
 SPLITS = {"cut": CUT, "onehot": ONE_HOT, "subset": SUBSET}
@@ -135,6 +136,7 @@ def make_features(
         raise ValueError(
             f'X must not hold missing values with missing="error"; column {table.names[d]!r}, row {table.index[i]!r} is'
         )
+    categorical, split_weights = by_name("categorical", categorical), by_name("split_weights", split_weights)
     splits = tuple(_split_of(c, categorical) for c in table.columns)
     _check_named("categorical", categorical, table.names)
     for d, (column, split) in enumerate(zip(table.columns, splits, strict=True)):
@@ -164,18 +166,7 @@ def make_features(
 
 def code_rows(columns: tuple[Column, ...], data: Any, unseen: str = "error") -> np.ndarray:
     """Rows as floats by known columns; see `Features.code`."""
-    if unseen not in ("error", "missing"):
-        raise ValueError(f'unseen must be "error" or "missing", got {unseen!r}')
-    if unseen == "missing" and not isinstance(data, np.ndarray | Table):
-        import pandas as pd
-
-        data = pd.DataFrame(data)
-        data = data.set_axis([str(c) for c in data.columns], axis="columns")
-        for column in columns:
-            if column.levels is not None and column.name in data:
-                cells = data[column.name].astype(object)
-                data = data.assign(**{column.name: cells.where(cells.isin(list(column.levels)), None)})
-    values = Table.from_frame(data, schema=columns).values
+    values = Table.from_frame(data, schema=columns, unseen=unseen).values
     bad = np.argwhere(np.isinf(values))
     if len(bad):
         raise ValueError(f"column {columns[bad[0][1]].name!r}: X must be finite, row {bad[0][0]} is not")
@@ -192,8 +183,8 @@ def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> Non
     """Refuses numbers outside their range; variables pass."""
     number = int | float | np.number
     for name, value in (("alpha_s", alpha_s), ("beta_s", beta_s)):
-        if value is None or isinstance(value, str):
-            raise TypeError(f"{name} must be a number or a variable of a model, got {value!r}")
+        if not isinstance(value, number) and not hasattr(value, "type"):
+            raise TypeError(f"{name} must be a number or a variable of a model, got {quoted(value)}")
     if isinstance(alpha_s, number) and not 0.0 < alpha_s < 1.0:
         raise ValueError(f"alpha_s must lie in (0, 1): it is the probability that the root splits; got {alpha_s!r}")
     if isinstance(beta_s, number) and not (np.isfinite(beta_s) and beta_s >= 0.0):
@@ -222,7 +213,7 @@ def _split_of(column: Column, categorical: Any) -> str:
     if column.kind != "categorical" or column.dtype.endswith(" ordered"):
         return "cut"
     split = categorical.get(column.name, "onehot") if isinstance(categorical, Mapping) else categorical
-    if split not in ("onehot", "subset"):
+    if not isinstance(split, str) or split not in ("onehot", "subset"):
         raise ValueError(f'categorical must be "onehot", "subset" or a dict of them by column, got {split!r}')
     return split
 

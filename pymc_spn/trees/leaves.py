@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, LeafPrior, Response
 
 LOG_2_PI = float(np.log(2.0 * np.pi))
@@ -272,6 +273,10 @@ def _series(y: Any) -> pd.Series:
         if cells.dtype.kind in "US" and isinstance(y, list | tuple):
             cells = np.array(y, dtype=object)  # numbers among strings stay numbers, and are refused
         y = cells
+        if y.ndim == 0:
+            raise TypeError(
+                f"y must hold a response for each row, got {quoted(y.item())}; give the column itself, df[y]"
+            )
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
     series = y if isinstance(y, pd.Series) else pd.Series(y)

@@ -165,7 +165,7 @@ class TreeAnswers:
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
         return agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
 
-    def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = 0) -> "xr.DataArray":
+    def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = None) -> "xr.DataArray":
         """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
 
         Parameters
@@ -175,7 +175,7 @@ class TreeAnswers:
         n_pairs : int
             Pairs of rows drawn at random; all pairs where there are not more.
         random_seed : int, Generator or None
-            0 by default: the same pairs in every call.
+            None draws other pairs in every call.
 
         Returns
         -------

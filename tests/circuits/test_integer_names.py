@@ -58,6 +58,10 @@ def posterior():
             lambda p, df: p.as_circuit(max_draws=2).probability({0: (0, 1)}),
             lambda p, df: p.as_circuit(max_draws=2).probability({"0": (0, 1)}),
         ),
+        (
+            lambda p, df: p.as_circuit(max_draws=2).quantile([0.2], 0),
+            lambda p, df: p.as_circuit(max_draws=2).quantile([0.2], "0"),
+        ),
     ],
 )
 def test_a_number_names_the_column_as_its_digits_do(by_number, by_text):
@@ -72,6 +76,11 @@ def test_other_answers():
     axes = ps.plots.plot_pairs(frame(), post.sample(20, random_seed=1), [0, 2])
     assert axes.shape == (2, 2)
     plt.close("all")
+
+
+def test_a_tree_of_integers_for_hidden_variables():
+    made = [ps.integral_circuit(frame()[[0, 2]], tree={a: None, b: a}, n_points=4) for a, b in ((0, 2), ("0", "2"))]
+    assert made[0].edges == made[1].edges == (("0", "2"),) and made[0].parent == made[1].parent
 
 
 def test_circuits_of_integers():

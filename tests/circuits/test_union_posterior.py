@@ -124,6 +124,108 @@ def test_moments():
     assert union.cov(per_draw=True).dims == ("chain", "draw", "column", "other")
 
 
+INFORMATION = [
+    lambda p, **given: p.entropy("x0", **given),
+    lambda p, **given: p.entropy("x1", **given),
+    lambda p, **given: p.entropy(["x0", "x1"], **given),
+    lambda p, **given: p.entropy(["x0", "x1"], method="monte-carlo", n=50, random_seed=1, **given),
+    lambda p, **given: p.mutual_information("x0", "x1", **given),
+    lambda p, **given: p.mutual_information("x1", ["x0", "x2"], n=50, random_seed=1, **given),
+    lambda p, **given: p.dependence(**given)["mutual_information"],
+    lambda p, **given: p.event_information({"x1": 1}, {"x2": (0, 3)}, **given),
+    lambda p, **given: p.moment(2, **given),
+    lambda p, **given: p.moment(3, central=True, **given),
+    lambda p, **given: p.cdf("x0", [0.3, 1.0], **given),
+    lambda p, **given: p.quantile([0.1, 0.7], "x2", **given),
+]
+
+
+@pytest.mark.parametrize("ask", INFORMATION)
+def test_a_union_is_given_or_a_condition(ask):
+    """What was given had to be a condition first, and the condition did not have the question."""
+    post = posterior_of("missing")
+    found, other = ask(post.condition(SMALL)), ask(post, given=SMALL)
+    np.testing.assert_allclose(found, other, rtol=1e-12)
+    assert found.attrs["exactness"] == other.attrs["exactness"] and found.attrs.keys() == other.attrs.keys()
+
+
+def test_information_by_sums_and_by_a_fine_grid():
+    """Masses by inclusion and exclusion; the density of the union, which jumps at -0.5 and 0.7."""
+    rng = np.random.default_rng(0)
+    level = rng.random(40) < 0.5
+    frame = pd.DataFrame({"a": rng.normal(2.0 * level), "l": level, "b": rng.normal(-1.0 * level)})
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    post = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=0, progressbar=False)
+    given = [{"a": (-0.5, 0.7)}, {"b": (0.0, None), "l": True}]
+    union = post.condition(given)
+    p = np.array([float(post.probability({"l": value}, given=given)) for value in (False, True)])
+    of_level = union.entropy("l")
+    assert float(of_level) == pytest.approx(-p @ np.log(p), abs=1e-12) and of_level.attrs["exactness"] == "exact"
+    ends = [-0.5, np.nextafter(-0.5, 1.0), 0.7, np.nextafter(0.7, 1.0)]
+    far = np.geomspace(8.0, 1e9, 800)
+    cuts = np.unique([*-far, *np.linspace(-8.0, 8.0, 1601), *far, *ends])
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    x = (0.5 * (cuts[1:] + cuts[:-1])[:, None] + 0.5 * np.diff(cuts)[:, None] * nodes).ravel()
+    mass = (0.5 * np.diff(cuts)[:, None] * weights).ravel()
+    log_p = union.marginal(["a"]).log_density(pd.DataFrame({"a": x})).values
+    mass *= np.exp(log_p)
+    assert mass.sum() == pytest.approx(1.0, abs=1e-7)
+    of_number = union.entropy("a")
+    assert of_number.attrs["exactness"] == "numerical" and of_number.attrs["tolerance"] < 1e-4
+    assert float(of_number) == pytest.approx(-float(mass @ log_p), abs=of_number.attrs["tolerance"] + 1e-6)
+    true = post.condition([{"a": (-0.5, 0.7), "l": True}, {"b": (0.0, None), "l": True}])
+    false = post.condition({"a": (-0.5, 0.7), "l": False})
+    within = p[0] * float(false.entropy("a")) + p[1] * float(true.entropy("a"))
+    shared = union.mutual_information("a", "l")
+    assert float(shared) == pytest.approx(float(of_number) - within, abs=1e-5)
+    low, high = union.entropy(["a", "l"]).values
+    assert low - 1e-6 <= float(of_level) + float(of_number) - float(shared) <= high + 1e-6
+    assert float(union.moment(3).sel(column="l")) == pytest.approx(p[1], rel=1e-10)
+    np.testing.assert_allclose(union.moment(2, central=True), np.diag(union.cov()), rtol=1e-8)
+
+
+def test_divergence_between_unions():
+    post = posterior_of("missing")
+    union, other = post.condition(SMALL), post.condition([{"x0": (0.1, 2.0)}, {"x2": (3, 8)}])
+    p, q = (np.array([float(u.probability({"x1": level})) for level in (0, 1)]) for u in (union, other))
+    for asked in (other, post):
+        q = np.array([float(asked.probability({"x1": level})) for level in (0, 1)])
+        assert float(union.kl(asked, "x1")) == pytest.approx(p @ np.log(p / q), abs=1e-12)
+        exact, drawn = union.kl(asked, "x0"), union.kl(asked, "x0", method="monte-carlo", n=4000, random_seed=1)
+        assert float(drawn) == pytest.approx(float(exact), abs=5 * drawn.attrs["mcse"])
+    assert float(post.condition({"x0": (0.2, 1.1)}).kl(union, "x1")) >= 0.0
+    with pytest.raises(TypeError, match="other must be an SPNPosterior or a UnionPosterior, got str"):
+        union.kl("x")
+
+
+@pytest.mark.parametrize("given", [None, [{"x1": 1}, {"x2": (0, 4)}]])
+def test_unseen_levels_of_rows_are_summed_out(given):
+    post = posterior_of("missing")
+    post = post if given is None else post.condition(given)
+    level = pd.DataFrame({"x0": [0.5], "x1": [7], "x2": [2.0]})
+    blank = level.assign(x1=np.nan)
+    for ask in (
+        lambda df, **more: post.log_density(df, **more),
+        lambda df, **more: post.predict(df, "x0", **more),
+        lambda df, **more: post.predict_sd(df, "x0", **more),
+        lambda df, **more: post.predict_quantile(df, "x0", 0.3, **more),
+        lambda df, **more: post.predict_cdf(df, "x0", **more),
+    ):
+        np.testing.assert_array_equal(ask(level, unseen="missing"), ask(blank))
+        with pytest.raises(ValueError, match="unseen level"):
+            ask(level)
+
+
+def test_what_a_union_does_not_answer_it_says():
+    union = posterior_of("missing").condition(SMALL)
+    with pytest.raises(AttributeError, match="a UnionPosterior has no 'explain'; ask it of each of parts"):
+        union.explain({})
+    with pytest.raises(AttributeError, match="has no attribute 'explian'"):
+        union.explian  # noqa: B018
+    with pytest.raises(ValueError, match=r"condition on it first: post\.condition\(\.\.\.\) answers the same"):
+        posterior_of("missing").mean("x0 < 0 or x0 > 1")
+
+
 def test_samples_and_marginals():
     post = posterior_of("missing")
     union = post.condition(UNION)

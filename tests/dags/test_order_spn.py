@@ -284,3 +284,30 @@ def test_refusals():
     discrete = pd.DataFrame({c: pd.Categorical(np.arange(40) % (2 + k)) for k, c in enumerate("ab")})
     with pytest.raises(ValueError, match="causal effects need BGe scores, these are 'BDeu'"):
         ps.OrderSPN.exact(ps.LocalScores.from_data(discrete)).causal_effects()
+
+
+def test_a_number_names_the_variable_as_its_digits_do():
+    """Columns of a DataFrame without names of its own; edges of numbers were unknown variables."""
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)))
+    named = df.rename(columns=str)
+    knowledge = {"required": [(0, 1)], "forbidden": [(np.int64(2), 0)], "tiers": [[0], [1, 2]]}
+    as_text = {"required": [("0", "1")], "forbidden": [("2", "0")], "tiers": [["0"], ["1", "2"]]}
+    scores = ps.LocalScores.from_data(df, **knowledge)
+    np.testing.assert_array_equal(scores.log_scores, ps.LocalScores.from_data(named, **as_text).log_scores)
+    post = ps.OrderSPN.exact(scores)
+    assert float(post.probability(present=[(0, 1)])) == float(post.probability(present=[("0", "1")])) == 1.0
+    for ask in (
+        lambda f: post.edge_probabilities(given={"absent": [(f(1), f(2))]}),
+        lambda f: post.parent_set_probabilities(f(2)),
+        lambda f: post.order_probability([f(0), f(2), f(1)]),
+    ):
+        assert ask(int).identical(ask(str))
+    np.testing.assert_array_equal(scores.of(1), scores.of("1"))
+    assert ps.DAG.from_edges(range(3), [(0, 2)]) == ps.DAG.from_edges(["0", "1", "2"], [("0", "2")])
+    table = ps.LocalScores.from_table({0: {(): 0.0, (1,): 1.0}, 1: {(): 0.0}})
+    assert table.names == ("0", "1") and table.of(0).tolist() == [0.0, 1.0]
+    for order in ("012", 3):
+        with pytest.raises(TypeError, match=f"order must be a sequence of names, from first to last, got {order!r}"):
+            post.order_probability(order)
+    with pytest.raises(ValueError, match=r"required\[0\] names 7, which is not a variable"):
+        ps.LocalScores.from_data(df, required=[(7, 0)])

@@ -5,6 +5,7 @@ import math
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, chisquare, poisson
 
@@ -206,6 +207,27 @@ def columns(draws):
         z = np.asarray(z)[np.asarray(z).any(1)]
         out = out + np.bincount(z @ (1 << np.arange(z.shape[1])), minlength=1 << z.shape[1])
     return out
+
+
+def test_a_table_is_no_names():
+    with pytest.raises(
+        TypeError, match=r"(?s)n_observed must be names or their number; got .*take list\(n_observed.columns\)"
+    ):
+        ps.sample_indian_chefs(1.0, 1.5, 1.0, pd.DataFrame({"a": [0.0]}))
+
+
+def test_a_number_names_a_node_as_its_digits_do():
+    by_number = ps.sample_indian_chefs(1.0, 1.5, 1.0, [7, 8], {7: 0.0, 8: 0.5}, draws=5, random_seed=1)
+    by_text = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, "8": 0.5}, draws=5, random_seed=1)
+    assert by_number.identical(by_text)
+    with pytest.raises(ValueError, match="reputations names column '7' twice, by a number and by text"):
+        ps.sample_indian_chefs(1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, 7: 0.5, 8: 0.5})
+
+
+def test_forward_draws_differ_without_a_seed():
+    """The default was a seed: two simulations of a study were one."""
+    first, second = (ps.sample_indian_chefs(1.0, 1.5, 1.0, 2, None, draws=20) for _ in range(2))
+    assert not first.identical(second)
 
 
 def test_forward_draws_are_labelled_and_repeatable():

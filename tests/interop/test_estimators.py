@@ -205,6 +205,58 @@ def test_levels_that_trees_have_not_seen():
     np.testing.assert_array_equal(lenient.predict_proba(new), lenient.predict_proba(frame.assign(colour=None)))
 
 
+@pytest.mark.parametrize(
+    ("made", "ask"),
+    [
+        (ps.SPNDensity, lambda e, X: e.score_samples(X)),
+        (ps.SPNClassifier, lambda e, X: e.predict_proba(X)),
+        (ps.SPNRegressor, lambda e, X: e.predict_quantile(X, 0.5)),
+        (ps.SPNOutlierDetector, lambda e, X: e.score_samples(X)),
+        (ps.SPNImputer, lambda e, X: e.transform(X).drop(columns=["colour", "grade"])),
+    ],
+)
+def test_levels_that_networks_have_not_seen(made, ask):
+    """One rare level made a fold of a cross-validation NaN."""
+    frame, labels = mixed()
+    response = {ps.SPNRegressor: (labels == "low") + np.arange(60.0), ps.SPNClassifier: labels}.get(made)
+    estimator = made(unseen="missing", random_state=1, **SMALL).fit(frame, response)
+    new = frame.assign(colour="green", grade=pd.Categorical(["z"] * 60))
+    found, expected = ask(estimator, new), ask(estimator, frame.assign(colour=None, grade=None))
+    np.testing.assert_array_equal(np.asarray(found, object), np.asarray(expected, object))
+    estimator.unseen = "error"
+    with pytest.raises(ValueError, match=r"column 'colour', row 'row \d' .* unseen level .*, got 'green'"):
+        ask(estimator, new)
+    with pytest.raises(ValueError, match="unseen must be one of"):
+        clone(estimator).set_params(unseen="no").fit(frame, response)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "draw"])
+def test_an_imputer_keeps_what_is_observed_and_adds_categories(strategy):
+    """A batch whose categories lack the level that is filled in was refused by pandas."""
+    frame = mixed()[0]
+    imputer = ps.SPNImputer(strategy=strategy, unseen="missing", random_state=1, **SMALL).fit(frame)
+    batch = frame[:6].assign(grade=pd.Categorical(["z", None, None, "z", None, None]), colour=["green"] + 5 * ["0"])
+    completed = imputer.transform(batch)
+    assert completed["grade"].tolist()[0] == completed["grade"].tolist()[3] == "z"
+    assert set(completed["grade"].iloc[[1, 2, 4, 5]]) <= {"a", "b"} and isinstance(
+        completed["grade"].dtype, pd.CategoricalDtype
+    )
+    assert completed["colour"].iloc[0] == "green" and not completed.isna().any(axis=None)
+
+
+def test_bools_with_blanks_are_read_at_fit_and_at_prediction():
+    """pandas keeps True, False and None as objects, which were refused at fit and taken at prediction."""
+    rng = np.random.default_rng(0)
+    flag = pd.Series([True, False, None] * 10, dtype=object)
+    frame = pd.DataFrame({"x": rng.normal(size=30) + 2.0 * (flag == True), "flag": flag})  # noqa: E712
+    density = ps.SPNDensity(random_state=1, **SMALL).fit(frame)
+    nullable = frame.assign(flag=frame["flag"].astype("boolean"))
+    np.testing.assert_array_equal(density.score_samples(frame), density.score_samples(nullable))
+    completed = ps.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
+    assert set(completed["flag"]) == {True, False}
+    assert completed["flag"][flag.notna()].tolist() == flag.dropna().tolist()
+
+
 def test_edges_are_those_of_the_order_posterior():
     X = pd.DataFrame(numbers(), columns=list("abc"))
     knowledge = {"required": [("c", "b")], "forbidden": [("a", "c")], "max_indegree": 2, "prior": "uniform"}

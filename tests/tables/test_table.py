@@ -343,3 +343,34 @@ def test_coding_goes_row_by_row(frame, random):
     rows = [random.randrange(len(frame)) for _ in range(3)]
     part = Table.from_frame(frame.iloc[rows], schema=table.columns)
     np.testing.assert_array_equal(part.values, table.values[rows])
+
+
+@pytest.mark.parametrize(
+    "cells", [[True, None, False], [False, True, True], [np.nan, True, False], [pd.NA, True, False]]
+)
+def test_objects_of_bools_are_nullable_bools(cells):
+    series = pd.Series(cells, dtype=object)
+    table = Table.from_frame({"flag": series})
+    (column,) = table.columns
+    assert (column.kind, column.levels, column.dtype) == ("binary", (False, True), "boolean")
+    pd.testing.assert_series_equal(table.to_frame()["flag"], series.astype("boolean"), check_names=False)
+    again = Table.from_frame({"flag": series}, schema=table.columns)
+    np.testing.assert_array_equal(again.values, table.values)
+
+
+def test_unseen_levels_are_missing_where_that_is_asked():
+    frame = pd.DataFrame(
+        {"t": list("ab"), "c": pd.Categorical(["u", "v"]), 2: [1, 2], "b": [True, False], "x": [0.0, 1.0]}
+    )
+    table = Table.from_frame(frame, kinds={2: "categorical"})
+    new = pd.DataFrame(
+        {"t": ["z", "b"], "c": pd.Categorical(["v", "w"]), 2: [7, 2], "b": [False, True], "x": [3.0, 4.0]}
+    )
+    found = Table.from_frame(new, schema=table.columns, unseen="missing")
+    np.testing.assert_array_equal(found.values, [[np.nan, 1, np.nan, 0, 3], [1, np.nan, 1, 1, 4]])
+    with pytest.raises(ValueError, match="unseen level"):
+        Table.from_frame(new, schema=table.columns)
+    with pytest.raises(ValueError, match=r"column 't', row 0 .* unseen level .*, got 3"):  # no level of text at all
+        Table.from_frame(new.assign(t=3), schema=table.columns, unseen="missing")
+    with pytest.raises(ValueError, match='unseen must be "error" or "missing", got \'drop\''):
+        Table.from_frame(new, schema=table.columns, unseen="drop")

@@ -86,6 +86,11 @@ def test_responses(y, family, message):
 
 
 def test_a_response_of_words_is_no_number():
+    for name in ("kind", None):
+        with pytest.raises(
+            TypeError, match=rf"y must hold a response for each row, got {name!r}; give the column itself"
+        ):
+            ps.fit_tree(X, name)
     with pytest.raises(TypeError, match="y must hold numbers for this family"):
         ps.fit_tree(X, list("abab"), "real")
     with pytest.raises(TypeError, match="y must hold either strings or numbers as labels"):
@@ -108,6 +113,10 @@ def test_features():
     for name in ("alpha_s", "beta_s"):
         with pytest.raises(TypeError, match=f"{name} must be a number or a variable of a model, got None"):
             ps.fit_tree(X, Y, **{name: None})
+    with pytest.raises(TypeError, match="alpha_s must be a number or a variable of a model, got "):
+        ps.fit_tree(X, Y, alpha_s=pd.DataFrame({"a": [1.0]}))
+    with pytest.raises(ValueError, match='categorical must be "onehot", "subset" or a dict'):
+        ps.fit_tree(pd.DataFrame({"a": list("uvuv")}), Y, categorical=pd.DataFrame())
     gaps = X.copy()
     gaps[2, 1] = np.nan
     with pytest.raises(ValueError, match=r"X must not hold missing values.*column 'x1', row 2 is"):
@@ -172,6 +181,8 @@ def test_predictions():
         post.predict_proba(pd.DataFrame({"a": [0.0], "c": ["w"]}))
     with pytest.raises(ValueError, match="column 'c': missing from the data"):
         post.predict(frame[["a"]])
+    with pytest.raises(ValueError, match="grid must be a sequence of finite numbers, got 'b'"):
+        post.partial_dependence("a", "b")
     with pytest.raises(ValueError, match='unseen must be "error" or "missing"'):
         post.predict(frame, unseen="drop")
     with pytest.raises(ValueError, match="X and y must have the same length, X has 4 rows and y 3"):

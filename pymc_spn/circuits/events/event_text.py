@@ -99,7 +99,7 @@ def as_event(argument: str, event: Any, columns: Sequence[Column], is_density: A
     if isinstance(event, str) and isinstance(found, list):
         raise ValueError(
             f"{argument}: {quoted(event)} is a union of {len(found)} events, and here a single one is taken; "
-            "condition on it first"
+            "condition on it first: post.condition(...) answers the same questions"
         )
     return found
 

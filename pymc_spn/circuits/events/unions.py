@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from pymc_spn.circuits.events.event_text import events_of_text
+from pymc_spn.circuits.events.events import Events, Interval, both_or_none
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
@@ -171,3 +173,19 @@ def log_union(parts: Iterable[tuple[float, np.ndarray]], shape: tuple[int, ...])
         top = higher
     possible = total > 0.0  # nothing is left but rounding where events have no probability
     return np.where(possible, np.log(np.where(possible, total, 1.0)) + top, -np.inf)
+
+
+def is_single_event(given: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether what is given is one event that needs no union: a mapping without lists of intervals."""
+    return isinstance(given, Mapping) and not any(isinstance(what, list) for what in given.values())
+
+
+def ends_of(event: Any) -> list[float]:
+    """Finite ends of an interval; none of another event."""
+    return [x for x in event if math.isfinite(x)] if isinstance(event, Interval) else []
+
+
+def groups_that_meet(events: Sequence[Events]) -> np.ndarray:
+    """Number (J,) of the group of events that each belongs to: rows of different groups differ."""
+    meet = [[both_or_none(a, b) is not None for b in events] for a in events]
+    return connected_components(np.array(meet), directed=False)[1]

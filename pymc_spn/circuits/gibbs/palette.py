@@ -299,6 +299,8 @@ def _grid(name, observed, resolution):
         if value != "auto":
             raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}')
         return find_resolution(observed)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f'resolution of column {name!r} must be "auto" or a number; got {type(value).__name__}')
     if not (math.isfinite(value) and value >= 0.0):
         raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
     return float(value)

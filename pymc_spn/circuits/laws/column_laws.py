@@ -152,6 +152,10 @@ class ColumnLaw(NamedTuple):
         own = params.mu, FAMILY[GAUSSIAN].predictive_scale(params), 2.0 * params.a
         return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
 
+    def has(self, family: int) -> bool:
+        """Whether a leaf is of this family."""
+        return bool(np.any(self.leaves.family == family))
+
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""
         centre, width = leaf_centres(self.leaves)
@@ -217,6 +221,14 @@ class JoinedLaw(NamedTuple):
         total = each.sum(axis=1)
         laws = tuple(law.mixed(w) for law, w in zip(self.laws, each, strict=True) if w.any())
         return JoinedLaw(laws, total[total > 0.0, None])
+
+    def mean_log_beyond(self, ends: tuple[float, float]) -> float:
+        """As of `ColumnLaw`, of a law of one draw."""
+        return sum(float(w) * law.mean_log_beyond(ends) for w, law in zip(self.weights[:, 0], self.laws, strict=True))
+
+    def has(self, family: int) -> bool:
+        """Whether a leaf is of this family."""
+        return any(law.has(family) for law in self.laws)
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""

@@ -103,7 +103,10 @@ class ConditionedDraws:
 
     def _given(self, given: Mapping[str, Any] | str | None) -> Events:
         """The object's own evidence and what is given now."""
-        now = self._read("given", given)
+        return self._with_evidence(self._read("given", given))
+
+    def _with_evidence(self, now: Events) -> Events:
+        """The object's own evidence and an event, which must not contradict it."""
         known, clash = intersect(self._evidence, now)
         if clash is not None:
             self._contradiction("given", clash, now[clash])

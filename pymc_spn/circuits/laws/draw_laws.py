@@ -1,13 +1,13 @@
 """One draw given what is known of a row: how it spreads over regions, and the joint law of two columns on a grid."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.circuits.events.events import Events
 from pymc_spn.circuits.gibbs.network import EXPONENTIAL, LOG_NORMAL
-from pymc_spn.circuits.laws.column_laws import ColumnLaw, regions_of
+from pymc_spn.circuits.laws.column_laws import ColumnLaw, JoinedLaw, regions_of
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.share_kernels import all_shares
 
@@ -173,6 +173,37 @@ class DrawLaws:
         return (self.share[0][0] @ self.below(0, d)) @ on_d
 
 
+class LawsOfCases:
+    """Conditional laws of one draw given one of several cases: those of each case, weighed by its probability.
+
+    Parameters
+    ----------
+    cases : sequence of DrawLaws
+    shares : (J,) float64
+    """
+
+    def __init__(self, cases: Sequence[DrawLaws], shares: np.ndarray) -> None:
+        self.cases, self.shares = cases, shares.tolist()
+
+    def masses(self, d: int, grid: Grid) -> list[np.ndarray]:
+        """Of each case, see `DrawLaws.masses`."""
+        return [laws.masses(d, grid) for laws in self.cases]
+
+    def pair(self, a: int, b: int, on_a: Sequence[np.ndarray], on_b: Sequence[np.ndarray]) -> np.ndarray:
+        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
+        parts = zip(self.shares, self.cases, on_a, on_b, strict=True)
+        return sum((share * laws.pair(a, b, x, y) for share, laws, x, y in parts), np.zeros(()))
+
+    def single(self, d: int, on_d: Sequence[np.ndarray]) -> np.ndarray:
+        """Masses (X,) of a column on its grid, from `masses`."""
+        parts = zip(self.shares, self.cases, on_d, strict=True)
+        return sum((share * laws.single(d, x) for share, laws, x in parts), np.zeros(()))
+
+    def density(self, d: int, grid: Grid) -> np.ndarray:
+        """Density (X,) of a column on its grid."""
+        return self.single(d, [laws.on_grid(d, grid) for laws in self.cases])
+
+
 def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
     """The arrays of `all_shares`, one for each region."""
     flat = all_shares(net, y, event, event_log)
@@ -182,8 +213,18 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
 
 
-def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels: int, tail_panels: int = 1) -> Grid:
+def grid_of(
+    law: ColumnLaw | JoinedLaw,
+    name: str,
+    n_levels: int,
+    is_density: bool,
+    n_panels: int,
+    tail_panels: int = 1,
+    jumps: Sequence[float] = (),
+) -> Grid:
     """Grid of a column: its levels, its counts, or Gauss points between quantiles of the law.
+
+    Panels end at ``jumps``, where the density may jump: at the ends of the cases of a union.
 
     The bulk has ``n_panels`` panels, each step from one quantile of `TAIL` to the next or to the bulk ``tail_panels``.
     They are halved where their points misplace mass, the finer the more panels there are. With log-normal leaves, long
@@ -213,10 +254,13 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
         ends = np.append(np.exp(np.interp(steps[:-1], np.arange(ends.size), np.log(ends))), BULK)
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([ends[:-1], middle, 1.0 - ends[-2::-1]]))
-    has_logs = bool(np.any(law.leaves.family == LOG_NORMAL))
+    has_logs = law.has(LOG_NORMAL)
     if has_logs:
         cuts = np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
-    if (has_logs or np.any(law.leaves.family == EXPONENTIAL)) and cuts[0] < 0.0 < cuts[-1]:
+    inner = [x for x in jumps if cuts[0] < x < cuts[-1]]
+    if inner:
+        cuts = np.unique(np.append(cuts, inner))
+    if (has_logs or law.has(EXPONENTIAL)) and cuts[0] < 0.0 < cuts[-1]:
         cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
     if has_logs and cuts[0] <= 0.0 < cuts[-1]:
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
@@ -230,8 +274,11 @@ def grid_of(law: ColumnLaw, name: str, n_levels: int, is_density: bool, n_panels
     return gauss_points(halved_panels(cuts, log_from, misplaced, largest, MOST_PANELS)[0], log_from)
 
 
-def _misplaced(law: ColumnLaw, start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
+def _misplaced(law: ColumnLaw | JoinedLaw, start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
     """By how much mass the points of panels (X,) differ from what the leaves have there, averaged with their shares."""
+    if isinstance(law, JoinedLaw):
+        parts = zip(law.weights[:, 0], law.laws, strict=True)
+        return np.sum([w * _misplaced(part, start, end, log_from) for w, part in parts], axis=0)
     out = np.empty(start.size)
     step = max(1, BLOCK_VALUES // (NODES * law.share.size))
     for k in range(0, start.size, step):

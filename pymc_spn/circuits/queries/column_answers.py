@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.events.events import Events, points_of, spread_of
+from pymc_spn.circuits.events.events import points_of, spread_of
 from pymc_spn.circuits.laws.column_laws import (
     QUANTILE_TOLERANCE,
     ColumnLaw,
     JoinedLaw,
-    law_of_column,
 )
-from pymc_spn.circuits.laws.conditioned_draws import ConditionedDraws
 from pymc_spn.circuits.laws.raw_moments import raw_moments
+from pymc_spn.circuits.queries.case_answers import CaseAnswers, Cases
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST_ORDER = 8
 
 
-class ColumnAnswers(ConditionedDraws):
+class ColumnAnswers(CaseAnswers):
     """Queries about one column given what is known of a row."""
 
     def cdf(
@@ -112,18 +111,19 @@ class ColumnAnswers(ConditionedDraws):
         TypeError, ValueError
             If the order is another, no column is numeric, or what is given has probability zero.
         """
-        if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
-            raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {order!r}")
+        return self._moments(self._cases(given), checked_order(order), central, per_draw)
+
+    def _moments(self, known: Cases, order: int, central: bool, per_draw: bool) -> "xr.DataArray":
+        """See `moment`."""
         numbers = self._numeric_columns("moments")
-        known = self._given(given)
         names = [self._schema.columns[d].name for d in numbers]
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+        weight = self._weights_of(known)
         per = np.empty((self._states.n_draws, len(numbers)))
         answer, influence = np.empty(len(numbers)), np.empty(per.shape)
         for i, d in enumerate(numbers):
-            per[:, i], answer[i], influence[:, i] = self._moment_of(d, known, int(order), central, weight)
-        attrs: dict[str, Any] = {"order": int(order), "central": int(central)}
-        if any(isinstance(known.get(d), Interval) for d in numbers):
+            per[:, i], answer[i], influence[:, i] = self._moment_of(d, known, order, central, weight)
+        attrs: dict[str, Any] = {"order": order, "central": int(central)}
+        if any(isinstance(case.get(d), Interval) for case in known for d in numbers):
             attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
         if per_draw:
             return self._labelled("moment", per, {"column": names}, True, **attrs)
@@ -132,27 +132,33 @@ class ColumnAnswers(ConditionedDraws):
             attrs["no_moment"] = heavy
         with np.errstate(invalid="ignore"):
             error = chain_error(influence, self._n_chains)
-        return self._labelled("moment", answer, {"column": names}, False, **attrs, **self._draw_weights(known), **error)
+        return self._labelled("moment", answer, {"column": names}, False, **attrs, **self._case_mark(known), **error)
 
     def _moment_of(
-        self, d: int, known: Events, order: int, central: bool, weight: np.ndarray
+        self, d: int, known: Cases, order: int, central: bool, weight: np.ndarray
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """Each draw's moment (S,), that of the mixture, and each draw's weighted contribution to it."""
-        if d in points_of(known):
-            x = known[d]
+        if d in points_of(known[0]):
+            x = known[0][d]
             assert isinstance(x, float)
             value = np.full(weight.size, 0.0 if central else x**order)
             return value, float(value[0]), np.zeros(weight.size)
-        law = law_of_column(self._states, d, self._row(known), spread_of(known))
+        law, shares = self._law_of_cases(d, known), self._shares_of_cases(known)
+        laws = law.laws if isinstance(law, JoinedLaw) else (law,)
+
+        def moments_about(x: float) -> np.ndarray:
+            """Each draw's moments (S, order + 1) about a point, those of the cases weighed by their probabilities."""
+            each = (one.per_draw(raw_moments(one.leaves, x, order, one.event)) for one in laws)
+            return sum((weighted(p, m) for p, m in zip(shares, each, strict=True)), np.zeros(()))
+
         about = law.bracket()[0] if central else 0.0
-        moments = law.per_draw(raw_moments(law.leaves, about, order, law.event))
         with np.errstate(invalid="ignore"):
+            moments = moments_about(about)
             mixed = weighted_mean(weight, moments)
             if not central:
                 per, answer = moments[:, order], mixed[order]
                 return per, float(answer), weighted(weight, per - answer)
-            shifted = raw_moments(law.leaves, about + float(mixed[1]), order, law.event)
-            at_mean = law.per_draw(shifted)
+            at_mean = moments_about(about + float(mixed[1]))
             answer = float(weighted_mean(weight, at_mean[:, order]))
             # the mean moves with the draws, too
             slope = order * weighted_mean(weight, at_mean[:, order - 1]) if order > 1 else 1.0
@@ -218,18 +224,19 @@ class ColumnAnswers(ConditionedDraws):
             )
         return numbers
 
-    def _law(self, column: Any, given: Mapping[str, Any] | str | None) -> tuple[ColumnLaw, np.ndarray, dict[str, Any]]:
+    def _law(
+        self, column: Any, given: Mapping[str, Any] | str | None
+    ) -> tuple[ColumnLaw | JoinedLaw, np.ndarray, dict[str, Any]]:
         """Law of a column; log probability (S,) of what is known under each draw, and the mark of such weights."""
         d = self._column_number("column", column, numeric=True)
-        known = self._given(given)
-        logs = self._log_of(known)
-        return self._law_of(d, known), logs, self._weight_mark(logs, bool(known))
+        known = self._cases(given)
+        return self._law_of(d, known), self._log_of_cases(known), self._case_mark(known)
 
-    def _law_of(self, d: int, known: Events) -> ColumnLaw:
-        if d in points_of(known):
+    def _law_of(self, d: int, known: Cases) -> ColumnLaw | JoinedLaw:
+        if d in points_of(known[0]):
             name = self._schema.columns[d].name
             raise ValueError(f"column {name!r} is given at a value: it has no distribution left")
-        return law_of_column(self._states, d, self._row(known), spread_of(known))
+        return self._law_of_cases(d, known)
 
     def _cdf(
         self,
@@ -325,3 +332,10 @@ def names_of(argument: str, given: Any) -> list[Any]:
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise TypeError(f"{argument} must be a list of names, got {given!r}; what is known goes into given=")
     return [as_name(label) for label in given]
+
+
+def checked_order(order: Any) -> int:
+    """Order of a moment."""
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
+        raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {order!r}")
+    return int(order)

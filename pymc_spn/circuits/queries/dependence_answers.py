@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.events.events import Events, holds, points_of, spread_of
-from pymc_spn.circuits.laws.column_laws import law_of_column
+from pymc_spn.circuits.events.events import points_of
+from pymc_spn.circuits.events.unions import ends_of
 from pymc_spn.circuits.laws.draw_laws import (
     FEW_PANELS,
     GRID_DRAWS,
     MISPLACED,
-    DrawLaws,
     Grid,
     grid_of,
     information,
 )
+from pymc_spn.circuits.queries.case_answers import Cases
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
-from pymc_spn.circuits.records.completion import checked_count, choose_draws, complete_rows
-from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
+from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.weighted_intervals import shortest_interval
@@ -31,7 +30,7 @@ MOST_PANELS = 96
 CONVERGED = 1e-6  # nats by which halving the panels may change a mutual information
 MOST_STATES = 20_000  # combinations of levels that are enumerated
 SIMULATED = 10_000
-BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
+BLOCK_VALUES = 20_000_000  # joint masses held at a time (160 MB)
 METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
 
 
@@ -72,10 +71,15 @@ class DependenceAnswers(ColumnAnswers):
             that they misplace) or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what
             the draws disagree about adds dependence.
         """
+        return self._information(self._cases(given), first, second, per_draw, method, n, random_seed)
+
+    def _information(
+        self, known: Cases, first: Any, second: Any, per_draw: bool, method: str, n: int, random_seed: Any
+    ) -> "xr.DataArray":
+        """See `mutual_information`."""
         groups = self._groups(first, second)
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}")
-        known = self._given(given)
         self._refuse_given("mutual_information", [*groups[0], *groups[1]], known)
         single = len(groups[0]) == len(groups[1]) == 1
         n_states = self._n_states([*groups[0], *groups[1]])
@@ -100,7 +104,7 @@ class DependenceAnswers(ColumnAnswers):
             each, tolerance = self._information_of_draws(a, b, known)
             return self._labelled("mutual_information", each, {}, True, **self._mark([a, b], tolerance))
         (value, error), tolerance = self._information_of_mixture(a, b, known)
-        attrs = self._mark([a, b], tolerance) | self._draw_weights(known) | error
+        attrs = self._mark([a, b], tolerance) | self._case_mark(known) | error
         return self._labelled("mutual_information", value, {}, False, **attrs)
 
     def dependence(
@@ -132,14 +136,19 @@ class DependenceAnswers(ColumnAnswers):
             ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
             a continuous column has infinite information about itself.
         """
+        return self._dependence(self._cases(given), prob, threshold, per_draw, max_draws)
+
+    def _dependence(
+        self, known: Cases, prob: float, threshold: float, per_draw: bool, max_draws: int | None
+    ) -> "xr.Dataset | xr.DataArray":
+        """See `dependence`."""
         import xarray as xr
 
         check_prob(prob)
         if not threshold >= 0.0:
             raise ValueError(f"threshold must be at least 0, got {threshold!r}")
-        known = self._given(given)
-        log_weights = self._log_of(known) + self._log_weights
-        asked = [d for d in self._kept if d not in points_of(known)]
+        log_weights = self._log_of_cases(known) + self._log_weights
+        asked = [d for d in self._kept if d not in points_of(known[0])]
         if len(asked) < 2:
             raise ValueError("dependence needs at least two columns that are not known")
         n_draws = self._states.n_draws
@@ -180,7 +189,7 @@ class DependenceAnswers(ColumnAnswers):
             error["mcse_chain"] = _both_ways(error["mcse_chain"], side, 0.0)
         mean, above = _both_ways(mean, side, np.nan), _both_ways(above, side, np.nan)
         bounds = np.moveaxis(_both_ways(bounds.T, side, np.nan), 0, 2)
-        attrs = self._attrs(**attrs, **self._draw_weights(known), n_draws=int(used.size), **error)
+        attrs = self._attrs(**attrs, **self._case_mark(known), n_draws=int(used.size), **error)
         disagree = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
         disagree = self._attrs(**disagree, mcse_chain_note="no mcse_chain: it is that of mutual_information")
         return xr.Dataset(
@@ -207,9 +216,9 @@ class DependenceAnswers(ColumnAnswers):
             raise ValueError(f"first and second must differ, both name {self._schema.columns[min(both)].name!r}")
         return groups
 
-    def _refuse_given(self, query: str, asked: Sequence[int], known: Events) -> None:
+    def _refuse_given(self, query: str, asked: Sequence[int], known: Cases) -> None:
         for d in asked:
-            if d in points_of(known):
+            if d in points_of(known[0]):  # several cases have no points
                 raise ValueError(f"{query}: column {self._schema.columns[d].name!r} is given at a value")
 
     def _n_states(self, asked: Sequence[int]) -> int:
@@ -225,25 +234,29 @@ class DependenceAnswers(ColumnAnswers):
             return {"exactness": "exact"}
         return {"exactness": "numerical", "tolerance": tolerance}
 
-    def _grids(self, asked: Sequence[int], known: Events, n_panels: int, tail_panels: int = 1) -> dict[int, Grid]:
+    def _grids(
+        self, asked: Sequence[int], known: Cases, n_panels: int, tail_panels: int = 1, beside: Cases = ()
+    ) -> dict[int, Grid]:
         """A grid for each column, placed by the mixture of a few draws; see `grid_of`."""
-        return self._nested_grids(asked, known, [(n_panels, tail_panels)])[0]
+        return self._nested_grids(asked, known, [(n_panels, tail_panels)], beside)[0]
 
     def _nested_grids(
-        self, asked: Sequence[int], known: Events, panels: Sequence[tuple[int, int]]
+        self, asked: Sequence[int], known: Cases, panels: Sequence[tuple[int, int]], beside: Cases = ()
     ) -> list[dict[int, Grid]]:
         """For each number of panels in the bulk and in the tails a grid for each column: of one without, the same."""
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+        weight = self._weights_of(known)
         ranked = np.argsort(-weight, kind="stable")[: max(GRID_DRAWS, weight.size // 2)]
         few = np.sort(ranked[np.unique(np.linspace(0, ranked.size - 1, GRID_DRAWS).astype(np.int64))])
         grids: list[dict[int, Grid]] = [{} for _ in panels]
         for d in asked:
-            law = law_of_column(self._states, d, self._row(known), spread_of(known)).of_draws(few).mixed(weight[few])
+            law = self._law_of_cases(d, known).of_draws(few).mixed(weight[few])
+            several = [case.get(d) for case in (*known, *beside)]
+            jumps = [x for event in several for x in ends_of(event)] if len(several) > 1 else []
             column = self._schema.columns[d]
             is_density = bool(self._states.compiled.is_density[d])
             for nested, (n, tail) in zip(grids, panels, strict=True):
                 if nested is grids[0] or self._has_panels(d):
-                    nested[d] = grid_of(law, column.name, len(column.levels or ()), is_density, n, tail)
+                    nested[d] = grid_of(law, column.name, len(column.levels or ()), is_density, n, tail, jumps)
                 else:
                     nested[d] = grids[0][d]
         return grids
@@ -252,20 +265,20 @@ class DependenceAnswers(ColumnAnswers):
         """Whether a column's grid depends on how many panels are asked for: levels and counts are summed."""
         return self._schema.columns[d].levels is None and bool(self._states.compiled.is_density[d])
 
-    def _laws(self, s: int, known: Events) -> DrawLaws:
-        return DrawLaws(self._states, s, self._row(known), spread_of(known))
-
     def _tables(
-        self, asked: Sequence[int], known: Events, used: np.ndarray, grids: dict[int, Grid]
+        self, asked: Sequence[int], known: Cases, used: np.ndarray, grids: dict[int, Grid]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mutual information (S, D (D - 1) / 2) of all pairs under each draw, and the mass (S,) that a grid misplaces.
 
         Pairs are in the order of `combinations`; the mass is that of the column with the most, NaN where none is.
         """
         pairs = list(combinations(asked, 2))
-        out, lost = np.empty((used.size, len(pairs))), np.empty(used.size)
+        out, lost = np.full((used.size, len(pairs)), np.nan), np.full(used.size, np.nan)
+        shares = self._shares_of_cases(known)
         for k, s in enumerate(used):
-            laws = self._laws(int(s), known)
+            laws = self._laws_of(int(s), known, shares[:, s])
+            if not laws.cases:
+                continue  # what is known cannot be
             on = {d: laws.masses(d, grids[d]) for d in asked}
             for i, (a, b) in enumerate(pairs):
                 out[k, i] = information(laws.pair(a, b, on[a], on[b]))
@@ -273,31 +286,30 @@ class DependenceAnswers(ColumnAnswers):
             lost[k] = max(abs(mass - 1.0) for mass in found) if all(found) else np.nan  # what is known cannot be
         return out, lost
 
-    def _joints(self, pairs: Sequence[tuple[int, int]], known: Events, grids: dict[int, Grid]) -> Iterator[np.ndarray]:
+    def _joints(self, pairs: Sequence[tuple[int, int]], known: Cases, grids: dict[int, Grid]) -> Iterator[np.ndarray]:
         """Joint masses (X, Y) of pairs of columns on their grids under the mixture over draws, pair by pair.
 
         Draws are gone through once for as many pairs as there is room for: what a draw says of a column serves all.
         """
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+        weight = self._weights_of(known)
         sizes = np.array([grids[a].x.size * grids[b].x.size for a, b in pairs])
         start = 0
         while start < len(pairs):
             n = max(1, int(np.searchsorted(np.cumsum(sizes[start:]), BLOCK_VALUES, side="right")))
             block = pairs[start : start + n]
             totals = [np.zeros((grids[a].x.size, grids[b].x.size)) for a, b in block]
-            for s in np.flatnonzero(weight > 0.0):
-                laws = self._laws(int(s), known)
+            for s, laws in self._laws(known):
                 on = {d: laws.masses(d, grids[d]) for d in dict.fromkeys(d for pair in block for d in pair)}
                 for (a, b), total in zip(block, totals, strict=True):
                     total += weight[s] * laws.pair(a, b, on[a], on[b])
             yield from (total / weight.sum() for total in totals)
             start += n
 
-    def _joint(self, a: int, b: int, known: Events, grids: dict[int, Grid]) -> np.ndarray:
+    def _joint(self, a: int, b: int, known: Cases, grids: dict[int, Grid]) -> np.ndarray:
         """Joint masses (X, Y) of two columns, see `_joints`."""
         return next(self._joints([(a, b)], known, grids))
 
-    def _information_of_mixture(self, a: int, b: int, known: Events) -> tuple[Any, float]:
+    def _information_of_mixture(self, a: int, b: int, known: Cases) -> tuple[Any, float]:
         """Value with its error over draws, and the last change on finer grids."""
         last: dict[int, Grid] = {}
 
@@ -310,113 +322,48 @@ class DependenceAnswers(ColumnAnswers):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(mass / (mass.sum(axis=1, keepdims=True) * mass.sum(axis=0)))
         ratio = np.where(mass > 0.0, ratio, 0.0)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+        weight = self._weights_of(known)
         own = np.zeros(weight.size)  # first order: each draw's mean of the mixture's log ratio
-        for s in np.flatnonzero(weight > 0.0):
-            laws = self._laws(int(s), known)
+        for s, laws in self._laws(known):
             own[s] = np.sum(ratio * laws.pair(a, b, laws.masses(a, last[a]), laws.masses(b, last[b])))
         return (value, chain_error(weight * (own - value), self._n_chains)), tolerance
 
-    def _information_of_draws(self, a: int, b: int, known: Events) -> tuple[np.ndarray, float]:
+    def _information_of_draws(self, a: int, b: int, known: Cases) -> tuple[np.ndarray, float]:
         every = np.arange(self._states.n_draws)
         return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[0][:, 0])
 
-    def _refined(self, asked: Sequence[int], known: Events, ask: Any) -> tuple[Any, float]:
+    def _refined(self, asked: Sequence[int], known: Cases, ask: Any, beside: Cases = ()) -> tuple[Any, float]:
         """An answer on finer and finer grids until it stays, and its last change with what the panels may misplace.
 
         Of single columns the panels in the tails are halved as well.
         """
         if not any(self._has_panels(d) for d in asked):
-            return ask(self._grids(asked, known, FEW_PANELS)), 0.0
+            return ask(self._grids(asked, known, FEW_PANELS, 1, beside)), 0.0
         n_panels = FEW_PANELS
         value = ask(self._grids(asked, known, n_panels))
         while True:
             n_panels *= 2
-            finer = ask(self._grids(asked, known, n_panels, n_panels // FEW_PANELS if len(asked) == 1 else 1))
+            tail_panels = n_panels // FEW_PANELS if len(asked) == 1 else 1
+            finer = ask(self._grids(asked, known, n_panels, tail_panels, beside))
             with np.errstate(invalid="ignore"):  # both may be infinite
                 change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
             value = finer
             if change < CONVERGED or n_panels >= MOST_PANELS:
                 return value, change + MISPLACED
 
-    def _log_mixture(self, values: np.ndarray, known: Events, cells: bool = False) -> np.ndarray:
-        """Log density (M,) of the mixture over draws at rows (M, D), together with events; of cells if so asked."""
-        out = np.empty(len(values))
-        step = max(1, BLOCK_VALUES // self._states.n_draws)
-        for start in range(0, len(values), step):
-            part = slice(start, start + step)
-            rounded = self._cells(values[part]) if cells else None
-            out[part] = log_average(
-                self._log_weights, self._states.log_densities(values[part], spread_of(known), rounded)
-            )
-        return out - log_average(self._log_weights, np.zeros(self._log_weights.size))
-
-    def _with_columns(self, rows: np.ndarray, columns: Sequence[int], known: Events) -> np.ndarray:
-        """Rows (M, D) that hold only some columns besides the points that are known."""
-        out = np.tile(self._row(known), (len(rows), 1))
-        out[:, list(columns)] = rows[:, list(columns)]
-        return out
-
-    def _simulated_rows(self, known: Events, n: Any, random_seed: Any) -> np.ndarray:
-        """Rows (n, D) from the mixture given what is known."""
-        count = checked_count("n", n, least=2, bytes_each=16.0 * len(self._schema.columns))
-        rng = np.random.default_rng(random_seed)
-        log_weights = self._log_of(known) + self._log_weights
-        chosen = choose_draws(log_weights[:, None], count, rng)
-        rows = complete_rows(self._states, self._row(known)[None], spread_of(known), chosen, rng)[:, 0]
-        # Gaussian leaves beside masses stand on the unit grid
-        masses = ~np.asarray(self._states.compiled.is_density)
-        rows[:, masses] = np.maximum(np.round(rows[:, masses]), 0.0)
-        return rows
-
-    def _simulated_information(self, groups: Any, known: Events, n: int, random_seed: Any) -> "xr.DataArray":
+    def _simulated_information(self, groups: Any, known: Cases, n: int, random_seed: Any) -> "xr.DataArray":
         rows = self._simulated_rows(known, n, random_seed)
         both, one, other = (
             self._log_mixture(self._with_columns(rows, c, known), known)
             for c in ([*groups[0], *groups[1]], groups[0], groups[1])
         )
-        nothing = float(self._log_mixture(self._row(known)[None], known)[0])
-        ratio = both - one - other + nothing
+        ratio = both - one - other + self._nothing_more(known)
         attrs = {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
         influence = self._influence(rows, [*groups[0], *groups[1]], known, ratio)
-        attrs |= self._draw_weights(known) | self._draw_error(influence)
+        attrs |= self._case_mark(known) | self._draw_error(influence)
         return self._labelled("mutual_information", float(ratio.mean()), {}, False, **attrs)
 
-    def _influence(self, rows: np.ndarray, columns: Sequence[int], known: Events, f: np.ndarray) -> np.ndarray:
-        """What each draw (S,) adds to the mean of f (M,) over rows simulated from the mixture, about that mean.
-
-        The mean of f under one draw is that over the same rows weighted by the draw's density over the mixture's.
-        """
-        values = self._with_columns(rows, columns, known)
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        total = np.zeros(weight.size)
-        step = max(1, BLOCK_VALUES // weight.size)
-        for start in range(0, len(values), step):
-            part = slice(start, start + step)
-            # with the draw's weight: its density among the draws' together
-            logs = self._states.log_densities(values[part], spread_of(known)) + self._log_weights[:, None]
-            total += relative_weights(logs) @ (f[part] - f.mean())
-        return total / len(values)
-
-    def _states_table(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Probabilities of all levels together: of the mixture (M,), of each draw (S, M), and draws' weights (S,)."""
-        sizes = [len(self._schema.columns[d].levels or ()) for d in asked]
-        codes = np.meshgrid(*(np.arange(float(k)) for k in sizes), indexing="ij")
-        rows = np.tile(self._row(known), (codes[0].size, 1))
-        rows[:, list(asked)] = np.stack(codes, axis=-1).reshape(-1, len(asked))
-        possible = np.ones(len(rows), np.bool_)
-        for d, event in spread_of(known).items():
-            if d in asked:
-                possible &= holds(event, rows[:, d])
-        logs = np.where(possible, self._states.log_densities(rows, spread_of(known)), -np.inf)
-        base = self._log_of(known)
-        weight = relative_weights(base + self._log_weights)
-        each = np.exp(logs - np.where(np.isfinite(base), base, 0.0)[:, None])
-        total = each.sum(axis=1, keepdims=True)
-        each = each / np.where(total > 0.0, total, 1.0)
-        return weight @ each / weight.sum(), each, weight
-
-    def _enumerated_information(self, groups: Any, known: Events) -> "xr.DataArray":
+    def _enumerated_information(self, groups: Any, known: Cases) -> "xr.DataArray":
         p, each, weight = self._states_table([*groups[0], *groups[1]], known)
         n_first = int(np.prod([len(self._schema.columns[d].levels or ()) for d in groups[0]]))
         joint = p.reshape(n_first, -1)
@@ -425,7 +372,7 @@ class DependenceAnswers(ColumnAnswers):
             ratio = np.where(joint > 0.0, np.log(joint / alone), 0.0).ravel()
         value = max(float(p @ ratio), 0.0)
         error = chain_error(weight * (each @ ratio - value), self._n_chains)
-        return self._labelled("mutual_information", value, {}, False, **self._draw_weights(known), **error)
+        return self._labelled("mutual_information", value, {}, False, **self._case_mark(known), **error)
 
 
 def _both_ways(pairs: np.ndarray, side: int, diagonal: float) -> np.ndarray:

@@ -14,11 +14,11 @@ from pymc_spn.circuits.events.event_information import (
     shares_of_cells,
 )
 from pymc_spn.circuits.events.events import Events, both_or_none, holds, points_of, spread_of
-from pymc_spn.circuits.events.unions import both_unions, log_union
+from pymc_spn.circuits.events.unions import both_unions, groups_that_meet, log_union
 from pymc_spn.circuits.gibbs.network import LOG_NORMAL
-from pymc_spn.circuits.laws.column_laws import law_of_column
 from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, divergence, information
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
+from pymc_spn.circuits.queries.case_answers import Cases
 from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
 from pymc_spn.circuits.records.draw_averages import relative_weights
@@ -69,10 +69,13 @@ class InformationAnswers(DependenceAnswers):
             sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16 columns),
             these by quadrature, too.
         """
-        known = self._given(given)
+        return self._entropy(self._cases(given), columns, method, n, random_seed)
+
+    def _entropy(self, known: Cases, columns: Any, method: str, n: int, random_seed: Any) -> "xr.DataArray":
+        """See `entropy`."""
         asked = self._asked(columns, known, "entropy")
         method = self._method(method, asked)
-        attrs = self._draw_weights(known)
+        attrs = self._case_mark(known)
         if method == "enumeration":
             p, each, weight = self._states_table(asked, known)
             surprise = -np.log(np.where(p > 0.0, p, 1.0))
@@ -118,22 +121,36 @@ class InformationAnswers(DependenceAnswers):
             `entropy`, the upper one is in closed form. ``mcse_chain`` has the error over the draws of both posteriors,
             together where these are the same draws.
         """
-        if not isinstance(other, InformationAnswers):
-            raise TypeError(f"other must be an SPNPosterior, got {type(other).__name__}")
-        asked = self._asked(columns, self._evidence, "kl")
+        return self._kl([self._evidence], other, columns, method, n, random_seed)
+
+    def _cases_of_other(self, other: Any) -> "tuple[InformationAnswers, Cases]":
+        """A posterior, or the posterior behind a union, and what it is given."""
+        if isinstance(other, InformationAnswers):
+            return other, [other._evidence]
+        if not hasattr(other, "_posterior_and_cases"):
+            raise TypeError(f"other must be an SPNPosterior or a UnionPosterior, got {type(other).__name__}")
+        return other._posterior_and_cases()
+
+    def _kl(
+        self, known: Cases, given_other: Any, columns: Any, method: str, n: int, random_seed: Any
+    ) -> "xr.DataArray":
+        """See `kl`."""
+        other, their_known = self._cases_of_other(given_other)
+        asked = self._asked(columns, known, "kl")
         theirs = {c.name: d for c, d in zip(other.columns, other._kept, strict=True)}
         for d in asked:
             column = self._schema.columns[d]
             if column.name not in theirs or other._schema.columns[theirs[column.name]] != column:
                 raise ValueError(f"other must have the column {column.name!r} of the same kind and levels")
         matched = [theirs[self._schema.columns[d].name] for d in asked]
-        is_open = method == "auto" and other._states is not self._states  # a bound from above would be infinite
+        # between samplings or given unions a bound from above would be infinite
+        is_open = method == "auto" and (other._states is not self._states or len(known) + len(their_known) > 2)
         method = self._method(method, asked)
         method = "monte-carlo" if is_open and method == "bounds" else method
-        attrs = {**self._draw_weights()}
+        attrs = {**self._case_mark(known)}
         if method == "enumeration":
-            p, own, weight = self._states_table(asked, self._evidence)
-            q, theirs_own, their_weight = other._states_table(matched, other._evidence)
+            p, own, weight = self._states_table(asked, known)
+            q, theirs_own, their_weight = other._states_table(matched, their_known)
             value = divergence(p, q)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.where(p > 0.0, np.log(p / q), 0.0)
@@ -143,24 +160,25 @@ class InformationAnswers(DependenceAnswers):
                 )
             return self._labelled("kl", value, {}, False, **attrs, **error)
         if method == "quadrature":
-            value, error, tolerance = self._divergence_of_column(other, asked[0], matched[0])
+            value, error, tolerance = self._divergence_of_column(known, other, their_known, asked[0], matched[0])
             return self._labelled("kl", value, {}, False, **self._mark(asked, tolerance), **attrs, **error)
         if method == "monte-carlo":
-            rows = self._simulated_rows(self._evidence, n, random_seed)
+            rows = self._simulated_rows(known, n, random_seed)
             there = np.full((len(rows), len(other._schema.columns)), np.nan)
             there[:, matched] = rows[:, asked]
-            ratio = self._log_given(rows, asked, self._evidence) - other._log_given(there, matched, other._evidence)
+            ratio = self._log_given(rows, asked, known) - other._log_given(there, matched, their_known)
             attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
             with np.errstate(invalid="ignore"):
-                own = self._influence(rows, asked, self._evidence, ratio)
-            slope = -other._shares_of_draws(there, matched, other._evidence)
+                own = self._influence(rows, asked, known, ratio)
+            slope = -other._shares_of_draws(there, matched, their_known)
             if other._states is self._states:  # of mean 0, and with the noise of the same rows
-                slope += self._shares_of_draws(rows, asked, self._evidence)
+                slope += self._shares_of_draws(rows, asked, known)
             attrs |= self._two_errors(other, own, slope)
             return self._labelled("kl", float(ratio.mean()), {}, False, **attrs)
-        singles = [self._divergence_of_column(other, d, e) for d, e in zip(asked, matched, strict=True)]
+        pairs = zip(asked, matched, strict=True)
+        singles = [self._divergence_of_column(known, other, their_known, d, e) for d, e in pairs]
         low, _, tolerance = max(singles, key=lambda single: single[0])
-        bounds = np.array([low, self._divergence_bound(other, asked)])
+        bounds = np.array([low, self._divergence_bound(known, other, their_known, asked)])
         attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
         return self._labelled("kl", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
@@ -186,8 +204,13 @@ class InformationAnswers(DependenceAnswers):
         TypeError, ValueError
             As `SPNPosterior.probability`; if an event is a point of a continuous column or soft evidence.
         """
+        return self._event_information(first, second, self._signed_evidence(given), per_draw)
+
+    def _event_information(
+        self, first: Any, second: Any, known: list[tuple[float, Events]], per_draw: bool
+    ) -> "xr.DataArray":
+        """See `event_information`."""
         unions = [self._events_that_hold(argument, event) for argument, event in (("first", first), ("second", second))]
-        known = self._signed_evidence(given)
         base = log_union(((sign, self._log_of(e, check=False)) for sign, e in known), self._log_weights.shape)
         if base.max() == -np.inf:
             self._refuse("given", known[0][1])
@@ -224,9 +247,9 @@ class InformationAnswers(DependenceAnswers):
                     refuse_likelihoods(argument, name)
         return union
 
-    def _asked(self, columns: Any, known: Events, query: str) -> list[int]:
+    def _asked(self, columns: Any, known: Cases, query: str) -> list[int]:
         if columns is None:
-            asked = [d for d in self._kept if d not in points_of(known)]
+            asked = [d for d in self._kept if d not in points_of(known[0])]
         else:
             names = names_of("columns", columns)
             asked = list(dict.fromkeys(self._column_number("columns", name) for name in names))
@@ -249,16 +272,15 @@ class InformationAnswers(DependenceAnswers):
             raise ValueError('method="quadrature" is for a single column')
         return method
 
-    def _density_on(self, d: int, known: Events, grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _density_on(self, d: int, known: Cases, grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Density (X,) of one column under the mixture over draws, (S, X) under each, and the draws' weights (S,)."""
-        weight = relative_weights(self._log_of(known) + self._log_weights)
+        weight = self._weights_of(known)
         each = np.zeros((weight.size, grid.x.size))
-        for s in np.flatnonzero(weight > 0.0):
-            laws = self._laws(int(s), known)
-            each[s] = laws.single(d, laws.on_grid(d, grid))
+        for s, laws in self._laws(known):
+            each[s] = laws.density(d, grid)
         return weight @ each / weight.sum(), each, weight
 
-    def _entropy_of_column(self, d: int, known: Events) -> tuple[float, dict[str, Any], float]:
+    def _entropy_of_column(self, d: int, known: Cases) -> tuple[float, dict[str, Any], float]:
         """Entropy of one column, its error over the draws, and its tolerance."""
         influence = grid = None
 
@@ -275,7 +297,9 @@ class InformationAnswers(DependenceAnswers):
         assert influence is not None and grid is not None
         return value, self._draw_error(influence), change + self._beyond(d, known, grid)
 
-    def _divergence_of_column(self, other: "InformationAnswers", d: int, e: int) -> tuple[float, dict[str, Any], float]:
+    def _divergence_of_column(
+        self, known: Cases, other: "InformationAnswers", their_known: Cases, d: int, e: int
+    ) -> tuple[float, dict[str, Any], float]:
         """Divergence of one column, its error over the draws, and its tolerance."""
         influences: list[np.ndarray] = []
         last = None
@@ -283,8 +307,8 @@ class InformationAnswers(DependenceAnswers):
         def ask(grids: dict[int, Grid]) -> float:
             nonlocal last
             grid = last = grids[d]
-            p, each, weight = self._density_on(d, self._evidence, grid)
-            q, theirs, their_weight = other._density_on(e, other._evidence, grid)
+            p, each, weight = self._density_on(d, known, grid)
+            q, theirs, their_weight = other._density_on(e, their_known, grid)
             inside = (p > 0.0) & ((q > 0.0) | (grid.weight * p > NO_MASS))
             if np.any(q[inside] <= 0.0):
                 influences[:] = [np.full(weight.size, np.inf), np.zeros(their_weight.size)]
@@ -297,16 +321,16 @@ class InformationAnswers(DependenceAnswers):
             influences[:] = [weight * (each @ ratio - value), their_weight * (1.0 - theirs @ slope)]
             return value
 
-        value, change = self._refined([d], self._evidence, ask)
+        beside = [{d: case[e]} for case in their_known if e in case] if len(known) + len(their_known) > 2 else []
+        value, change = self._refined([d], known, ask, beside)
         assert last is not None
-        tolerance = 0.0 if np.isinf(value) else change + self._beyond(d, self._evidence, last, is_ratio=True)
+        tolerance = 0.0 if np.isinf(value) else change + self._beyond(d, known, last, is_ratio=True)
         return value, self._two_errors(other, *influences), tolerance
 
-    def _beyond(self, d: int, known: Events, grid: Grid, is_ratio: bool = False) -> float:
+    def _beyond(self, d: int, known: Cases, grid: Grid, is_ratio: bool = False) -> float:
         """`beyond_grid` of the column under all draws together."""
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        law = law_of_column(self._states, d, self._row(known), spread_of(known)).mixed(weight)
-        has_logs = bool(np.any(law.leaves.family == LOG_NORMAL)) and not is_ratio
+        law = self._law_of_cases(d, known).mixed(self._weights_of(known))
+        has_logs = law.has(LOG_NORMAL) and not is_ratio
         return beyond_grid(lambda x: law.cdf(x)[0], grid, law.mean_log_beyond if has_logs else None)
 
     def _two_errors(self, other: "InformationAnswers", own: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
@@ -317,37 +341,40 @@ class InformationAnswers(DependenceAnswers):
         noted = [e for e in errors if "mcse_chain" not in e]
         return noted[0] if noted else {"mcse_chain": float(np.hypot(*(e["mcse_chain"] for e in errors)))}
 
-    def _shares_of_draws(self, rows: np.ndarray, columns: Sequence[int], known: Events) -> np.ndarray:
+    def _shares_of_draws(self, rows: np.ndarray, columns: Sequence[int], known: Cases) -> np.ndarray:
         """Each draw's (S,) weight times its density over the mixture's, averaged over rows of another law, about 1."""
         values = self._with_columns(rows, columns, known)
         total = np.zeros(self._states.n_draws)
         step = max(1, BLOCK_VALUES // total.size)
         for start in range(0, len(values), step):
-            logs = self._states.log_densities(values[start : start + step], spread_of(known))
+            logs = self._log_joint(values[start : start + step], known)
             total += relative_weights(logs + self._log_weights[:, None]).sum(axis=1)
-        return total / len(values) - relative_weights(self._log_of(known) + self._log_weights)
+        return total / len(values) - self._weights_of(known)
 
-    def _log_given(self, rows: np.ndarray, asked: Sequence[int], known: Events) -> np.ndarray:
+    def _log_given(self, rows: np.ndarray, asked: Sequence[int], known: Cases) -> np.ndarray:
         """Log density (M,) of some columns of rows given what is known."""
-        known_only = self._row(known)[None]
         both = self._log_mixture(self._with_columns(rows, asked, known), known)
-        for d, event in spread_of(known).items():
+        for d, event in spread_of(known[0]).items() if len(known) == 1 else ():
             if d in asked:
                 both = np.where(holds(event, rows[:, d]), both, -np.inf)
-        return both - float(self._log_mixture(known_only, known)[0])
+        return both - self._nothing_more(known)
 
-    def _entropy_bounds(self, asked: Sequence[int], known: Events) -> tuple[np.ndarray, float]:
+    def _entropy_bounds(self, asked: Sequence[int], known: Cases) -> tuple[np.ndarray, float]:
         """Lower and upper bound, and how far they are measured to be off."""
-        weight = relative_weights(self._log_of(known) + self._log_weights)
-        weight = weight / weight.sum()
+        weight = self._weights_of(known)
+        weight = weight / weight.sum() * self._shares_of_cases(known)  # of cases and draws
         panels = [(n, max(n // PANELS, 1)) for n in (PANELS // 2, PANELS, 2 * PANELS)]
         few, grids, fine = self._nested_grids(asked, known, panels)
         nested = np.zeros((2, 2))  # grids and fine ones; lower and upper
-        for s in np.flatnonzero(weight > 0.0):
-            laws = self._laws(int(s), known)
-            nested += weight[s] * np.array([entropy_bounds(laws, g) for g in (grids, fine)])
+        for j, s in np.argwhere(weight > 0.0).tolist():
+            laws = self._laws_of_case(s, known[j])
+            nested += weight[j, s] * np.array([entropy_bounds(laws, g) for g in (grids, fine)])
         used = weight[weight > 0.0]
-        nested[:, 1] -= float(used @ np.log(used))  # which draw it is
+        nested[:, 1] -= float(used @ np.log(used))  # which case and draw it is
+        if len(known) > 1:  # the columns tell cases apart that do not meet in them
+            group = groups_that_meet([{d: e for d, e in case.items() if d in asked} for case in known])
+            apart = np.bincount(group, weight.sum(axis=1))
+            nested[:, 0] -= float(apart @ np.log(np.where(apart > 0.0, apart, 1.0)))
         tolerance = float(np.abs(nested[1] - nested[0]).max()) + sum(self._beyond(d, known, fine[d]) for d in asked)
         parts = [self._entropy_of_column(d, known) for d in asked]
         singles, off = sum(p[0] for p in parts), sum(p[2] for p in parts)
@@ -358,7 +385,7 @@ class InformationAnswers(DependenceAnswers):
         )
 
     def _tree_informations(
-        self, asked: Sequence[int], known: Events, grids: dict[int, Grid], few: dict[int, Grid]
+        self, asked: Sequence[int], known: Cases, grids: dict[int, Grid], few: dict[int, Grid]
     ) -> tuple[float, float]:
         """Largest sum of mutual informations along a tree, on grids and on those with fewer panels.
 
@@ -373,23 +400,27 @@ class InformationAnswers(DependenceAnswers):
         return _largest_tree(asked, found), _largest_tree(asked, rough)
 
     def _pair_informations(
-        self, pairs: Sequence[tuple[int, int]], known: Events, grids: dict[int, Grid]
+        self, pairs: Sequence[tuple[int, int]], known: Cases, grids: dict[int, Grid]
     ) -> dict[tuple[int, int], float]:
         """Mutual information of pairs of columns under the mixture."""
         return {pair: information(mass) for pair, mass in zip(pairs, self._joints(pairs, known, grids), strict=True)}
 
-    def _divergence_bound(self, other: "InformationAnswers", asked: Sequence[int]) -> float:
+    def _divergence_bound(
+        self, known: Cases, other: "InformationAnswers", their_known: Cases, asked: Sequence[int]
+    ) -> float:
         """By convexity: the divergence of the draws' weights, and the mean divergence within draws."""
-        if other._states is not self._states:
+        if other._states is not self._states or len(known) + len(their_known) > 2:
             return float("inf")
-        p = relative_weights(self._log_evidence() + self._log_weights)
-        q = relative_weights(other._log_evidence() + other._log_weights)
+        p = self._weights_of(known)
+        q = other._weights_of(their_known)
         if np.any((p > 0.0) & (q <= 0.0)):
             return float("inf")
         within = sum(
             p[s]
             / p.sum()
-            * divergence_bound(self._laws(int(s), self._evidence), other._laws(int(s), other._evidence), set(asked))
+            * divergence_bound(
+                self._laws_of_case(int(s), known[0]), other._laws_of_case(int(s), their_known[0]), set(asked)
+            )
             for s in np.flatnonzero(p > 0.0)
         )
         return float(within + divergence(p, q))

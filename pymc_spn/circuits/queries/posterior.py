@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pymc_spn.circuits.events.events import (
     events_to_json,
     points_of,
 )
-from pymc_spn.circuits.events.unions import alternatives, both_unions, log_union
+from pymc_spn.circuits.events.unions import both_unions, is_single_event, log_union
 from pymc_spn.circuits.maxima.most_probable import ModeAnswers
 from pymc_spn.circuits.queries.chain_answers import ChainAnswers
 from pymc_spn.circuits.queries.column_answers import names_of
@@ -254,8 +254,10 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         ValueError
             If it names no column or no level, or has probability or density zero under every draw.
         """
+        if given is None:  # of other queries it says that nothing is known
+            raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)
-        if _is_single(given):
+        if is_single_event(given):
             known = self._given(given)
             self._log_of(known)
             return self._part(known)
@@ -266,22 +268,6 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         if not known_parts:
             raise ValueError(f"given: nothing of it can occur where {self._in_words(self._evidence)}")
         return UnionPosterior([self._part(e) for e in known_parts])
-
-    def _exclusive_events(self, given: Any) -> list[Events]:
-        """What is given as events of which no two hold at once; points of densities only where it is a single one."""
-        from pymc_spn.circuits.events.disjoint_events import disjoint_events
-
-        if given is None:  # of other queries it says that nothing is known
-            raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
-        given = as_events("given", given, *self._readable)
-        if _is_single(given):
-            return [self._read("given", given)]
-        events: list[Events] = [
-            {d: frozenset({e}) if isinstance(e, float) else e for d, e in part.items()}
-            for place, one in alternatives("given", given, *self._readable).items()
-            for part in self._disjoint_parts(place, one, soft=False)
-        ]
-        return disjoint_events("given", events, self._schema.columns, self._states.compiled.is_density)
 
     def _part(self, known: Events) -> "SPNPosterior":
         """The posterior given events, its own evidence among them; columns at a point leave it."""
@@ -400,8 +386,3 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         from pymc_spn.circuits.queries.posterior_circuit import predictive_circuit
 
         return predictive_circuit(self, [self._evidence], max_draws)
-
-
-def _is_single(given: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether what is given is one event that needs no union: a mapping without lists of intervals."""
-    return isinstance(given, Mapping) and not any(isinstance(what, list) for what in given.values())

@@ -18,6 +18,7 @@ from pymc_spn.circuits.records.draw_averages import chain_error
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.tables import Table, decode, row_labels
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class PredictionAnswers(ColumnAnswers):
     """Queries about a target column, row by row."""
 
-    def predict_proba(self, df: Any, target: str, per_draw: bool = False) -> "xr.DataArray":
+    def predict_proba(self, df: Any, target: str, per_draw: bool = False, *, unseen: str = "error") -> "xr.DataArray":
         """Probability of each level of a binary or categorical column, given the other columns of each row.
 
         Parameters
@@ -35,6 +36,8 @@ class PredictionAnswers(ColumnAnswers):
             Rows; missing cells are summed out, and the target's own cells are not looked at.
         target : str
         per_draw : bool
+        unseen : {"error", "missing"}
+            What becomes of a level that the training table did not have.
 
         Returns
         -------
@@ -52,9 +55,9 @@ class PredictionAnswers(ColumnAnswers):
         UserWarning
             If the density of some rows is zero under every draw; it names them.
         """
-        return level_probabilities([self], df, target, per_draw)
+        return level_probabilities([self], known_levels(df, self.columns, unseen), target, per_draw)
 
-    def predict(self, df: Any, target: str) -> "xr.DataArray":
+    def predict(self, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
         """The most probable level, or the mean of a numeric column, given the other columns of each row.
 
         Parameters
@@ -62,6 +65,8 @@ class PredictionAnswers(ColumnAnswers):
         df : DataFrame, mapping or array
             As in `predict_proba`.
         target : str
+        unseen : {"error", "missing"}
+            As in `predict_proba`.
 
         Returns
         -------
@@ -72,9 +77,9 @@ class PredictionAnswers(ColumnAnswers):
             its error. Rows whose density is zero under every draw have NaN, or None instead of a level, and a warning
             names them.
         """
-        return predictions([self], df, target)
+        return predictions([self], known_levels(df, self.columns, unseen), target)
 
-    def predict_sd(self, df: Any, target: str) -> "xr.DataArray":
+    def predict_sd(self, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
         """Standard deviation of a numeric column given the other columns of each row.
 
         Of a new value, not of its mean: within the leaves, between them, and between the draws.
@@ -84,6 +89,8 @@ class PredictionAnswers(ColumnAnswers):
         df : DataFrame, mapping or array
             As in `predict_proba`.
         target : str
+        unseen : {"error", "missing"}
+            As in `predict_proba`.
 
         Returns
         -------
@@ -97,9 +104,9 @@ class PredictionAnswers(ColumnAnswers):
             If the target is unknown or has levels, the rows are not those of the other columns, or the posterior's
             condition excludes one. Rows whose density is zero have NaN and a warning.
         """
-        return standard_deviations([self], df, target)
+        return standard_deviations([self], known_levels(df, self.columns, unseen), target)
 
-    def predict_quantile(self, df: Any, target: str, q: Any) -> "xr.DataArray":
+    def predict_quantile(self, df: Any, target: str, q: Any, *, unseen: str = "error") -> "xr.DataArray":
         """Quantiles of a numeric column given the other columns of each row: predictive intervals.
 
         The smallest x with P(target <= x given the row) >= q, of the average over the draws.
@@ -111,6 +118,8 @@ class PredictionAnswers(ColumnAnswers):
         target : str
         q : float or sequence of float
             Between 0 and 1.
+        unseen : {"error", "missing"}
+            As in `predict_proba`.
 
         Returns
         -------
@@ -123,9 +132,9 @@ class PredictionAnswers(ColumnAnswers):
         TypeError, ValueError
             If q is not within 0 and 1; else as `predict_sd`.
         """
-        return row_quantiles([self], df, target, checked_levels(q))
+        return row_quantiles([self], known_levels(df, self.columns, unseen), target, checked_levels(q))
 
-    def predict_cdf(self, df: Any, target: str, x: Any = None) -> "xr.DataArray":
+    def predict_cdf(self, df: Any, target: str, x: Any = None, *, unseen: str = "error") -> "xr.DataArray":
         """P(target <= x) given the other columns of each row: its predictive distribution function.
 
         Parameters
@@ -137,6 +146,8 @@ class PredictionAnswers(ColumnAnswers):
         x : float or sequence of float, optional
             The same points for all rows. None takes the target's own cell of each row: probability integral
             transforms, which are uniform over rows where the predictive distribution of a continuous column is right.
+        unseen : {"error", "missing"}
+            As in `predict_proba`.
 
         Returns
         -------
@@ -149,7 +160,8 @@ class PredictionAnswers(ColumnAnswers):
         TypeError, ValueError
             If x is no number, or None and the target is not among the columns; else as `predict_sd`.
         """
-        return row_distribution_functions([self], df, target, None if x is None else checked_points(x))
+        points = None if x is None else checked_points(x)
+        return row_distribution_functions([self], known_levels(df, self.columns, unseen), target, points)
 
     def cell_p_value(self, df: Any) -> "xr.DataArray":
         """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.

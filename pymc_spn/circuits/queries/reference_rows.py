@@ -121,4 +121,4 @@ def _log_densities(post: "SimulatedAnswers", rows: np.ndarray, columns: np.ndarr
     asked[:, kept] = np.where(columns, rows[:, kept], np.nan)
     log_evidence = log_average(post._log_weights, post._log_evidence())
     log_weight = log_average(post._log_weights, np.zeros(post._states.n_draws))
-    return post._log_mixture(asked, post._evidence, cells=True) - (log_evidence - log_weight)
+    return post._log_mixture(asked, [post._evidence], cells=True) - (log_evidence - log_weight)

@@ -29,7 +29,9 @@ BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 class RowAnswers(InformationAnswers, NoInterventions):
     """Queries about given rows."""
 
-    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
+    def log_density(
+        self, df: Any, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
+    ) -> "xr.DataArray":
         """Log density of the posterior predictive at new rows, missing cells summed out.
 
         Parameters
@@ -41,13 +43,15 @@ class RowAnswers(InformationAnswers, NoInterventions):
         cells : bool
             Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
             log(mass / width), as it does in learning; otherwise by the density of the exact value.
+        unseen : {"error", "missing"}
+            What becomes of a level that the training table did not have.
 
         Returns
         -------
         DataArray
             (row,) or (chain, draw, row), in nats; densities are in the units of the data.
         """
-        table = Table.from_frame(df, schema=self._left)
+        table = Table.from_frame(df, schema=self._left, unseen=unseen)
         values, possible = self._embed(table, cells)
         base = self._log_evidence()
         rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)

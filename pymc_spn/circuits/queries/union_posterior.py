@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.events.events import both_or_none
-from pymc_spn.circuits.laws.column_laws import JoinedLaw
+from pymc_spn.circuits.events.events import Events, both_or_none
+from pymc_spn.circuits.events.unions import groups_that_meet
+from pymc_spn.circuits.laws.column_laws import ColumnLaw, JoinedLaw
 from pymc_spn.circuits.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, marked_row
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.circuits.queries.chain_answers import SHOWN_ROWS, diagnosis_of_chains
+from pymc_spn.circuits.queries.column_answers import checked_order
+from pymc_spn.circuits.queries.dependence_answers import SIMULATED
 from pymc_spn.circuits.queries.row_distributions import row_distribution_functions, row_quantiles, standard_deviations
 from pymc_spn.circuits.queries.row_predictions import level_probabilities, predictions
 from pymc_spn.circuits.records.completion import checked_count
@@ -22,6 +24,7 @@ from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.chain_mixing import Questions
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
+from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 NO_MARKS: dict[str, Any] = {}
+Given = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None
 
 
 @own_names
@@ -38,8 +42,7 @@ class UnionPosterior(NoInterventions):
     """Answers given a union of events: those of disjoint parts, weighed by their probabilities under each draw.
 
     Made by `SPNPosterior.condition` of a list. Methods, their arguments, exactness and attributes are those of
-    `SPNPosterior`; ``given=`` may be a union as well. Queries that it has not can be asked of `as_circuit`, or
-    of `parts`, with `part_weights`.
+    `SPNPosterior`; ``given=`` may be a union as well. Other queries can be asked of `parts`, with `part_weights`.
 
     Parameters
     ----------
@@ -76,7 +79,9 @@ class UnionPosterior(NoInterventions):
         more = f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else ""
         return f"UnionPosterior({self._first.name!r}: {len(self.columns)} columns, given {words}{more})"
 
-    def log_density(self, df: Any, per_draw: bool = False, cells: bool = True) -> "xr.DataArray":
+    def log_density(
+        self, df: Any, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
+    ) -> "xr.DataArray":
         """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
 
         Returns
@@ -84,7 +89,7 @@ class UnionPosterior(NoInterventions):
         DataArray
             (row,) or (chain, draw, row), in nats; ``-inf`` outside of the union.
         """
-        table = Table.from_frame(df, schema=self._first._left)
+        table = Table.from_frame(df, schema=self._first._left, unseen=unseen)
         rows, base = {"row": row_labels(table.index)}, self._log_union()
         mark = self._first._cell_mark(cells)
         if per_draw:
@@ -104,7 +109,7 @@ class UnionPosterior(NoInterventions):
     def probability(
         self,
         event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: Given = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Probability of an event given the union; see `SPNPosterior.probability`."""
@@ -118,7 +123,7 @@ class UnionPosterior(NoInterventions):
         self,
         column: str,
         x: Any,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: Given = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """P(column <= x given the union) at one or several values; see `SPNPosterior.cdf`."""
@@ -129,7 +134,7 @@ class UnionPosterior(NoInterventions):
         self,
         q: Any,
         column: str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: Given = None,
         per_draw: bool = False,
     ) -> "xr.DataArray":
         """Quantiles of a column: the smallest x with P(column <= x) >= q; see `SPNPosterior.quantile`.
@@ -139,32 +144,33 @@ class UnionPosterior(NoInterventions):
         levels = checked_levels(q)
         return self._first._quantile(*self._law(column, given), column, levels, per_draw)
 
-    def predict_proba(self, df: Any, target: str, per_draw: bool = False) -> "xr.DataArray":
+    def predict_proba(self, df: Any, target: str, per_draw: bool = False, *, unseen: str = "error") -> "xr.DataArray":
         """Probability of each level of a column given the union and the other columns of each row.
 
         See `SPNPosterior.predict_proba`. Parts count by the density of the row in them.
         """
-        return level_probabilities(self.parts, df, target, per_draw)
+        return level_probabilities(self.parts, known_levels(df, self.columns, unseen), target, per_draw)
 
-    def predict(self, df: Any, target: str) -> "xr.DataArray":
+    def predict(self, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
         """The most probable level, or the mean, given the union and the other columns; see `SPNPosterior.predict`."""
-        return predictions(self.parts, df, target)
+        return predictions(self.parts, known_levels(df, self.columns, unseen), target)
 
-    def predict_sd(self, df: Any, target: str) -> "xr.DataArray":
+    def predict_sd(self, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
         """Standard deviation of a column given the union and the other columns; see `SPNPosterior.predict_sd`."""
-        return standard_deviations(self.parts, df, target)
+        return standard_deviations(self.parts, known_levels(df, self.columns, unseen), target)
 
-    def predict_quantile(self, df: Any, target: str, q: Any) -> "xr.DataArray":
+    def predict_quantile(self, df: Any, target: str, q: Any, *, unseen: str = "error") -> "xr.DataArray":
         """Quantiles of a column given the union and the other columns; see `SPNPosterior.predict_quantile`."""
-        return row_quantiles(self.parts, df, target, checked_levels(q))
+        return row_quantiles(self.parts, known_levels(df, self.columns, unseen), target, checked_levels(q))
 
-    def predict_cdf(self, df: Any, target: str, x: Any = None) -> "xr.DataArray":
+    def predict_cdf(self, df: Any, target: str, x: Any = None, *, unseen: str = "error") -> "xr.DataArray":
         """P(target <= x) given the union and the other columns; see `SPNPosterior.predict_cdf`."""
-        return row_distribution_functions(self.parts, df, target, None if x is None else checked_points(x))
+        points = None if x is None else checked_points(x)
+        return row_distribution_functions(self.parts, known_levels(df, self.columns, unseen), target, points)
 
     def mpe(
         self,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: Given = None,
         tolerance: float = TOLERANCE,
         max_boxes: int | None = None,
         max_draws: int | None = None,
@@ -197,9 +203,7 @@ class UnionPosterior(NoInterventions):
         n_boxes = sum(one.n_boxes for one in found)
         return marked_row(found[best].value, float(reached[best]), gap, n_boxes, tolerance, attrs)
 
-    def mean(
-        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None, per_draw: bool = False
-    ) -> "xr.DataArray":
+    def mean(self, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
         """Mean of the numeric columns; see `SPNPosterior.mean`."""
         if given is not None:
             return self.condition(given).mean(per_draw=per_draw)
@@ -210,9 +214,7 @@ class UnionPosterior(NoInterventions):
             answer.attrs["infinite_mean"] = columns[np.isinf(answer.values)].tolist()
         return answer
 
-    def cov(
-        self, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None, per_draw: bool = False
-    ) -> "xr.DataArray":
+    def cov(self, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
         """Covariance of the numeric columns: law of total covariance over parts and draws; see `SPNPosterior.cov`."""
         if given is not None:
             return self.condition(given).cov(per_draw=per_draw)
@@ -229,10 +231,72 @@ class UnionPosterior(NoInterventions):
             answer.attrs["infinite_variance"] = coords["column"][~finite].tolist()
         return answer
 
+    def moment(self, order: int, given: Given = None, central: bool = False, per_draw: bool = False) -> "xr.DataArray":
+        """E[X^order] of the numeric columns, or about the mean of the same law; see `SPNPosterior.moment`."""
+        return self._first._moments(self._cases(given), checked_order(order), central, per_draw)
+
+    def entropy(
+        self,
+        columns: str | Sequence[str] | None = None,
+        given: Given = None,
+        method: str = "auto",
+        n: int = SIMULATED,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.DataArray":
+        """Entropy in nats given the union; see `SPNPosterior.entropy`.
+
+        Bounds are those of a mixture over parts and draws. Where the columns tell parts apart, what that says is in
+        the lower bound.
+        """
+        return self._first._entropy(self._cases(given), columns, method, n, random_seed)
+
+    def mutual_information(
+        self,
+        first: str | Sequence[str],
+        second: str | Sequence[str],
+        given: Given = None,
+        per_draw: bool = False,
+        method: str = "auto",
+        n: int = SIMULATED,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.DataArray":
+        """Mutual information in nats of two columns or groups of columns; see `SPNPosterior.mutual_information`."""
+        return self._first._information(self._cases(given), first, second, per_draw, method, n, random_seed)
+
+    def dependence(
+        self,
+        given: Given = None,
+        prob: float = 0.94,
+        threshold: float = 0.01,
+        per_draw: bool = False,
+        max_draws: int | None = 200,
+    ) -> "xr.Dataset | xr.DataArray":
+        """Mutual information of every pair of columns, with its uncertainty; see `SPNPosterior.dependence`."""
+        return self._first._dependence(self._cases(given), prob, threshold, per_draw, max_draws)
+
+    def event_information(self, first: Any, second: Any, given: Any = None, per_draw: bool = False) -> "xr.DataArray":
+        """Mutual information in nats of whether events hold; see `SPNPosterior.event_information`."""
+        known = [(1.0, case) for case in self._cases(given)]
+        return self._first._event_information(first, second, known, per_draw)
+
+    def kl(
+        self,
+        other: Any,
+        columns: str | Sequence[str] | None = None,
+        method: str = "auto",
+        n: int = SIMULATED,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "xr.DataArray":
+        """Kullback-Leibler divergence KL(this || other) in nats; see `SPNPosterior.kl`.
+
+        Of several columns that are not all levels, "auto" simulates: there is no bound from above.
+        """
+        return self._first._kl(self._cases(None), other, columns, method, n, random_seed)
+
     def sample(
         self,
         n: int,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: Given = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> pd.DataFrame:
         """Rows drawn from the predictive given the union: a part by its probability, then a row of it."""
@@ -261,9 +325,7 @@ class UnionPosterior(NoInterventions):
         return UnionPosterior(known)
 
     def as_circuit(self, max_draws: int | None = None) -> "PosteriorCircuit":
-        """The predictive given the union as one explicit circuit, which answers what this object does not.
-
-        A mixture over the parts, of which each holds the draws: for ``entropy``, ``mutual_information`` and others.
+        """The predictive given the union as one explicit circuit: a mixture over the parts, each with its draws.
 
         Parameters
         ----------
@@ -291,19 +353,31 @@ class UnionPosterior(NoInterventions):
         """R-hat and effective sizes of the log joint, of rows and of questions; see `SPNPosterior.diagnose`."""
         return diagnosis_of_chains(self, self._first, questions, df, max_rows)
 
-    def _law(self, column: Any, given: Any) -> tuple[JoinedLaw, np.ndarray, dict[str, Any]]:
+    def _law(self, column: Any, given: Any) -> "tuple[ColumnLaw | JoinedLaw, np.ndarray, dict[str, Any]]":
         """Law of a column, log probability (S,) of the union under each draw, and the mark of such weights."""
         d = self._first._column_number("column", column, numeric=True)
-        known = self if given is None else self.condition(given)
-        laws = tuple(part._law_of(d, part._evidence) for part in known.parts)
-        return JoinedLaw(laws, known._shares()), known._log_union(), known._mark()
+        known = self._cases(given)
+        return self._first._law_of(d, known), self._first._log_of_cases(known), self._first._case_mark(known)
+
+    def __getattr__(self, name: str) -> Any:
+        from pymc_spn.circuits.queries.posterior import SPNPosterior
+
+        if not name.startswith("_") and hasattr(SPNPosterior, name):
+            raise AttributeError(f"a UnionPosterior has no {name!r}; ask it of each of parts, which part_weights weigh")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _posterior_and_cases(self) -> "tuple[SPNPosterior, list[Events]]":
+        """A posterior that answers given cases, and the cases: what the parts know."""
+        return self._first, [part._evidence for part in self.parts]
+
+    def _cases(self, given: Any) -> "list[Events]":
+        """Cases of the union, and of what is given."""
+        return (self if given is None else self.condition(given))._posterior_and_cases()[1]
 
     def _overlapping(self) -> np.ndarray:
         """Number (J,) of the group of parts that each belongs to: rows of different groups differ."""
         kept = set(self._first._kept)
-        boxes = [{d: e for d, e in part._evidence.items() if d in kept} for part in self.parts]
-        meet = [[both_or_none(a, b) is not None for b in boxes] for a in boxes]
-        return connected_components(np.array(meet), directed=False)[1]
+        return groups_that_meet([{d: e for d, e in part._evidence.items() if d in kept} for part in self.parts])
 
     def _log_joint(self, table: Table, cells: bool = True) -> np.ndarray:
         """Log density (S, M) of rows together with the union."""
