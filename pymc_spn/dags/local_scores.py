@@ -161,8 +161,7 @@ class LocalScores:
 
     def position(self, name: str) -> int:
         """Number of a variable, an int; ValueError where there is no such `name`."""
-        asked = as_name(name)
-        if asked not in self.names:
+        if (asked := as_name(name)) not in self.names:
             raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
         return self.names.index(asked)
 
@@ -307,8 +306,6 @@ class LocalScores:
         TypeError, ValueError
             If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
         """
-        if not isinstance(scores, Mapping):
-            raise TypeError(f"scores must map each child to its parent sets, got {type(scores).__name__}")
         scores = by_name("scores", scores)
         names = tuple(scores)
         _check_names(names)
