@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.gibbs.network import GAUSSIAN, LOG_NORMAL
-from pymc_spn.circuits.gibbs.palette import code_values, compile_palette
+from pymc_spn.circuits.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette
 from pymc_spn.circuits.leaves.binomial import Binomial
 from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
+from pymc_spn.tables.saved_files import refusing_damage
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
 FORMAT = 1
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
@@ -89,27 +91,54 @@ class NetworkSchema:
         ValueError
             When the text was written in another format version.
         """
-        fields: dict[str, Any] = json.loads(text)
-        if fields.pop("format") != FORMAT:
+        fields = json_of(text, "the network's schema")
+        if fields.pop("format", None) != FORMAT:
             raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
-        palette = tuple(
-            tuple(FAMILIES[e["family"]](**{k: v for k, v in e.items() if k != "family"}) for e in entries)
-            for entries in fields.pop("palette")
-        )
-        return cls(
-            structure=RegionTree.from_json(fields.pop("structure")),
-            columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
-            palette=palette,
-            name=fields["name"],
-            resolution=tuple(fields["resolution"]),
-            centre=tuple(fields["centre"]),
-            scale=tuple(fields["scale"]),
-            hyperparameters=fields["hyperparameters"],
-            start=fields["start"],
-            missing=fields.get("missing", "marginal"),
-            rounded=fields.get("rounded", False),
-            n_rows=fields.get("n_rows"),
-        )
+        with refusing_damage(None):
+            palette = tuple(tuple(map(_entry_from_json, entries)) for entries in fields.pop("palette"))
+            schema = cls(
+                structure=RegionTree.from_json(fields.pop("structure")),
+                columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
+                palette=palette,
+                name=fields["name"],
+                resolution=tuple(fields["resolution"]),
+                centre=tuple(fields["centre"]),
+                scale=tuple(fields["scale"]),
+                hyperparameters=fields["hyperparameters"],
+                start=fields["start"],
+                missing=fields.get("missing", "marginal"),
+                rounded=fields.get("rounded", False),
+                n_rows=fields.get("n_rows"),
+            )
+            schema.check()
+            return schema
+
+    def check(self) -> None:
+        """Refuse what does not fit together, with a ValueError."""
+        names = [c.name for c in self.columns]
+        if list(self.structure.names) != names or len(self.palette) != len(names):
+            refuse("structure, columns and palette", f"be of the columns {names}", list(self.structure.names))
+        for column, entries in zip(self.columns, self.palette, strict=True):
+            if not entries or any(column.kind not in ALLOWED_KINDS[type(e)] for e in entries):
+                refuse(f"the palette of column {column.name!r}", f"hold families for kind {column.kind!r}", entries)
+            for entry in entries:
+                numbers = [v for k, v in asdict(entry).items() if k != "n_trials"]
+                checked(f"the palette of column {column.name!r}", numbers, (len(numbers),))
+        tiny = np.finfo(np.float64).tiny
+        for name, low in (("resolution", 0.0), ("centre", -np.inf), ("scale", tiny)):
+            checked(f"the {name} of the columns", getattr(self, name), (len(names),), low)
+        for kind in HYPERPARAMETERS:
+            source = self.hyperparameters[kind]
+            if "fixed" in source:
+                if len(source["fixed"]) not in (1, 2 if kind == "concentration" else len(names)):
+                    refuse(kind, "be one number or one for each part", source["fixed"])
+                checked(kind, source["fixed"], (None,), tiny)
+            elif not isinstance(source["variable"], str):
+                refuse(kind, "be a number or the name of a variable", source)
+        if self.missing not in ("marginal", "draw") or not isinstance(self.rounded, bool):
+            refuse("missing and rounded", "be 'marginal' or 'draw', and a truth value", (self.missing, self.rounded))
+        if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):
+            refuse("name and n_rows", "be a string and a whole number or None", (self.name, self.n_rows))
 
     @cached_property
     def compiled(self):
@@ -189,3 +218,12 @@ class NetworkSchema:
             out[self.gaussian_columns] = value
             return out
         return np.array(np.broadcast_to(value, size))
+
+
+def _entry_from_json(fields: Any) -> Any:
+    """A palette entry from its family and its numbers."""
+    numbers = {k: v for k, v in fields.items() if k != "family"}
+    for name, value in numbers.items():
+        if type(value) not in (int, float):
+            refuse(f"{name} of {fields['family']!r} leaves", "be a number", repr(value))
+    return FAMILIES[fields["family"]](**numbers)

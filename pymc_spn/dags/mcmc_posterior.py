@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.prefix_lattice import whole_set
 from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
 from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
@@ -99,6 +101,17 @@ class DagDraws:
     draws: np.ndarray
     log_score: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        d, place = len(self.schema.variables), f"{self.schema.name!r}"
+        shape = len(self.chains), len(self.draws), d
+        if self.parents.shape != shape or (self.parents & ~np.int64(whole_set(d))).any():
+            refuse(f"{place}: the drawn graphs", f"have sets of {d} variables for each, {shape}", self.parents.shape)
+        state = checked(f"{place}: {self.schema.state}", self.state, shape, 0, d - 1, whole=True)
+        if self.schema.state == "order" and (np.sort(state, axis=-1) != np.arange(d)).any():
+            refuse(f"{place}: order", f"be an order of {d} variables in each draw", "another")
+        if (self._graphs & (state[..., :, None] >= state[..., None, :])).any():
+            refuse(f"{place}: the drawn graphs", f"have their edges by the {self.schema.state} of each draw", "others")
+
     @classmethod
     def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "DagDraws":
         """Read the draws from what ``pm.sample`` returned, or from a file that it was saved to.
@@ -125,6 +138,7 @@ class DagDraws:
             drawn = read_record(group["graphs"], "biu")
             bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
             graphs = drawn.transpose(*DIMS).values.astype(bool)
+            checked(f"the graphs of {schema.name!r}", graphs, (None, None, bits.size, bits.size))
             parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
             state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
             score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None

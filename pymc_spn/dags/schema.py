@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.stored_arrays import json_of, refuse
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,13 +59,19 @@ class DagSchema:
         ValueError
             When it is no schema of a graph, or of another format version.
         """
-        fields = json.loads(np.asarray(vector).astype(np.uint8).tobytes().decode())
+        fields = json_of(vector, "the schema of a graph")
         if fields.pop("kind", None) != "dag":
             raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
-        if fields.pop("format") != FORMAT:
+        if fields.pop("format", None) != FORMAT:
             raise ValueError(f"the graph's schema has a format other than {FORMAT}: use the version that wrote it")
-        fields["variables"] = tuple(fields["variables"])
-        fields["restricted"] = tuple(fields["restricted"])
+        if fields.keys() != cls.__dataclass_fields__.keys() or fields["state"] not in ("order", "partition"):
+            refuse("the schema of a graph", f"have {list(cls.__dataclass_fields__)}", fields)
+        for key in ("variables", "restricted"):
+            if not isinstance(fields[key], list) or not all(isinstance(n, str) for n in fields[key]):
+                refuse(f"{key} of a graph", "be a list of strings", fields[key])
+            fields[key] = tuple(fields[key])
+        if not 1 <= len(set(fields["variables"])) == len(fields["variables"]) <= MOST_VARIABLES:
+            refuse("the variables of a graph", f"be distinct and 1 to {MOST_VARIABLES}", fields["variables"])
         return cls(**fields)
 
 

@@ -5,17 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.dags.answers import Evidence
+from pymc_spn.dags.dag import MOST_VARIABLES
+from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_spn import OrderSPN
-from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.scores import GaussianMoments
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = 1
 SAVED = "order_spn"  # attribute that marks the file
+KINDS = ("exact", "lattice", "regular")
+MOST_CANDIDATES = 30  # of a variable: parent sets are numbered by int32
 
 
 def to_tree(post: OrderSPN) -> "xr.DataTree":
@@ -64,28 +70,107 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     if SAVED not in tree.attrs:
         raise ValueError("this does not hold an OrderSPN")
     data = tree.dataset
-    fields = json.loads(data.attrs[SAVED])
+    fields = json_of(tree.attrs[SAVED], f"attribute {SAVED!r}")
     if fields["format"] > FORMAT:
         raise ValueError(f"the OrderSPN has format {fields['format']}, this version reads up to {FORMAT}")
     names = tuple(fields["names"])
-    gaussian = None
-    if fields["alpha_w"] is not None:
-        matrices = np.broadcast_to(data["scale_matrices"].values, (len(names),) * 3)
-        gaussian = GaussianMoments(matrices, data["n_rows"].values, fields["alpha_w"])
+    if not 1 <= len(names) <= MOST_VARIABLES or len(set(names)) < len(names) or {type(n) for n in names} != {str}:
+        refuse("the names of the variables", f"be 1 to {MOST_VARIABLES} distinct strings", names)
+    if not isinstance(fields["score"], str) or not isinstance(fields["prior"], str):
+        refuse("score and prior", "be named by strings", (fields["score"], fields["prior"]))
+    restricted = tuple(fields["restricted"])
+    if not set(restricted) <= set(names):
+        refuse("the restricted variables", f"be among {list(names)}", restricted)
+    arrays = {str(name): values.values for name, values in data.data_vars.items()}
+    moments = None if fields["alpha_w"] is None else _moments(len(names), arrays, fields["alpha_w"])
+    candidates, n_candidates, log_scores, must_precede = _tables(len(names), arrays)
     scores = LocalScores(
         names,
-        data["candidates"].values,
-        data["n_candidates"].values,
-        data["log_scores"].values,
-        data["must_precede"].values,
-        tuple(fields["restricted"]),
+        candidates,
+        n_candidates,
+        log_scores,
+        must_precede,
+        restricted,
         fields["score"],
         fields["prior"],
-        gaussian,
+        moments,
     )
-    lattice = PrefixLattice.of_prefixes(len(names), data["prefixes"].values) if "prefixes" in data else None
-    if "splits" in data:
-        lattice = RegularTree.from_splits(names, data["splits"].values, data["ptr"].values).paths
-    present, absent = (tuple(masks) for masks in fields["evidence"])
+    if fields["kind"] not in KINDS:
+        refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
+    lattice: PrefixLattice | None = None
+    if "splits" in arrays:
+        splits = _sets("splits", arrays["splits"], len(names))
+        ptr = checked("ptr", arrays["ptr"], (2 * splits.size + 2,), 0, splits.size, whole=True)
+        if ptr[0] != 0 or ptr[-1] != splits.size or (np.diff(ptr) < 0).any():
+            refuse("ptr", f"rise from 0 to the number of splits, {splits.size}", ptr.tolist())
+        lattice = RegularTree.from_splits(names, splits, ptr).paths
+    elif "prefixes" in arrays:
+        lattice = PrefixLattice.of_prefixes(len(names), _sets("prefixes", arrays["prefixes"], len(names)))
+    elif fields["kind"] != "exact" or len(names) > MOST_IN_ALL_PREFIXES:
+        refuse("the support", f"be stored, unless it is exact and of at most {MOST_IN_ALL_PREFIXES} variables", "none")
     measured = fields.get("coverage")
-    return OrderSPN(scores, lattice, fields["kind"], (present, absent), None, measured and tuple(map(float, measured)))
+    if measured is not None:
+        checked("coverage", measured, (2,), 0.0)
+        measured = tuple(map(float, measured))
+    return OrderSPN(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+
+
+def _tables(d: int, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Candidates, their numbers, log scores and what must precede, as kernels may look them up."""
+    candidates = checked("candidates", arrays["candidates"], (d, None), -1, d - 1, whole=True)
+    n = checked("n_candidates", arrays["n_candidates"], (d,), 0, min(candidates.shape[1], MOST_CANDIDATES), whole=True)
+    for i, row in enumerate(candidates):
+        own = row[: n[i]]
+        if (own < 0).any() or (own == i).any() or (np.diff(own) < 1).any() or (row[n[i] :] != -1).any():
+            refuse(
+                f"candidates of variable {i}", f"be {n[i]} other variables in ascending order, then -1", row.tolist()
+            )
+    log_scores = np.asarray(arrays["log_scores"])
+    size = sum(1 << int(k) for k in n)
+    if log_scores.dtype.kind != "f" or log_scores.shape != (size,):
+        refuse("log_scores", f"hold {size} floats", f"{log_scores.shape} of dtype {log_scores.dtype}")
+    if not (log_scores < np.inf).all():
+        refuse("log_scores", "be numbers or -inf", log_scores[np.argmin(log_scores < np.inf)])
+    must = _sets("must_precede", arrays["must_precede"], d)
+    if must.size != d:
+        refuse("must_precede", f"have {d} entries", must.size)
+    for i in range(d):
+        before = [j for j in range(d) if int(must[i]) >> j & 1]
+        if i in before or any(int(must[j]) & ~int(must[i]) for j in before):
+            refuse("must_precede", "be an order, transitively closed", f"{must[i]} for variable {i}")
+    return candidates, n, log_scores, must
+
+
+def _moments(d: int, arrays: dict[str, np.ndarray], alpha_w: Any) -> GaussianMoments:
+    """Moments of a BGe score."""
+    matrices = checked("scale_matrices", arrays["scale_matrices"], (None, d, d))
+    if len(matrices) not in (1, d):
+        refuse("scale_matrices", f"be one or {d}", len(matrices))
+    n_rows = checked("n_rows", arrays["n_rows"], (d,), 0, whole=True)
+    weight = float(checked("alpha_w", alpha_w, (), 0.0))
+    return GaussianMoments(np.broadcast_to(matrices, (d, d, d)), n_rows, weight)
+
+
+def _sets(place: str, values: Any, d: int) -> np.ndarray:
+    """Sets of variables as bits (n,) int64."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        refuse(place, "be integers in one dimension", f"the dtype {array.dtype} and {array.ndim} dimensions")
+    sets = array.astype(np.int64)
+    if (sets & ~np.int64(whole_set(d))).any():
+        refuse(place, f"be sets of {d} variables, as bits", sets[np.argmax(sets & ~np.int64(whole_set(d)) != 0)])
+    return sets
+
+
+def _evidence(stored: Any, d: int) -> Evidence:
+    """Present and absent parents of each child, as bits."""
+    if not isinstance(stored, list) or len(stored) != 2 or not all(isinstance(masks, list) for masks in stored):
+        refuse("the evidence", "be sets of present and of absent parents", stored)
+    present, absent = map(tuple, stored)
+    for masks in (present, absent):
+        if len(masks) != d:
+            refuse("the evidence", f"have a set of parents for each of {d} variables", len(masks))
+        for i, mask in enumerate(masks):
+            if type(mask) is not int or not 0 <= mask < 1 << d or mask >> i & 1:
+                refuse("the evidence", f"be sets of {d} variables without the child, as bits", mask)
+    return present, absent

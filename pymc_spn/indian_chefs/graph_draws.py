@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.stored_arrays import checked
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ class GraphDraws:
     hyperparameters: dict[str, np.ndarray]
     chains: np.ndarray
     draws: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_graphs(self.counts, self.places, self.parents, len(self.schema.observed_nodes), self.schema.max_nodes)
+        for argument, values in self.hyperparameters.items():
+            checked(argument, values, self.counts.shape, 0.0)
 
     @classmethod
     def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "GraphDraws":
@@ -379,7 +386,7 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     """
     import xarray as xr
 
-    from pymc_spn.indian_chefs.packed_graphs import unpack_arrays
+    from pymc_spn.indian_chefs.packed_graphs import BITS, packed_length, unpack_arrays
 
     name = _find(idata, name)
     out = idata.copy()
@@ -391,6 +398,7 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     labels = [
         np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
     ]
+    check_packed(record.values, packed_length(schema.max_nodes), BITS, schema.max_nodes)
     arrays = unpack_arrays(record.values, schema.max_nodes)
     out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH))
     out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels).to_group())

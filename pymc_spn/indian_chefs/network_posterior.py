@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.indian_chefs.draw_checks import check_parameters
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
 from pymc_spn.indian_chefs.network_record import find_network, network_records
@@ -86,7 +87,9 @@ class BeliefNetworkPosterior:
             if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
                 cls = NLGBNPosterior
             graphs = GraphDraws._read(idata, schema.graph, stacklevel=3)
-            post = cls(schema, network_records(idata, schema), graphs, _kept(idata, schema))
+            parameters = network_records(idata, schema)
+            check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
+            post = cls(schema, parameters, graphs, _kept(idata, schema))
         graphs._warn_of_chains(schema.name, stacklevel=2)
         return post
 

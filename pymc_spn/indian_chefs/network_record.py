@@ -9,6 +9,7 @@ from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, Net
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.tree_files import read_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +51,7 @@ def network_records(idata: "xr.DataTree", schema: NetworkSchema) -> np.ndarray:
     """(chain, draw, (K + 2) K) float32: parameters in the layout of `pack_parameters`."""
     if not _is_unpacked(idata, schema.name):
         record = idata["sample_stats"].dataset[schema.name + PARAMETERS]
-        return np.asarray(record.transpose("chain", "draw", ...).values, np.float32)
+        return read_record(record, "f").values.astype(np.float32, copy=False)
     group = idata[schema.name].dataset
     weights = group["weights"].transpose("chain", "draw", "parent", "child").values
     rest = [group[part].transpose("chain", "draw", "node").values[..., None, :] for part in WEIGHTS[1:]]

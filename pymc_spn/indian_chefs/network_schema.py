@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
+from pymc_spn.tables.stored_arrays import json_of, refuse
 
 FORMAT = 1
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
@@ -51,13 +53,17 @@ class NetworkSchema:
         ValueError
             If it is of another format version.
         """
-        fields = json.loads(np.asarray(vector).astype(np.uint8).tobytes().decode())
-        if fields.pop("format") != FORMAT:
+        fields = json_of(vector, "the schema of a belief network")
+        if fields.pop("format", None) != FORMAT:
             raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+        if fields.keys() != cls.__dataclass_fields__.keys() or fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
+            refuse("the schema of a belief network", f"have {list(cls.__dataclass_fields__)}", fields)
         fields["columns"] = tuple(fields["columns"])
+        fields["max_nodes"] = checked_room(fields["max_nodes"], fields["columns"])
         if fields["scaling"] is not None:
             scaling: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
             fields["scaling"] = UnitScaling(**scaling)
+            check_scaling(fields["scaling"], fields["columns"])
         return cls(**fields)
 
 

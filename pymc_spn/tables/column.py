@@ -70,8 +70,10 @@ class Column:
     @classmethod
     def from_json(cls, fields):
         """Rebuild a column from the dict of `to_json`; levels keep their types."""
-        if set(fields) != {"name", "kind", "levels", "dtype"}:
-            raise ValueError(f"a column needs name, kind, levels and dtype, got {sorted(fields)}")
+        if not isinstance(fields, Mapping) or set(fields) != {"name", "kind", "levels", "dtype"}:
+            raise ValueError(f"a column needs name, kind, levels and dtype, got {fields!r}")
+        if not isinstance(fields["levels"], list | tuple | None):
+            raise TypeError(f"column {fields['name']!r}: levels must be a list or null, got {fields['levels']!r}")
         levels = None if fields["levels"] is None else tuple(fields["levels"])
         return cls(fields["name"], fields["kind"], levels, fields["dtype"])
 

@@ -151,7 +151,7 @@ def refusing_damage(source: Any) -> "Iterator[None]":
 
     Parameters
     ----------
-    source : path or DataTree
+    source : path, or anything else that has none
     """
     is_file = isinstance(source, str | PathLike)
     try:
@@ -165,4 +165,4 @@ def refusing_damage(source: Any) -> "Iterator[None]":
             raise ValueError(f"{fspath(source)}: {error}") from error
         if is_file:
             refuse_file(source, f"what it holds cannot be read ({error!r})", error)
-        raise ValueError(f"the tree of data is damaged or was made by something else ({error!r})") from error
+        raise ValueError(f"what is stored is damaged or was made by something else ({error!r})") from error

@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import clipped
+
 ALTERED = "the results were altered or damaged"
 
 
 def refuse(place: str, rule: str, found: Any) -> NoReturn:
     """Refuse what is stored at a place."""
-    text = str(found)
-    raise ValueError(f"{place} must {rule}, got {text if len(text) < 100 else text[:97] + '...'}; {ALTERED}")
+    raise ValueError(f"{place} must {rule}, got {clipped(str(found), 100)}; {ALTERED}")
 
 
 def checked(
@@ -48,7 +49,10 @@ def checked(
     ValueError
         With the first number that is wrong, and its position.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths in one
+        refuse(place, "hold numbers", "lists within lists")
     if array.dtype.kind not in "biuf":
         refuse(place, "hold numbers", f"the dtype {array.dtype}")
     if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
@@ -70,7 +74,7 @@ def checked(
         where = tuple(map(int, np.argwhere(~fits)[0]))
         position = where[0] if len(where) == 1 else where
         refuse(place, rule, f"{array[where]} at position {position}" if where else array[where])
-    return np.ascontiguousarray(array, np.int64 if whole else np.float64)
+    return np.asarray(array, np.int64 if whole else np.float64, order="C")
 
 
 def json_of(vector: Any, place: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
         If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else; if it is damaged: its bytes are
         not those that its checksum was made of, or HDF5 cannot read them.
     """
+    import h5py
     import xarray as xr
 
     if not isinstance(path, str | PathLike):
@@ -48,6 +49,8 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
         if file.read(len(SIGNATURE)) != SIGNATURE:
             raise ValueError(f"{fspath(path)!r} is no netCDF-4 file, and {NO_NETCDF}")
     try:
+        with h5py.File(path, "r"):
+            pass  # h5netcdf leaves a second error behind where this fails, which Python prints
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             _check_stated_sizes(tree, path)
             # DataTree.load passes over variables that have the name of a group (xarray 2026.9), as

@@ -3,12 +3,14 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.features import Features, make_rules
 from pymc_spn.trees.forest_kernels import FlatTrees, fill_masses, fill_nodes
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, Response
@@ -127,6 +129,8 @@ class TreeDraws:
         size, statistics = np.empty(n, np.int64), np.empty((n, self.response.n_statistics))
         decisions = read_only_view(self.decisions)
         fill_nodes(self.features.codes, self.response, decisions, self.begin, size, statistics)
+        if size.min() < 1:
+            refuse("every node of the trees", "hold a training row", f"none at node {int(np.argmin(size))}")
         return Nodes(size, statistics)
 
     @cached_property
@@ -231,30 +235,34 @@ class TreeDraws:
 
     @classmethod
     def from_tree(cls, tree: "xr.DataTree") -> "TreeDraws":
-        """Read what `to_tree` wrote."""
+        """Read what `to_tree` wrote; ValueError where it cannot be that."""
         data = tree[GROUP].dataset
-        schema: dict[str, Any] = json.loads(data.attrs["schema"])
+        schema = json_of(data.attrs["schema"], f"attribute 'schema' of {GROUP}")
         if schema["format"] != FORMAT:
             raise ValueError(f"the trees have format {schema['format']}, not {FORMAT}: use the version that wrote them")
-        features = Features(
-            tuple(Column.from_json(c) for c in schema["columns"]),
-            data["features"].values.astype(np.float64),
-            tuple(schema["splits"]),
-            data["split_weights"].values,
+        columns = tuple(Column.from_json(c) for c in schema["columns"])
+        features = checks.checked_features(
+            columns, data["features"].values, schema["splits"], data["split_weights"].values
         )
+        decisions, begin = checks.checked_nodes(features, data["decisions"].values, data["begin"].values)
+        n_trees = len(begin) - 1
+        weights = checked("the weights of the trees", data["weights"].values, (n_trees,), 0.0)
+        if not weights.sum() > 0.0:
+            refuse("the weights of the trees", "have a positive sum", weights.sum())
+        group, draw = (checks.checked_labels(k, data[k].values, n_trees) for k in ("group", "draw"))
         return cls(
             schema["name"],
             features,
-            data["response"].values,
+            checks.checked_response(schema["family"], data["response"].values, len(features.values)),
             schema["family"],
-            data["decisions"].values.astype(np.int32),
-            data["begin"].values.astype(np.int64),
-            data["weights"].values,
-            data["group"].values,
-            data["draw"].values,
-            data["parameters"].values,
-            data["rules"].values,
-            schema["max_depth"],
-            schema["min_size"],
-            schema["notes"],
+            decisions,
+            begin,
+            weights,
+            group,
+            draw,
+            checks.checked_parameters(schema["family"], data["parameters"].values, n_trees),
+            checks.checked_rules(data["rules"].values, n_trees),
+            checks.checked_limit("max_depth", schema["max_depth"], -1),
+            checks.checked_limit("min_size", schema["min_size"], 1),
+            checks.checked_notes(schema["notes"], group),
         )

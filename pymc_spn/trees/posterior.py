@@ -13,7 +13,7 @@ from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.stored_arrays import checked
+from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.feature_answers import FeatureAnswers
@@ -136,6 +136,8 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
             post = cls(TreeDraws.from_tree(tree))
             in_use = np.atleast_1d(tree[GROUP].attrs["weights_in_use"])
             post._weights = checked("weights_in_use", in_use, post._weights.shape, 0.0)
+            if not post._weights.sum() > 0.0:
+                refuse("weights_in_use", "have a positive sum", post._weights.sum())
             return post
 
     def __repr__(self) -> str:

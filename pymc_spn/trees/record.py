@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.stored_arrays import checked
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
+from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import Features
 from pymc_spn.trees.leaves import FAMILIES
 from pymc_spn.trees.schema import CHECKSUM, RECORD, SCHEMA, TICKET, TreeSchema, data_checksum
 from pymc_spn.trees.state import simulation_nodes
@@ -66,14 +67,15 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
     stats = idata["sample_stats"].to_dataset()
     record = read_record(stats[name + RECORD], "SUO")
     codes = record.values.reshape(record.shape[:2])
-    trees = [[Tree.decode(_as_bytes(code)) for code in chain] for chain in codes]
+    schema = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values)
+    most_nodes = 2 * len(idata["constant_data"].dataset[schema.x_name]) - 1  # each leaf holds a training row
+    trees = [[Tree.decode(_as_bytes(code), most_nodes) for code in chain] for chain in codes]
     n_nodes = np.array([[len(t.decisions) for t in chain] for chain in trees])
     decisions = np.full((*codes.shape, n_nodes.max(initial=1), len(TERMS)), -1, np.int32)
     decisions[..., 0] = -2
     child = np.full((*decisions.shape[:3], 2), -1, np.int32)
     for (c, d), n in np.ndenumerate(n_nodes):
         decisions[c, d, :n], child[c, d, :n] = trees[c][d].decisions, trees[c][d].children
-    schema = TreeSchema.from_bytes(idata["constant_data"].dataset[name + SCHEMA].values)
     group = xr.Dataset(
         {
             "n_nodes": (("chain", "draw"), n_nodes),
@@ -124,15 +126,16 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     schema = TreeSchema.from_bytes(constants[name + SCHEMA].values)
     mask = constants[schema.missing_name].values if schema.missing_name else None
     values = schema.values(constants[schema.x_name].values, mask)
-    features = Features(schema.column_objects, values, schema.splits, np.asarray(schema.weights))
+    features = checks.checked_features(schema.column_objects, values, schema.splits, schema.weights)
     observed = idata.children.get("observed_data")
     if observed is None or schema.response not in observed.data_vars:
         raise ValueError(f"the observed_data group lacks {schema.response!r}, the response of the tree {name!r}")
-    y = np.asarray(observed.dataset[schema.response].values, np.float64)
-    if len(y) != len(values):
+    y = observed.dataset[schema.response].values
+    if y.shape != (len(values),):
         raise ValueError(
-            f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {len(y)}; {_APART}"
+            f"{schema.x_name!r} has {len(values)} rows, {schema.response!r} of observed_data {y.shape}; {_APART}"
         )
+    y = checks.checked_response(schema.family, y, len(values))
     group = unpack_trees(idata, name)[name].dataset
     n_nodes = read_record(group["n_nodes"], "iu").values
     # ends of cuts are ranks of the training values, so other data of as many rows would give wrong trees
@@ -145,6 +148,10 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
             )
     n_chains, n_draws = n_nodes.shape
     padded = group["decisions"].transpose("chain", "draw", "node", "term").values
+    checked("n_nodes", n_nodes, padded.shape[:2], 1, padded.shape[2], whole=True)
+    begin = np.concatenate([[0], np.cumsum(n_nodes)])
+    decisions = padded[np.arange(padded.shape[2]) < n_nodes[..., None]]
+    decisions, begin = checks.checked_nodes(features, decisions, begin)
     labels = group["chain"].values, group["draw"].values
     rules = [_draws_of(idata, schema.rules[k], labels, name) for k in ("alpha_s", "beta_s")]
     parameters = [
@@ -159,15 +166,15 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
         features=features,
         y=y,
         family=schema.family,
-        decisions=padded[np.arange(padded.shape[2]) < n_nodes[..., None]].astype(np.int32),
-        begin=np.concatenate([[0], np.cumsum(n_nodes)]).astype(np.int64),
+        decisions=decisions,
+        begin=begin,
         weights=np.full(n, 1.0 / n),
         group=np.repeat(chains, n_draws),
         draw=np.tile(labels[1], n_chains),
-        parameters=np.column_stack([p.ravel() for p in parameters]),
-        rules=np.column_stack([r.ravel() for r in rules]),
-        max_depth=-1 if schema.max_depth is None else schema.max_depth,
-        min_size=schema.min_size,
+        parameters=checks.checked_parameters(schema.family, np.column_stack([p.ravel() for p in parameters]), n),
+        rules=checks.checked_rules(np.column_stack([r.ravel() for r in rules]), n),
+        max_depth=-1 if schema.max_depth is None else checks.checked_limit("max_depth", schema.max_depth, 0),
+        min_size=checks.checked_limit("min_size", schema.min_size, 1),
         notes={"method": "pm.sample"},
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.tables import Column
+from pymc_spn.tables.stored_arrays import json_of, refuse
 
 FORMAT = 1
 SCHEMA, RECORD, TICKET, CHECKSUM = "_tree_schema", "_record", "_log_joint", "_data_checksum"
@@ -60,9 +61,11 @@ class TreeSchema:
     @classmethod
     def from_bytes(cls, stored: Any) -> "TreeSchema":
         """Read back what `to_bytes` wrote."""
-        fields: dict[str, Any] = json.loads(np.asarray(stored).astype(np.uint8).tobytes().decode())
-        if fields.pop("format") != FORMAT:
+        fields = json_of(stored, "the tree's schema")
+        if fields.pop("format", None) != FORMAT:
             raise ValueError(f"the tree's schema has a format other than {FORMAT}: use the version that wrote it")
+        if fields.keys() != cls.__dataclass_fields__.keys():
+            refuse("the tree's schema", f"have {list(cls.__dataclass_fields__)}", list(fields))
         for key in ("columns", "splits", "weights"):
             fields[key] = tuple(fields[key])
         return cls(**fields)

@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_spn.tables.stored_arrays import refuse
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -61,12 +63,27 @@ class Tree:
         return base64.b85encode(zlib.compress(head + np.packbits(split).tobytes() + body, 6))
 
     @classmethod
-    def decode(cls, record: bytes) -> "Tree":
-        """The tree that `encode` wrote."""
-        raw = zlib.decompress(base64.b85decode(record))
-        n = int(np.frombuffer(raw[:4], np.int32)[0])
+    def decode(cls, record: bytes, most_nodes: int) -> "Tree":
+        """The tree that `encode` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is no such record, or one of more than `most_nodes` nodes: it is inflated no further.
+        """
+        most = 4 + (most_nodes + 7) // 8 + 8 * most_nodes
+        try:
+            inflate = zlib.decompressobj()
+            raw = inflate.decompress(base64.b85decode(record), most + 1)
+        except (ValueError, zlib.error) as error:
+            refuse("the record of a tree", "be what was written of it", error)
+        n = int(np.frombuffer(raw[:4], np.int32)[0]) if len(raw) > 4 else 0
         n_bytes = (n + 7) // 8
+        if not (inflate.eof and 1 <= n <= most_nodes and n % 2 and len(raw) == 4 + n_bytes + 8 * (n - 1)):
+            refuse("the record of a tree", f"hold an odd number of nodes, at most {most_nodes}", f"{n} nodes")
         split = np.unpackbits(np.frombuffer(raw[4 : 4 + n_bytes], np.uint8), count=n).astype(bool)
+        if 2 * np.count_nonzero(split) + 1 != n:
+            refuse("the record of a tree", "hold one node more than twice its splits", f"{n} nodes")
         decisions = np.zeros((n, 4), np.int32)
         decisions[:, 0] = -1
         decisions[:, 3] = -1

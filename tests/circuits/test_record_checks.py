@@ -252,7 +252,7 @@ def test_the_schema_is_ours():
     text = schema_of(tiny_problems()["missing"]).to_json()
     for old, new, words in [
         ('"format"', '"formed"', "without a format"),
-        ('"order"', '"other"', "argument: 'order'"),
+        ('"order"', '"other"', "data must have a list of columns and"),
         ('"begin": [0', '"begin": [1', "the root region must hold all 3 columns"),
     ]:
         values = np.frombuffer(text.replace(old, new).encode(), np.uint8).astype(np.int16)

@@ -384,7 +384,7 @@ def test_records_of_trees_are_exact():
     post = ps.fit_tree(x, y, ps.ClassLeaves(0.5), particles=20, islands=1, random_seed=1)
     for t in post.sample_trees(10, random_seed=2):
         record = t.encode()
-        assert Tree.decode(record) == t and record.isascii() and not record.endswith(b"\0")
+        assert Tree.decode(record, len(t.decisions)) == t and record.isascii() and not record.endswith(b"\0")
         assert (t.children[t.children[:, 0] >= 0].ravel() == np.arange(1, len(t.decisions))).all()
     with pytest.raises(ValueError, match="one node more than twice its splits"):
         Tree(np.array([(0, 0, 1, -1)]))

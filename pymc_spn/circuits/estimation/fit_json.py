@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights, refuse_distributions
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.circuit_json import is_number
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
@@ -77,7 +78,7 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     if not isinstance(values, list):
         raise TypeError(f"{name} must be a list, got {values!r}")
     for i, x in enumerate(values):
-        if x != IMPOSSIBLE and (type(x) not in (int, float) or not math.isfinite(x)):
+        if x != IMPOSSIBLE and not (is_number(x) and math.isfinite(x)):
             raise ValueError(f"{name} must hold finite numbers or {IMPOSSIBLE!r}, got {x!r} at place {i}")
     return np.array([float(x) for x in values])
 

@@ -221,7 +221,7 @@ def _copies(palette, leaf_width):
     for d, width in enumerate(leaf_width):
         first, last = palette.entry_ptr[d], palette.entry_ptr[d + 1]
         if width > 0:
-            copies[first:last] = np.bincount(np.arange(width) % (last - first), minlength=last - first)
+            copies[first:last] = [len(range(e, width, last - first)) for e in range(last - first)]
     return copies
 
 

@@ -38,7 +38,10 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
 
 def read_only(name: str, values: Any, dtype: Any = np.int64) -> np.ndarray:
     """Read-only one-dimensional copy as integers; anything else, and what does not fit the dtype, is refused."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of different lengths in one
+        raise ValueError(f"{name} must be a one-dimensional array of integers, got lists within lists") from error
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
             f"{name} must be a one-dimensional array of integers, got shape {array.shape}, dtype {array.dtype}"

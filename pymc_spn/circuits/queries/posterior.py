@@ -11,7 +11,6 @@ from pymc_spn.circuits.events.event_text import as_events
 from pymc_spn.circuits.events.events import (
     Events,
     both_or_none,
-    events_from_json,
     events_to_json,
     points_of,
 )
@@ -22,6 +21,7 @@ from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.moment_answers import MomentAnswers
 from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
 from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
+from pymc_spn.circuits.queries.stored_queries import read_query
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights
 from pymc_spn.circuits.records.record import SAVED, read_record, write_record
 from pymc_spn.circuits.records.recorded_states import RecordedStates
@@ -86,9 +86,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
             states = RecordedStates(read_record(idata, name))
             post, saved = cls(states), idata.attrs.get(SAVED)
             if saved is not None:
-                query = json.loads(saved)
-                log_weights = np.array(query["log_weights"], np.float64)
-                post = cls(states, query["kept"], events_from_json(query["evidence"]), log_weights)
+                post = cls(states, *read_query(saved, states.schema, states.n_draws))
         post._warn_of_chains(stacklevel=2)
         return post
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.events.events import Events, events_from_json, events_to_json
+from pymc_spn.circuits.events.events import Events, events_to_json
 from pymc_spn.circuits.queries.posterior import SPNPosterior
+from pymc_spn.circuits.queries.stored_queries import read_query
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
 from pymc_spn.numerics.marks import GIVEN_FIT
 from pymc_spn.numerics.own_names import own_names
@@ -55,8 +56,8 @@ class VariationalPosterior(SPNPosterior):
             states = read_fit(idata)
             if name is not None and name != states.schema.name:
                 raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
-            query = json.loads(idata.attrs[QUERY])
-            return cls(states, query["kept"], events_from_json(query["evidence"]))
+            kept, evidence, _ = read_query(idata.attrs[QUERY], states.schema, states.n_draws)
+            return cls(states, kept, evidence)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file; training rows are not in it."""

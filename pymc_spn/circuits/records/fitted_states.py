@@ -8,6 +8,7 @@ from pymc_spn.circuits.records.record import SCHEMA, Record, read_schema, write_
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.circuits.variational.fit import VariationalFit
+from pymc_spn.circuits.variational.fit_checks import checked_fit
 from pymc_spn.circuits.variational.fitted_network import fitted_network
 
 if TYPE_CHECKING:
@@ -98,21 +99,13 @@ def read_fit(tree: "xr.DataTree") -> FittedStates:
     Raises
     ------
     ValueError
-        If the tree holds no variational fit, or one of another format.
+        If the tree holds no variational fit, one of another format, or arrays that are no fit of this network.
     """
     if GROUP not in tree.children or QUERY not in tree.attrs:
         raise ValueError(f"the file holds no variational fit: no group {GROUP!r}")
-    if int(tree.attrs["spn_variational_format"]) != FORMAT:
+    if str(tree.attrs.get("spn_variational_format")) != str(FORMAT):
         raise ValueError(f"the variational fit has a format other than {FORMAT}: use the version that wrote it")
     found = [str(v) for v in tree["constant_data"].dataset.data_vars if str(v).endswith(SCHEMA)]
     schema = read_schema(tree, found[0].removesuffix(SCHEMA))
     data = {str(k): np.asarray(v.values) for k, v in tree[GROUP].dataset.data_vars.items()}
-    integers = ("region", "node", "option")
-    fit = VariationalFit(
-        **{k: data[k].astype(np.int64 if k in integers else np.float64) for k in (*EDGES, *LEAVES, *LEVELS)},
-        hyperparameters={k: data[k].astype(np.float64) for k in HYPERPARAMETERS},
-        bounds=np.split(data["bounds"], np.cumsum(data["n_steps"])[:-1]),
-        log_prior=float(data["log_prior"]),
-        converged=data["converged"].astype(bool),
-    )
-    return FittedStates(schema, fit)
+    return FittedStates(schema, checked_fit(schema, data))

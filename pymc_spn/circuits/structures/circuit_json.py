@@ -1,6 +1,7 @@
 """Explicit circuits as JSON values and back, exactly: integers, names, and ends of supports."""
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,12 @@ def _check(name: str, values: list[Any], is_valid: Any, what: str) -> None:
             raise ValueError(f"{name} must hold {what}, got {value!r} at place {i}")
 
 
+def is_number(value: Any) -> bool:
+    """Whether JSON gave a number that a float can hold."""
+    return type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
+
+
 def _is_support(value: Any) -> bool:
     if isinstance(value, list):
-        return len(value) == 2 and all(type(x) in (int, float) or x in ("inf", "-inf") for x in value)
+        return len(value) == 2 and all(x in ("inf", "-inf") if isinstance(x, str) else is_number(x) for x in value)
     return value is None or type(value) is int

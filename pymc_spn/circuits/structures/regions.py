@@ -104,8 +104,8 @@ class RegionTree:
             raise ValueError(f"order must {start}be a permutation of 0..{n_columns - 1}, got {self.order.tolist()}")
         if self.order.min() < 0 or self.order.max() >= n_columns:
             raise ValueError(f"order must hold columns 0..{n_columns - 1}, got {self.order.tolist()}")
-        if n_regions == 0 or self.parent[0] != -1:
-            raise ValueError("parent must start with the root, parent[0] = -1")
+        if n_regions == 0 or self.parent[0] != -1 or self.split[0] != 0:
+            raise ValueError("parent and split must start with the root, parent[0] = -1 and split[0] = 0")
         if self.begin[0] != 0 or self.end[0] != n_columns:
             raise ValueError(f"the root region must hold all {n_columns} columns, got {self.begin[0]}:{self.end[0]}")
         if np.any(self.n_children < 0):
@@ -160,8 +160,8 @@ class RegionTree:
     def _checked_parts(self, r: int, parts: np.ndarray) -> int:
         """Number of splits of a region, each of which partitions its columns."""
         numbers = self.split[parts]
-        n_splits = int(numbers.max()) + 1
-        if np.any(np.diff(numbers) < 0) or not np.array_equal(np.unique(numbers), np.arange(n_splits)):
+        n_splits = int(numbers[-1]) + 1
+        if numbers[0] != 0 or not np.isin(np.diff(numbers), (0, 1)).all():
             raise ValueError(
                 f"parts {parts.tolist()} of region {r} must be numbered by splits 0, 1, ... in ascending order, "
                 f"got split {numbers.tolist()}"
@@ -377,12 +377,15 @@ class RegionTree:
         ValueError
             If the format is another one, or the arrays are not a region tree.
         """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"data must be the mapping that to_json returned, got {type(data).__name__}")
         if data.get("format") != JSON_FORMAT:
             raise ValueError(f"data must have format {JSON_FORMAT!r}, got {data.get('format')!r}")
-        columns: list[Any] = list(data["columns"])
+        if set(data) | {"split"} != {"format", "columns", *ARRAYS} or not isinstance(data["columns"], list):
+            raise ValueError(f"data must have a list of columns and {list(ARRAYS)}, got {sorted(map(str, data))}")
+        columns = data["columns"]
         if not all(isinstance(c, str) for c in columns):
             from pymc_spn.tables import Column
 
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
-        arrays = {a: np.array(data[a], dtype=np.int64) for a in ARRAYS if a in data}
-        return cls(columns=tuple(columns), **arrays)
+        return cls(columns=tuple(columns), **{a: data[a] for a in ARRAYS if a in data})

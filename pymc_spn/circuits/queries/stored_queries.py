@@ -1,0 +1,51 @@
+"""What a saved posterior object asks of its draws: columns that are kept, a condition, weights of the draws."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.events.events import LEVEL_KINDS, Events, events_from_json
+from pymc_spn.circuits.records.leaf_predictives import Interval
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+
+
+def read_query(text: Any, schema: Any, n_draws: int) -> tuple[list[int], Events, np.ndarray]:
+    """Columns, condition, and log weights (S,) of the draws; these are 0 where none are stored.
+
+    Raises
+    ------
+    ValueError
+        If a column does not exist, or cannot have the value that it is said to have.
+    """
+    place = "the query of the saved posterior"
+    query = json_of(text, place)
+    n_columns = len(schema.columns)
+    kept = checked(f"{place}: columns", query["kept"], (None,), 0, n_columns - 1, whole=True).tolist()
+    if len(set(kept)) < len(kept):
+        refuse(f"{place}: columns", "be distinct", kept)
+    events = events_from_json(query["evidence"])
+    for d, event in events.items():
+        if not 0 <= d < n_columns:
+            refuse(f"{place}: conditions", f"be about columns 0..{n_columns - 1}", d)
+        column = schema.columns[d]
+        if isinstance(event, Interval):
+            numbers = all(isinstance(end, float | int) for end in event) and not any(map(math.isnan, event))
+            fits = numbers and event.low <= event.high and column.kind not in LEVEL_KINDS
+        else:
+            values = np.array(sorted(event) if isinstance(event, frozenset) else [event], np.float64)
+            fits = values.size > 0 and bool(schema.possible(d, values).all())
+        if not fits:
+            refuse(f"{place}: the condition on column {column.name!r}", f"be of kind {column.kind}", event)
+    stored = query.get("log_weights", [0.0] * n_draws)
+    if not isinstance(stored, list) or len(stored) != n_draws or not all(map(is_weight, stored)):
+        refuse(f"{place}: log weights", f"be {n_draws} numbers or -inf", stored)
+    weights = np.array(stored, np.float64)
+    if not (weights > -np.inf).any():
+        refuse(f"{place}: log weights", "be above -inf for some draw", stored)
+    return kept, events, weights
+
+
+def is_weight(value: Any) -> bool:
+    """Whether JSON gave a float below infinity."""
+    return type(value) in (int, float) and value < math.inf
