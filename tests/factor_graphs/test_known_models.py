@@ -88,7 +88,7 @@ def test_the_model_of_the_readme_runs_and_its_chains_agree(monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     (block,) = [one for one in blocks if "FactorGraph" in one]
     sample = pm.sample
-    few = {"draws": 300, "tune": 300, "chains": 3, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+    few = {"draws": 250, "tune": 250, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
     monkeypatch.setattr(pm, "sample", lambda: sample(**few, compute_convergence_checks=False))
     names = {}
     exec(block, names)
