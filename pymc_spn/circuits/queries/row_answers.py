@@ -230,12 +230,13 @@ class RowAnswers(InformationAnswers, NoInterventions):
         Returns
         -------
         DataArray
-            (row, other), 1 on the diagonal; NaN, as is ``mcse_chain``, for training rows without an observed cell.
+            (row, other), 1 on the diagonal; NaN, as is ``mcse_chain``, for training rows without an observed cell and
+            for new rows whose density is zero under every draw, which a warning names.
 
         Raises
         ------
         ValueError
-            If a new row has probability zero under every draw.
+            If the posterior's condition excludes a new row, or so many pairs of rows need too much memory.
         """
         states = self._states
         weight = relative_weights(self._log_evidence() + self._log_weights)
@@ -273,7 +274,9 @@ class RowAnswers(InformationAnswers, NoInterventions):
                     each[s] = same
                 same *= weight[s]
                 together += same
-            self._refuse_rows(best == -np.inf, values, table.index)
+            unknown = best == -np.inf
+            together[unknown] = together[:, unknown] = np.nan
+            self._warn_of_rows(unknown, values, table.index, "Their answers are NaN")
         if each is not None:
             with np.errstate(invalid="ignore"):
                 influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
