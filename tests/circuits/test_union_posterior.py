@@ -160,7 +160,9 @@ def test_information_by_sums_and_by_a_fine_grid():
     union = post.condition(given)
     p = np.array([float(post.probability({"l": value}, given=given)) for value in (False, True)])
     of_level = union.entropy("l")
-    assert float(of_level) == pytest.approx(-p @ np.log(p), abs=1e-12) and of_level.attrs["exactness"] == "exact"
+    assert float(of_level) == pytest.approx(-p @ np.log(p), abs=1e-12) and of_level.attrs["exactness"].startswith(
+        "exact"
+    )
     ends = [-0.5, np.nextafter(-0.5, 1.0), 0.7, np.nextafter(0.7, 1.0)]
     far = np.geomspace(8.0, 1e9, 800)
     cuts = np.unique([*-far, *np.linspace(-8.0, 8.0, 1601), *far, *ends])
@@ -171,7 +173,7 @@ def test_information_by_sums_and_by_a_fine_grid():
     mass *= np.exp(log_p)
     assert mass.sum() == pytest.approx(1.0, abs=1e-7)
     of_number = union.entropy("a")
-    assert of_number.attrs["exactness"] == "numerical" and of_number.attrs["tolerance"] < 1e-4
+    assert of_number.attrs["exactness"].startswith("numerical") and of_number.attrs["tolerance"] < 1e-4
     assert float(of_number) == pytest.approx(-float(mass @ log_p), abs=of_number.attrs["tolerance"] + 1e-6)
     true = post.condition([{"a": (-0.5, 0.7), "l": True}, {"b": (0.0, None), "l": True}])
     false = post.condition({"a": (-0.5, 0.7), "l": False})

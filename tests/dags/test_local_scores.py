@@ -325,7 +325,7 @@ def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
 @pytest.mark.filterwarnings("ignore:.*sums of squares below:UserWarning")
 def test_units_that_the_prior_feels_are_warned_of(one, all_columns, message):
     """All columns times 1,000 took an edge from .22 to 0 without a word."""
-    df = gaussian_table(4, n=200)
+    df = gaussian_table(4, n=2000)
     df = df.assign(v1=df.v1 * one) * all_columns
     with pytest.warns(UserWarning, match=message):
         ps.LocalScores.from_data(df)
