@@ -198,7 +198,7 @@ def test_information_does_not_change_with_units_in_which_densities_overflow():
     assert float(ours) > 1e-3
     np.testing.assert_allclose(theirs, ours, rtol=1e-9)
     assert theirs.attrs["tolerance"] - MISPLACED < 1e-9
-    finest = information(found[0]._joint(0, 1, {}, found[0]._grids([0, 1], {}, 384)))
+    finest = information(found[0]._joint(0, 1, [{}], found[0]._grids([0, 1], [{}], 384)))
     assert abs(float(ours) - finest) < ours.attrs["tolerance"]
     assert theirs.attrs["mcse_chain"] == pytest.approx(ours.attrs["mcse_chain"])
     tables = [post.dependence()["mutual_information"] for post in found]
@@ -261,9 +261,11 @@ def test_information_identities(seed, known):
 def test_bounds_of_entropy_go_through_the_draws_once_for_all_pairs(monkeypatch):
     """Once for bounds of the network, once for each column, once for the pairs; with room for one pair alike."""
     post = levels_posterior()
-    asked, laws = [], information_answers.InformationAnswers._laws
+    asked, laws = [], information_answers.InformationAnswers._laws_of_case
     monkeypatch.setattr(
-        information_answers.InformationAnswers, "_laws", lambda self, s, known: asked.append(s) or laws(self, s, known)
+        information_answers.InformationAnswers,
+        "_laws_of_case",
+        lambda self, s, known: asked.append(s) or laws(self, s, known),
     )
     whole = post.entropy(method="bounds")
     assert len(asked) <= (1 + 3 + 1) * post._states.n_draws
@@ -297,7 +299,7 @@ def test_dependence_is_the_table_of_pairs():
 def test_tolerance_of_dependence_is_that_of_the_draws_which_the_grids_fit_least():
     post = ps.SPNPosterior.from_idata(sampled_tree("depths", draws=60))
     found = post.dependence(per_draw=True)
-    each = post._tables([0, 1], {}, np.arange(120), post._grids([0, 1], {}, 36))[0]
+    each = post._tables([0, 1], [{}], np.arange(120), post._grids([0, 1], [{}], 36))[0]
     off = np.abs(found[:, :, 0, 1].values.ravel() - each[:, 0]).max()
     assert 1e-8 < off < found.attrs["tolerance"] < 1e-6
 

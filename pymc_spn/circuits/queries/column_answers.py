@@ -12,7 +12,7 @@ from pymc_spn.circuits.laws.column_laws import (
     JoinedLaw,
 )
 from pymc_spn.circuits.laws.raw_moments import raw_moments
-from pymc_spn.circuits.queries.case_answers import CaseAnswers, Cases
+from pymc_spn.circuits.queries.known_cases import Cases, KnownCases
 from pymc_spn.circuits.records import share_kernels
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights, weighted, weighted_mean
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST_ORDER = 8
 
 
-class ColumnAnswers(CaseAnswers):
+class ColumnAnswers(KnownCases):
     """Queries about one column given what is known of a row."""
 
     def cdf(

@@ -16,8 +16,8 @@ from pymc_spn.circuits.laws.draw_laws import (
     grid_of,
     information,
 )
-from pymc_spn.circuits.queries.case_answers import Cases
 from pymc_spn.circuits.queries.column_answers import ColumnAnswers, names_of
+from pymc_spn.circuits.queries.known_cases import Cases
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_memory

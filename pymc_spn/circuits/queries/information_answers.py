@@ -18,9 +18,9 @@ from pymc_spn.circuits.events.unions import both_unions, groups_that_meet, log_u
 from pymc_spn.circuits.gibbs.network import LOG_NORMAL
 from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, divergence, information
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
-from pymc_spn.circuits.queries.case_answers import Cases
 from pymc_spn.circuits.queries.column_answers import names_of
 from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STATES, SIMULATED, DependenceAnswers
+from pymc_spn.circuits.queries.known_cases import Cases
 from pymc_spn.circuits.records.draw_averages import relative_weights
 from pymc_spn.circuits.records.leaf_predictives import Likelihood
 

@@ -24,7 +24,7 @@ BLOCK_VALUES = 20_000_000  # per-draw log densities held at a time (160 MB)
 Cases = Sequence[Events]
 
 
-class CaseAnswers(ConditionedDraws):
+class KnownCases(ConditionedDraws):
     """Queries of a posterior given several cases."""
 
     def _exclusive_events(self, given: Any) -> list[Events]:
