@@ -157,7 +157,8 @@ def _with_categories(cells: pd.Series, values: Any) -> pd.Series:
     """A column of categories that has those of some values, too: a batch may hold fewer than were learned."""
     if not isinstance(cells.dtype, pd.CategoricalDtype):
         return cells
-    lacking = [value for value in pd.unique(np.asarray(values)) if value not in cells.cat.categories]
+    found = pd.Series(values).dropna().unique()  # a row that is impossible has no level
+    lacking = [value for value in found if value not in cells.cat.categories]
     return cells.cat.add_categories(lacking) if lacking else cells
 
 
