@@ -4,11 +4,14 @@ Imported with the package, so it loads neither Numba nor kernels.
 """
 
 import sys
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import pymc as pm
 from pymc.sampling.mcmc import sample
 from pymc.step_methods.compound import BlockedStep, CompoundStep
+
+from pymc_spn.numerics.interrupts import hold_back_interrupts
 
 
 class Plan(NamedTuple):
@@ -115,6 +118,14 @@ def variable_with_parameters(name: str, model: Any) -> tuple[Any, Any]:
             "hyperparameters"
         )
     return rv, rv.owner.op.dist_params(rv.owner)
+
+
+def compile_of_the_point(model: Any, outputs: Any, compile_kwargs: Any) -> Any:
+    """Compiled function of all value variables, in the order of the model; Ctrl-C waits until it has returned."""
+    inputs = list(model.value_vars)
+    compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
+    compiled.trust_input = True
+    return partial(hold_back_interrupts, compiled)
 
 
 def grouped_by_owner(vars: Any, model: Any, owner: Any, public: str, none: str) -> dict[str, list]:

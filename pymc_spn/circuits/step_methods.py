@@ -20,6 +20,7 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pymc_spn.circuits.owned_variables import (
     USUAL_PLAN,
     OwnerStep,
+    compile_of_the_point,
     grouped_by_owner,
     refuse_incomplete,
     running_plan,
@@ -123,7 +124,7 @@ class TopDownSPNStep(OwnerStep):
         self.chain = Chain(schema, table, kernel, frontier)
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
-        self.parameters = _of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
+        self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         # states are compared by log joint: nothing that others move may differ between them
@@ -206,7 +207,7 @@ class TopDownSPNStep(OwnerStep):
         terms = model.logp(vars=others, sum=False) if others else []
         terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
         if terms:
-            self.log_rest = _of_the_point(model, sum(terms), compile_kwargs)
+            self.log_rest = compile_of_the_point(model, sum(terms), compile_kwargs)
         completed = np.array(table)
         completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
         return completed
@@ -348,14 +349,6 @@ class BottomUpSPNStep(TopDownSPNStep):
     def competence(var, has_grad):
         """Never picked by itself."""
         return Competence.INCOMPATIBLE
-
-
-def _of_the_point(model, outputs, compile_kwargs):
-    """Compiled function of all value variables, in the order of the model."""
-    inputs = list(model.value_vars)
-    compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
-    compiled.trust_input = True
-    return compiled
 
 
 def _refuse_other_data(name, observed, table):

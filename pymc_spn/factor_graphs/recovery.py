@@ -14,6 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -100,7 +101,7 @@ def _parameters_of_draws(emission: Any, data: np.ndarray, model: Any, posterior:
     function = pm.compile(inputs, outputs, on_unused_input="ignore")
     draws = [_draws_of(posterior[rv.name], model) for rv in free]
     shape = tuple(posterior.sizes[d] for d in ("chain", "draw"))
-    return lambda i: function(*(d[i] for d in draws)), shape
+    return lambda i: hold_back_interrupts(function, *(d[i] for d in draws)), shape
 
 
 def _draws_of(values: xr.DataArray, model: Any) -> np.ndarray:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
+from pymc_spn.circuits.owned_variables import compile_of_the_point
 from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
@@ -12,14 +12,6 @@ from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
 from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
 
 MOST_STARTS = 100
-
-
-def compile_of_the_point(model: Any, outputs: Any, compile_kwargs: Any) -> Any:
-    """Compiled function of all value variables, in the order of the model."""
-    inputs = list(model.value_vars)
-    compiled = pm.pytensorf.compile(inputs, outputs, on_unused_input="ignore", **(compile_kwargs or {}))
-    compiled.trust_input = True
-    return compiled
 
 
 class GraphAccess:

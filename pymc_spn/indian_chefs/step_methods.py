@@ -14,7 +14,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, refuse_incomplete
+from pymc_spn.circuits.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 
 _log = logging.getLogger("pymc")
 SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
@@ -110,7 +110,7 @@ class IndianChefsStep(OwnerStep):
         sweeps=1,
         parent_sets=2,
     ):
-        from pymc_spn.indian_chefs.graph_access import GraphAccess, compile_of_the_point
+        from pymc_spn.indian_chefs.graph_access import GraphAccess
         from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
 
         model = pm.modelcontext(model)

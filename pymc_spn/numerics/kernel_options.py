@@ -7,6 +7,7 @@ from numba import njit, types
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
+from pymc_spn.numerics.interrupts import hold_back_interrupts, interrupts_let_through
 
 # Division by zero gives inf as in NumPy: the check that Python's model asks for is a branch, and a branch stops
 # vectorisation. `nogil` lets whole sweeps run beside other threads.
@@ -22,6 +23,13 @@ class KernelDispatcher(CPUDispatcher):
     """
 
     keeps_constants = False
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return hold_back_interrupts(super().__call__, *arguments, **named)
+
+    def _compile_for_args(self, *arguments: Any, **named: Any) -> Any:
+        with interrupts_let_through():
+            return super()._compile_for_args(*arguments, **named)  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         passed = {name: self._passed(kws[name]) for name in kws}

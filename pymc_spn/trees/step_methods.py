@@ -13,7 +13,12 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, variable_with_parameters
+from pymc_spn.circuits.owned_variables import (
+    OwnerStep,
+    compile_of_the_point,
+    grouped_by_owner,
+    variable_with_parameters,
+)
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.trees.schema import CHECKSUM, SCHEMA, TreeSchema, data_checksum
 
@@ -69,13 +74,8 @@ class _TreeStep(OwnerStep):
         self.family = family_from_json(schema.family, self.numbers)
         self.response = make_response(self.family, self.y)
         self.value_names = [v.name for v in model.value_vars]
-        self.hyperparameters = pm.pytensorf.compile(
-            list(model.value_vars),
-            model.replace_rvs_by_values([rules, parameters]),
-            on_unused_input="ignore",
-            **(compile_kwargs or {}),
-        )
-        self.hyperparameters.trust_input = True
+        outputs = model.replace_rvs_by_values([rules, parameters])
+        self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
         self.ticket = f"{self.tree}_log_joint"
         self.rng = get_random_generator(rng)
         self.tune = True
