@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics import gamma_ratios
 from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 _FEW = 12  # rising factorials of up to so many factors are multiplied out,
@@ -140,7 +141,10 @@ def family_table(codes, weight, n_levels, child, base, candidates, ess, out, slo
         n_groups[:] = refine(group[k], n_groups[k], codes[j], n_levels[j], stamp, spare)
         group[k] = spare
         configurations[:] = configurations[k] * n_levels[j]
+    unchecked = np.zeros(1, np.int64)
     for m in range(1 << k):
+        if must_stop_after(20 * n_rows, unchecked):
+            return
         where = k
         if m:
             b = lowest_bit(m)

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import subset_index
 from pymc_spn.dags.graph_kernels import find_slot
 from pymc_spn.dags.zeta_kernels import log_add
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -86,7 +87,10 @@ def beam_level(
     keys[:] = 0
     found = np.empty(held.size * (d - level), np.int64)  # slots in use
     n = 0
+    unchecked = np.zeros(1, np.int64)
     for s in range(held.size):
+        if must_stop_after(50 * d, unchecked):
+            return held[:0], sums[:0]
         prefix = held[s]
         for i in range(d):
             if (prefix >> i) & 1 or must_precede[i] & ~prefix:
@@ -111,6 +115,8 @@ def beam_level(
     if n > width:
         promise = np.empty(n)
         for k in range(n):
+            if must_stop_after(20 * references.size, unchecked):
+                return held[:0], sums[:0]
             prefix = keys[found[k]]
             slot = find_slot(known_keys, prefix)
             if known_keys[slot] == prefix:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_log
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -31,7 +32,10 @@ def log_minors(matrix, out):
     held = np.full(n + 1, n)  # which buffer holds the complement of each level
     log_det = np.zeros(n + 1)
     out[0] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for m in range(1, out.size):
+        if must_stop_after(50, unchecked):
+            return
         b = lowest_bit(m)
         above = schur[held[b + 1]]
         below = schur[b]
@@ -65,7 +69,10 @@ def log_minors_and_variances(matrix, log_det_out, variance_out):
     log_det = np.zeros(n + 1)
     log_det_out[0] = 0.0
     variance_out[0] = matrix[0, 0]
+    unchecked = np.zeros(1, np.int64)
     for m in range(1, log_det_out.size):
+        if must_stop_after(50, unchecked):
+            return
         b = lowest_bit(m) + 1
         above = schur[held[b + 1]]
         below = schur[b]
@@ -101,7 +108,10 @@ def full_tables(log_det, constants, exponents, out):
     n_parents[0] = 0
     for m in range(1, size):
         n_parents[m] = n_parents[m & (m - 1)] + 1
+    unchecked = np.zeros(1, np.int64)
     for i in range(d):
+        if must_stop_after(5 * size, unchecked):
+            return
         low = (1 << i) - 1
         for m in range(size):
             parents = (m & low) | ((m & ~low) << 1)
@@ -171,7 +181,10 @@ def scan_additions(matrix, n_base, log_det, carried, terms, base_terms, terms_by
     priors = np.full(n + 1, base_terms)
     sizes = np.full(n + 1, n_base)
     value = np.empty(n_u)
+    unchecked = np.zeros(1, np.int64)
     for m in range(1 << k):
+        if must_stop_after(20 * n_u, unchecked):
+            return
         where = n
         if m:
             b = lowest_bit(m) + 1

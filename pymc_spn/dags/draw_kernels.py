@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
+
 from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -64,7 +67,10 @@ def draw_parents(rng, i, orders, lookup, candidates, ranked, log_scores, log_sum
     graphs : (n, d, d) bool
         In and out: column i is filled.
     """
+    unchecked = np.zeros(1, np.int64)
     for s in range(orders.shape[0]):
+        if must_stop_after(ranked.size, unchecked):
+            return
         prefix = 0
         for j in orders[s]:
             if j == i:
@@ -75,6 +81,35 @@ def draw_parents(rng, i, orders, lookup, candidates, ranked, log_scores, log_sum
         for k in range(candidates.shape[1]):
             if candidates[i, k] >= 0:
                 graphs[s, candidates[i, k], i] = (m >> k) & 1
+
+
+@kernel
+def draw_orders(rng, ptr, source, variable, from_source, out):
+    """Independent orders from the posterior, last variable first.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    out : (n, d) int64
+        Out.
+    """
+    d = out.shape[1]
+    unchecked = np.zeros(1, np.int64)
+    for s in range(out.shape[0]):
+        if must_stop_after(10 * d * d, unchecked):
+            return
+        t = ptr.size - 2
+        for back in range(d):
+            left = rng.random()
+            chosen = -1
+            for e in range(ptr[t], ptr[t + 1]):
+                if from_source[e] > 0.0:
+                    chosen = e
+                    left -= from_source[e]
+                    if left < 0.0:
+                        break
+            out[s, d - 1 - back] = variable[chosen]
+            t = source[chosen]
 
 
 @kernel
@@ -106,7 +141,10 @@ def order_edge_probabilities(orders, lookup, candidates, offsets, n_candidates, 
     """
     n = orders.shape[0]
     out[:] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for s in range(n):
+        if must_stop_after(50 * orders.shape[1] ** 2, unchecked):
+            return
         prefix = 0
         for i in orders[s]:
             inside = subset_index(lookup, i, prefix)

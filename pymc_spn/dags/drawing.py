@@ -16,7 +16,7 @@ def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
     """(n, d) orders and (n, d, d) graphs."""
     scores, lattice, passes = post.scores, post.lattice, post._lattice_passes
     orders = np.empty((n, scores.d), np.int64)
-    lattice_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, passes.from_source, orders)
+    draw_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, passes.from_source, orders)
     graphs = np.zeros((n, scores.d, scores.d), bool)
     flat = post._leaf_tables.flat_log_sums()
     for i in range(scores.d):

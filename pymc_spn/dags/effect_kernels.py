@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -30,7 +31,10 @@ def regression_means(matrix, log_scores, log_sums, out):
     schur[n] = matrix
     held = np.full(n + 1, n)
     out[0] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for m in range(1, 1 << k):
+        if must_stop_after(20 * k, unchecked):
+            return
         b = lowest_bit(m) + 1
         source = held[b + 1]
         above = schur[source]
@@ -52,6 +56,8 @@ def regression_means(matrix, log_scores, log_sums, out):
     half = 1
     while half < log_sums.size:
         for low in range(0, log_sums.size, 2 * half):
+            if must_stop_after((20 + k) * half, unchecked):
+                return
             for m in range(low, low + half):
                 x = log_sums[m]
                 y = log_sums[m + half]
@@ -91,7 +97,10 @@ def effects_of(cause, ptr, source, variable, index, from_source, prefix, offsets
     posterior of its coefficients: the mean of a sum over paths is the sum of products of means.
     """
     out[0] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for t in range(1, ptr.size - 1):
+        if must_stop_after(4 * out.shape[1] * (ptr[t + 1] - ptr[t]), unchecked):
+            return
         out[t] = 0.0
         if prefix[t] == 0.0:
             continue

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_spn.dags import bdeu_kernels
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.zeta_kernels import log_add, log_subset_sums, log_superset_sums
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -38,7 +39,10 @@ def bge_with_slope(matrix, t, n_rows, d, alpha_mu, alpha_w, out, slopes):
     log_det_change = np.zeros(n + 1)
     sizes = np.zeros(n + 1, np.int64)
     a = alpha_w - d
+    unchecked = np.zeros(1, np.int64)
     for m in range(out.size):
+        if must_stop_after(200, unchecked):
+            return
         where = n
         if m:
             b = lowest_bit(m) + 1
@@ -89,7 +93,10 @@ def log_partition(lookup, offsets, must_precede, log_scores, posterior):
     full = ahead.size - 1
     ahead[0] = 0.0
     behind[full] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for s in range(1, full + 1):
+        if must_stop_after(20 * d, unchecked):
+            return 0.0
         for i in range(d):
             before = s ^ (1 << i)
             if (s >> i) & 1 and must_precede[i] & ~before == 0:
@@ -97,6 +104,8 @@ def log_partition(lookup, offsets, must_precede, log_scores, posterior):
     total = ahead[full]
     posterior[:] = -math.inf
     for back in range(1, full + 1):
+        if must_stop_after(40 * d, unchecked):
+            return 0.0
         s = full - back
         for i in range(d):
             if not (s >> i) & 1 and must_precede[i] & ~s == 0:

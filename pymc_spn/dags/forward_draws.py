@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import lattice_kernels, partition_sum_kernels
+from pymc_spn.dags import draw_kernels, lattice_kernels, partition_sum_kernels
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
 MOST_PREFIXES = 1 << 20  # of the order's exact sums: twenty variables, or more in tiers
@@ -28,7 +28,7 @@ def draw_positions(
     arrays = lookup, offsets, log_sums, must_precede
     lattice, from_source = _sums("order", arrays, _order_sums)
     order = np.empty((1, must_precede.size), np.int64)
-    lattice_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, from_source, order)
+    draw_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, from_source, order)
     return np.argsort(order[0])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
 from pymc_spn.dags.graph_kernels import find_slot
 from pymc_spn.dags.zeta_kernels import TINY, log_add, smallest
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 
 
@@ -40,7 +41,10 @@ def connect(masks, ptr, source, variable):
         place[slot] = t
     n_edges = 0
     ptr[0] = 0
+    unchecked = np.zeros(1, np.int64)
     for t in range(n):
+        if must_stop_after(500, unchecked):
+            return n_edges
         rest = masks[t]
         while rest:
             i = lowest_bit(rest)
@@ -67,7 +71,10 @@ def connect_all(d, ptr, source, variable):
     """As `connect`, for all 2^d prefixes."""
     e = 0
     ptr[0] = 0
+    unchecked = np.zeros(1, np.int64)
     for t in range(1 << d):
+        if must_stop_after(5 * d, unchecked):
+            return
         for i in range(d):
             if (t >> i) & 1:
                 source[e] = t ^ (1 << i)
@@ -111,7 +118,10 @@ def on_a_chain(ptr, source, keep):
 @kernel
 def edge_indices(masks, ptr, source, variable, lookup, out):
     """Subset index of every edge's prefix among its variable's candidates."""
+    unchecked = np.zeros(1, np.int64)
     for e in range(source.size):
+        if must_stop_after(20, unchecked):
+            return
         out[e] = subset_index(lookup, variable[e], masks[source[e]])
 
 
@@ -204,7 +214,10 @@ def greedy_factors(lookup, offsets, sums, must_precede, out):
 def log_forward(ptr, source, log_weights, out):
     """As `forward`, in logs."""
     out[0] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for t in range(1, out.size):
+        if must_stop_after(20 * (ptr[t + 1] - ptr[t]), unchecked):
+            return
         top = -math.inf
         for e in range(ptr[t], ptr[t + 1]):
             top = max(top, out[source[e]] + log_weights[e])
@@ -233,7 +246,10 @@ def shares(ptr, source, weights, sums, from_source):
 @kernel
 def log_shares(ptr, source, log_weights, sums, from_source):
     """As `shares`, from logs."""
+    unchecked = np.zeros(1, np.int64)
     for t in range(1, sums.size):
+        if must_stop_after(20 * (ptr[t + 1] - ptr[t]), unchecked):
+            return
         for e in range(ptr[t], ptr[t + 1]):
             if sums[t] == -math.inf:
                 from_source[e] = 0.0
@@ -259,8 +275,11 @@ def backward(ptr, source, from_source, prefix, edge):
     prefix[:] = 0.0
     n = prefix.size
     prefix[n - 1] = 1.0
+    unchecked = np.zeros(1, np.int64)
     for back in range(n):
         t = n - 1 - back
+        if must_stop_after(10 * (ptr[t + 1] - ptr[t]), unchecked):
+            return
         share = prefix[t]
         for e in range(ptr[t], ptr[t + 1]):
             value = share * from_source[e]
@@ -281,7 +300,10 @@ def spread(offsets, variable, index, edge, weights, out):
 def log_spread(offsets, variable, index, edge, log_weights, out):
     """As `spread`, in logs."""
     out[:] = -math.inf
+    unchecked = np.zeros(1, np.int64)
     for e in range(variable.size):
+        if must_stop_after(20, unchecked):
+            return
         if edge[e] > 0.0:
             at = offsets[variable[e]] + index[e]
             out[at] = log_add(out[at], math.log(edge[e]) - log_weights[e])
@@ -299,7 +321,10 @@ def before(masks, source, variable, edge, out):
         Out: entry [j, i].
     """
     out[:] = 0.0
+    unchecked = np.zeros(1, np.int64)
     for e in range(source.size):
+        if must_stop_after(20, unchecked):
+            return
         rest = masks[source[e]]
         i = variable[e]
         while rest:
@@ -328,32 +353,6 @@ def best_chain(masks, ptr, source, variable, log_weights, order):
         order[order.size - 1 - back] = variable[e]
         t = source[e]
     return best[n - 1]
-
-
-@kernel
-def draw_orders(rng, ptr, source, variable, from_source, out):
-    """Independent orders from the posterior, last variable first.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    out : (n, d) int64
-        Out.
-    """
-    d = out.shape[1]
-    for s in range(out.shape[0]):
-        t = ptr.size - 2
-        for back in range(d):
-            left = rng.random()
-            chosen = -1
-            for e in range(ptr[t], ptr[t + 1]):
-                if from_source[e] > 0.0:
-                    chosen = e
-                    left -= from_source[e]
-                    if left < 0.0:
-                        break
-            out[s, d - 1 - back] = variable[chosen]
-            t = source[chosen]
 
 
 @kernel

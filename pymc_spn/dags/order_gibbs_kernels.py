@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -113,7 +114,10 @@ def independent_orders(rng, n_sweeps, lookup, offsets, log_sums, must_precede, o
         Out.
     """
     log_place = np.empty(out.shape[1])
+    unchecked = np.zeros(1, np.int64)
     for s in range(out.shape[0]):
+        if must_stop_after(100 * n_sweeps * log_place.size**2, unchecked):
+            return
         random_order(rng, must_precede, out[s])
         for _ in range(n_sweeps):
             sweep(rng, out[s], lookup, offsets, log_sums, must_precede, log_place, 0)
@@ -123,7 +127,10 @@ def independent_orders(rng, n_sweeps, lookup, offsets, log_sums, must_precede, o
 def chain_of_orders(rng, start, thin, lookup, offsets, log_sums, must_precede, out):
     """States of one chain, every `thin` sweeps."""
     log_place = np.empty(out.shape[1])
+    unchecked = np.zeros(1, np.int64)
     for s in range(out.shape[0]):
+        if must_stop_after(100 * thin * log_place.size**2, unchecked):
+            return
         for _ in range(thin):
             sweep(rng, start, lookup, offsets, log_sums, must_precede, log_place, 0)
         out[s] = start

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
-from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.dags.bit_kernels import lowest_bit, popcount
 from pymc_spn.dags.partition_mcmc_kernels import counted_weight, log_weight
 from pymc_spn.dags.zeta_kernels import log_add
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -66,10 +67,13 @@ def partition_sums(d, lookup, offsets, log_sums, ranked, log_scores, sums):
     whole = (1 << d) - 1
     terms = np.empty(d)
     blocks, weights = np.empty(1 << d, np.int64), np.empty(1 << d)
+    unchecked = np.zeros(1, np.int64)
     for back in range(whole + 1):
         placed = whole - back
         last = placed
         while True:
+            if must_stop_after(20 << (d - popcount(placed)), unchecked):
+                return
             at = _state(places, placed, last)
             if placed == whole:
                 sums[at] = 0.0

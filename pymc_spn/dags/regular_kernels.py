@@ -14,6 +14,7 @@ from pymc_spn.dags.bit_kernels import lowest_bit, popcount, subset_index
 from pymc_spn.dags.order_mcmc_kernels import draw_parents_of_order
 from pymc_spn.dags.partition_mcmc_graphs import levels
 from pymc_spn.dags.zeta_kernels import log_add
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 RANDOM, ORDER_MCMC, PARTITION_MCMC, GIVEN_ORDERS = 0, 1, 2, 3
@@ -164,7 +165,7 @@ def fill_by_exchange(rng, base, scope, wanted, n, must_precede, splits):
 @inner_kernel
 def split_node(
     rng, base, scope, wanted, oracle, enumerate_to, orders, candidates, lookup, offsets, log_sums, ranked, log_scores,
-    must_precede, splits,
+    must_precede, splits, unchecked,
 ):  # fmt: skip
     """Distinct splits of one node; their number is returned.
 
@@ -185,6 +186,8 @@ def split_node(
     ranked : (n_scores,) int32
     splits : (wanted,) int64
         Out: the earlier halves.
+    unchecked : (1,) int64
+        For `must_stop_after`.
     """
     n_members = popcount(scope)
     half = n_members // 2
@@ -219,7 +222,7 @@ def split_node(
             draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base)
             n_parts = levels(parents, order, parts)
         for _ in range(_TRIES * wanted):
-            if n >= wanted:
+            if n >= wanted or must_stop_after(1000 * n_members**2, unchecked):
                 break
             if oracle == RANDOM:
                 random_order_behind(rng, base, scope, must_precede, order)
@@ -269,12 +272,15 @@ def split_level(
     splits : (m, wanted) int64
         Out.
     """
+    unchecked = np.zeros(1, np.int64)
     for t in range(before.size):
         counts[t] = 0
+        if must_stop_after(100 * wanted, unchecked):
+            return
         if popcount(scope[t]) > 1:
             counts[t] = split_node(
                 rng, before[t], scope[t], wanted, oracle, enumerate_to, orders, candidates, lookup, offsets, log_sums,
-                ranked, log_scores, must_precede, splits[t],
+                ranked, log_scores, must_precede, splits[t], unchecked,
             )  # fmt: skip
 
 

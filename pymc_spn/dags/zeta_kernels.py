@@ -7,6 +7,7 @@ from numba import njit
 
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_exp, fast_log
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import LANES, add, load, store, subset_sums_inside, superset_sums_inside
 
@@ -320,7 +321,10 @@ def log_sums_of(log_scores, out):
 @kernel
 def all_log_sums(offsets, log_scores, out):
     """`log_sums_of` for every variable of a flat table."""
+    unchecked = np.zeros(1, np.int64)
     for i in range(offsets.size - 1):
+        if must_stop_after(50 * (offsets[i + 1] - offsets[i]), unchecked):
+            return
         log_sums_of(log_scores[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]])
 
 

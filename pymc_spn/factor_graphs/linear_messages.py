@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_spn.factor_graphs.scaling import NEGLIGIBLE, lost_by, scaled
 from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import (
     LANES,
@@ -369,6 +370,7 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
     out, low, weight, offset = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     lost_at_roots = np.empty(LANES)
     lane_status = np.empty(LANES, np.int8)
+    n_operations, unchecked = 4 * LANES * np.sum(plan.n_rows * plan.n_cols), np.zeros(1, np.int64)
     for j in range(n_sets):
         constant = log_tables(plan, potentials[j], log_table, shift)
         for c in range(n_cliques):
@@ -381,6 +383,8 @@ def pass_messages(plan, potentials, codes, soft, weights, kept_start, log_z, mar
         lane_gradient[:] = 0.0
         total_weight = 0.0
         for row in range(j * per_set, (j + 1) * per_set, LANES):
+            if must_stop_after(n_operations, unchecked):
+                return
             n_lanes = min(LANES, (j + 1) * per_set - row)
             offset[:] = constant
             lane_status[:] = PASSED

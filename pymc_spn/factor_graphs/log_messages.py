@@ -14,6 +14,7 @@ from pymc_spn.factor_graphs.linear_messages import (
     add_table_gradient,
     log_tables,
 )
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 TIE = 1e-12  # relative difference below which two configurations count as tied
@@ -138,9 +139,12 @@ def finish_in_logs(plan, potentials, codes, soft, weights, kept_start, log_z, ma
     wants_beliefs = gradient.shape[0] > 0 or kept.shape[1] > 0
     belief = np.empty(n_beliefs if wants_beliefs else 0)
     constant, current = 0.0, -1
+    unchecked = np.zeros(1, np.int64)
     for row in range(n_rows):
         if status[row] != UNDERFLOW:
             continue
+        if must_stop_after(40 * n_beliefs, unchecked):
+            return
         if row // per_set != current:
             current = row // per_set
             constant = log_tables(plan, potentials[current], log_table, shift)
@@ -264,7 +268,11 @@ def draw_rows(plan, potentials, codes, soft, uniforms, states, log_z):
     evidence, own = np.empty(plan.state_start[-1]), np.empty(plan.own_start[-1])
     message, separator = np.empty(plan.message_start[-1]), np.zeros(plan.parent.size, np.int64)
     constant = 0.0
+    unchecked = np.zeros(1, np.int64)
+    n_operations = 20 * np.sum(plan.n_rows * plan.n_cols) + 50 * uniforms.shape[1] * uniforms.shape[2]
     for row in range(log_z.size):
+        if must_stop_after(n_operations, unchecked):
+            return
         if row % per_set == 0:
             constant = log_tables(plan, potentials[row // per_set], log_table, shift)
         load_log_evidence(plan, codes, soft, row, evidence)

@@ -4,6 +4,7 @@ import numpy as np
 
 from pymc_spn.factor_graphs.linear_messages import log_tables
 from pymc_spn.factor_graphs.log_messages import TIE, count_maximisers, load_log_evidence, maximise
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -49,10 +50,13 @@ def maximise_rows(plan, potentials, codes, soft, value, states, n_maximisers, ma
     message, towards = np.empty(plan.message_start[-1]), np.empty(plan.message_start[-1])
     counts, separator = np.empty(plan.message_start[-1]), np.zeros(plan.parent.size, np.int64)
     constant = 0.0
+    n_operations, unchecked = 10 * np.sum(plan.n_rows * plan.n_cols), np.zeros(1, np.int64)
     for row in range(value.size):
         if row % per_set == 0:
             constant = log_tables(plan, potentials[row // per_set], log_table, shift)
         load_log_evidence(plan, codes, soft, row, evidence)
+        if must_stop_after(n_operations, unchecked):
+            return
         best = maximise(plan, log_table, evidence, own, message, towards, marginal, separator, states[row])
         value[row] = best + constant
         if value[row] == -np.inf:
@@ -67,6 +71,8 @@ def maximise_rows(plan, potentials, codes, soft, value, states, n_maximisers, ma
                 first, n_tied = _first_tied(plan, marginal, best, v)
                 states[row, v] = first
                 if n_tied > 1:
+                    if must_stop_after(n_operations, unchecked):
+                        return
                     _only(plan, evidence, v, first)
                     maximise(plan, log_table, evidence, own, message, towards, marginal, separator, states[row])
 
@@ -137,7 +143,10 @@ def k_best_rows(plan, potentials, codes, soft, first, value, states):
     log_table, shift = np.empty(plan.table_start[-1]), np.empty(plan.table_start.size - 1)
     evidence = np.empty(plan.state_start[-1])
     constant = 0.0
+    n_operations, unchecked = 10 * np.sum(plan.n_rows * plan.n_cols), np.zeros(1, np.int64)
     for row in range(value.shape[0]):
+        if must_stop_after(n_operations * value.shape[1], unchecked):
+            return
         if row % per_set == 0:
             constant = log_tables(plan, potentials[row // per_set], log_table, shift)
         load_log_evidence(plan, codes, soft, row, evidence)

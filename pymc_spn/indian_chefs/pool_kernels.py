@@ -13,6 +13,7 @@ from numba import njit
 
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 CHUNK = 64  # pool members whose weights are summed together; a choice scans sums first
@@ -182,7 +183,10 @@ def exchange(rng, n_observed, n_nodes, network, heat, pool, datum):
         Number of data that took another vector.
     """
     moved = 0
+    unchecked = np.zeros(1, np.int64)
     for n in range(network.activations.shape[1]):
+        if must_stop_after(pool.weights.size * (n_observed + 5), unchecked):
+            return moved
         own = 0.0
         for d in range(n_observed):
             datum[d] = network.activations[d, n]
@@ -225,7 +229,10 @@ def pooled_log_density(data, precisions, heat, pool, out, squares):
     constant = -math.log(m)
     for d in range(data.shape[1]):
         constant += 0.5 * heat[d] * (math.log(precisions[d]) - LOG_2PI)
+    unchecked = np.zeros(1, np.int64)
     for n in range(data.shape[0]):
+        if must_stop_after(m * (data.shape[1] + 5), unchecked):
+            return
         everything, top = pooled_weights(data[n], precisions, heat, pool)
         out[n] = constant + top + math.log(everything)
         square = 0.0

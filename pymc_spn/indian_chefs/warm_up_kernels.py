@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.numerics.elementary import fast_exp32
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 # Sums in any order; everything is finite. Not for functions that call `fast_exp32`: it is inlined, takes over these
@@ -122,7 +123,10 @@ def responsibilities(data, rows, log_precisions, work, with_sums):
         work.sums[:] = np.float32(0.0)
     r = work.responsibility
     log_likelihood = 0.0
+    unchecked = np.zeros(1, np.int64)
     for n in rows:
+        if must_stop_after((n_columns + 5) * m, unchecked):
+            return log_likelihood
         for j in range(m):
             r[j] = np.float32(0.0)
         for d in range(n_columns):
@@ -282,7 +286,10 @@ def warm_up_steps(
     k = parents.shape[0]
     n_data = data.shape[0]
     weights, biases, log_precisions = parameters[:k], parameters[k], parameters[k + 1]
+    unchecked = np.zeros(1, np.int64)
     for t in range(rates.size):
+        if must_stop_after(batch * work.responsibility.size * n_observed, unchecked):
+            return
         rows = np.arange(n_data) if batch >= n_data else rng.integers(0, n_data, batch)
         draw_noise(rng, n_observed, n_nodes, work)
         forward(n_observed, n_nodes, order, parents, weights, biases, log_precisions, work)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.linked_nodes import (
     BEGIN,
@@ -248,6 +249,7 @@ def chipman_sweep(rng, x, response, leaf, rules, decisions, n_moves, power):
     spare, held, stack = np.empty(n_rows, np.int32), np.empty(response.n_statistics), np.empty(room + 2, np.int64)
     load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, stack)
     tried, accepted = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    unchecked = np.zeros(1, np.int64)
     for _ in range(n_moves):
         move = int(rng.random() * 4.0)
         tried[move] += 1
@@ -257,6 +259,8 @@ def chipman_sweep(rng, x, response, leaf, rules, decisions, n_moves, power):
             done = _prune_move(rng, rules, power, chain)
         else:
             done = _rule_move(rng, x, response, leaf, rules, power, chain, move, spare, held, stack, old)
+        if must_stop_after(n_rows * x.codes.shape[0], unchecked):
+            break
         accepted[move] += done
     out, log_likelihood = unload_chain(x, chain)
     return out, tried, accepted, log_likelihood

@@ -1,14 +1,18 @@
 """`fit_tree`: top-down particle filtering without a PyMC model."""
 
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import active_children, get_context
 from typing import Any
 from warnings import warn
 
 import numpy as np
 
+from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
@@ -227,7 +231,7 @@ def fit_tree(
         bar = stack.enter_context(ProgressBar("Growing trees", islands, progressbar))
         run: Any = map
         if cores > 1 and islands > 1:
-            run = stack.enter_context(ProcessPoolExecutor(min(cores, islands), mp_context=get_context(mp_ctx))).map
+            run = stack.enter_context(_processes(min(cores, islands), mp_ctx))
         results = []
         for result in run(run_island, tasks):
             results.append(result)
@@ -264,6 +268,23 @@ def fit_tree(
             stacklevel=2,
         )
     return post
+
+
+@contextmanager
+def _processes(count: int, mp_ctx: str | None) -> Iterator[Callable]:
+    """A `map` on several processes; these end at once where the caller is interrupted."""
+    others = set(active_children())
+    with ProcessPoolExecutor(count, get_context(mp_ctx), _leave_interrupts_to_the_caller) as pool:
+        try:
+            yield partial(hold_back_interrupts, pool.map)  # which forks, and Python loses a signal that comes then
+        except BaseException:
+            for process in set(active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _leave_interrupts_to_the_caller() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _choice(name: str, value: Any, allowed: Any) -> None:

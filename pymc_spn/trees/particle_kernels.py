@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import draw_index
 from pymc_spn.trees.node_pool import (
@@ -47,6 +48,7 @@ PRIOR, OPTIMAL, EMPIRICAL = 0, 1, 2
 NODE, LAYER = 0, 1
 
 _STOP = -1
+OPERATIONS_OF_A_CELL = 20  # sorted, and every cut weighed
 # counters
 TABLES, EXPANSIONS, STAGES, RESAMPLED = range(4)
 
@@ -278,6 +280,7 @@ def run_particles(
     log_weight = np.full(n_particles, pool.number[root, OWN])
     conditional = retained.shape[0] > 0
     nothing = np.full(4, -2, np.int32)
+    unchecked = np.zeros(1, np.int64)
     while True:
         n_open = 0
         if tail.max() + 2 * (tail - head).max() + 2 > width:
@@ -307,6 +310,8 @@ def run_particles(
                 choice[m, h] = s
                 pool.node[i, REFS] -= 1
                 head[m] = h + 1
+                if must_stop_after(OPERATIONS_OF_A_CELL * pool.node[i, SIZE] * n_features, unchecked):
+                    return log_weight, np.empty((0, 4), np.int32), np.zeros(n_particles + 1, np.int64)
                 if s >= 0:
                     for child in range(2):
                         c = pool.split[s, LEFT + child]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.elementary import fast_exp
+from pymc_spn.numerics.interrupt_checks import must_stop
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import CLASSES, leaf_log_marginal, moments_log_marginal
 
@@ -57,6 +58,7 @@ class Options(NamedTuple):
 
 
 MAX_BITS = 12  # of the digits that rows are sorted by
+MANY_ROWS = 1 << 16  # of a node: each feature takes milliseconds
 MAX_LEVELS = 60  # of a one-hot feature: bit masks, and scratch
 
 
@@ -327,6 +329,8 @@ def all_options(x, response, leaf, rows, begin, n, statistics, own, usable, weig
     j = 0
     for d in range(x.codes.shape[0]):
         if usable[d]:
+            if n >= MANY_ROWS and must_stop():
+                return j
             m = sort_rows(x.codes[d], rows, begin, n, options)
             share = x.weight[d] / weight
             if x.kind[d] == CUT:

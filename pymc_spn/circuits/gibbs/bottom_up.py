@@ -30,6 +30,7 @@ from pymc_spn.circuits.gibbs.explicit_layout import child_shares, explicit_layou
 from pymc_spn.circuits.gibbs.network import DISCRETE, spread
 from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 
 # Terms below 2^-1020 count as 2^-1020; a root value above this one has then lost at most 1e-26 of itself.
@@ -131,7 +132,10 @@ def bottom_up_sweep(rng, par, layout, palette, points, value, value_bits, digits
     moved = 0
     child = np.empty(digits.shape[1], np.int64)
     root = layout.node_begin[0]
+    unchecked = np.zeros(1, np.int64)
     for first in range(0, digits.shape[0], BLOCK):
+        if must_stop_after(4 * BLOCK * (par.weight.size + digits.shape[1]), unchecked):
+            return moved
         evaluate_block(par, layout, palette, points, value, layout.missing, first)
         for n in range(first, min(first + BLOCK, digits.shape[0])):
             if layout.missing[n, 0]:

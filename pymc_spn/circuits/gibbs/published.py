@@ -27,6 +27,7 @@ from pymc_spn.circuits.gibbs.sampler import place_columns
 from pymc_spn.circuits.gibbs.statistics import entry_priors
 from pymc_spn.numerics.elementary import float_bits
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 REFRESH = 100  # sweeps after which all statistics are recomputed from the data, which ends rounding drift
@@ -265,7 +266,10 @@ def published_sweep(rng, states, leaves, layout, y):
     new = np.empty(y.shape[1], np.int64)
     uniform = np.empty(2 * states.random.size)
     accepted = 0
+    unchecked = np.zeros(1, np.int64)
     for n in range(y.shape[0]):
+        if must_stop_after(10 * states.digit.shape[1], unchecked):
+            return accepted
         current = states.digit[n]
         propose_states(rng, states, current, y.shape[0] - 1.0, uniform)
         read_leaves(current, layout, states.place, leaves, child, old)

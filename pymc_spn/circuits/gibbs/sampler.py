@@ -17,6 +17,7 @@ from pymc_spn.circuits.gibbs.occupancy import (
 from pymc_spn.circuits.gibbs.starts import prior_sweep
 from pymc_spn.circuits.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
+ROWS_AT_A_TIME = 512  # Ctrl-C is seen between two calls of a kernel
 COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
 
 
@@ -124,8 +125,9 @@ class Sampler:
             self.compact()
         self.n_sweeps += 1
         row = moved = 0
-        while True:
-            arguments = (rng, self.net, self.coded, self.slots, row)
+        while row < len(self.coded):
+            end = min(row + ROWS_AT_A_TIME, len(self.coded))
+            arguments = (rng, self.net, self.coded[:end], self.slots[:end], row)
             if kernel == "exact":
                 row, changed = exact_sweep(*arguments)
             elif kernel == "induced_tree":
@@ -133,9 +135,9 @@ class Sampler:
             else:
                 row, changed = frontier_sweep(*arguments, frontier, self.work)
             moved += changed
-            if row == len(self.coded):
-                return moved / max(row, 1)
-            self.compact()  # a region ran full: make room and go on
+            if row < end:
+                self.compact()  # a region ran full: make room and go on
+        return moved / max(row, 1)
 
     def n_occupied_leaves(self):
         """Leaves that hold data."""

@@ -22,6 +22,7 @@ from pymc_spn.circuits.gibbs.network import (
     POISSON,
 )
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -125,7 +126,10 @@ def assign_softly(tree, y, base_logs, log_weight, coefficient, level_log, count,
     levels[:] = 0.0
     entropy = 0.0
     log_value = 0.0
+    unchecked = np.zeros(1, np.int64)
     for start in range(0, y.shape[0], BLOCK):
+        if must_stop_after(4 * BLOCK * n_edges, unchecked):
+            return entropy, log_value
         m = min(BLOCK, y.shape[0] - start)
         load_rows(tree, y[start : start + m], base_logs[start : start + m], block, logs, seen)
         pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log, value, node_value, loss)
