@@ -84,7 +84,15 @@ def test_a_kernel_that_checks_stops_at_once():
         assert [o for o, _ in outcomes_of_interrupts(each, [0.05])] == ["KeyboardInterrupt"]
 
 
-def test_handlers_are_put_back():
+@pytest.fixture
+def usual_handler():
+    """That of an interactive Python: where a shell starts it in the background, SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_handlers_are_put_back(usual_handler):
     def raises():
         assert signal.getsignal(signal.SIGINT) is not before
         signal.raise_signal(signal.SIGINT)
@@ -103,7 +111,7 @@ def test_handlers_are_put_back():
             signal.signal(signal.SIGINT, before)
 
 
-def test_other_threads_and_inner_calls_are_plain_calls():
+def test_other_threads_and_inner_calls_are_plain_calls(usual_handler):
     found = []
     thread = threading.Thread(target=lambda: found.append(hold_back_interrupts(signal.getsignal, signal.SIGINT)))
     thread.start()
