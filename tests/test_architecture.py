@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from imports import is_kernel, module_name, package_imports, prefixes
+from tiers import REST
 
 import pymc_spn
 
@@ -188,3 +189,8 @@ def test_a_sound_house_passes(tmp_path):
 def test_a_planted_mistake_is_found(tmp_path, files, sentence):
     (found,) = violations(plant(tmp_path, files))
     assert sentence in found
+
+
+def test_files_of_the_second_tier_exist():
+    files = [CHECKOUT / "tests" / d / f"test_{name}.py" for d, names in REST.items() for name in names.split()]
+    assert [file for file in files if not file.exists()] == []
