@@ -29,6 +29,8 @@ class KnownCases(ConditionedDraws):
 
     def _exclusive_events(self, given: Any) -> list[Events]:
         """What is given as events of which no two hold at once; points of densities only where it is a single one."""
+        if given is None:  # of other queries it says that nothing is known
+            raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)
         if is_single_event(given):
             return [self._read("given", given)]

@@ -252,8 +252,6 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         ValueError
             If it names no column or no level, or has probability or density zero under every draw.
         """
-        if given is None:  # of other queries it says that nothing is known
-            raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)
         if is_single_event(given):
             known = self._given(given)
