@@ -375,7 +375,8 @@ def test_rows_of_density_zero_are_named_in_the_same_words():
         with pytest.warns(UserWarning, match=words):
             found = ask(frame)
         assert np.isnan(found.sel(row="beyond")).all()
-        np.testing.assert_array_equal(found.sel(row=["sound"]).values.ravel()[0], ask(frame[:1]).values.ravel()[0])
+        alone = ask(frame[:1]).values.ravel()[0]
+        assert found.sel(row=["sound"]).values.ravel()[0] == pytest.approx(alone, rel=1e-13)  # sums of other lengths
     with pytest.warns(UserWarning, match=words):
         assert all(len(completed) == 2 for completed in post.impute(frame, n=2))
     with pytest.raises(ValueError, match=r"row: column 'x2' cannot be 99.0, its probability is zero under every draw"):

@@ -154,7 +154,7 @@ def test_a_callable_and_a_table_give_the_same_scores():
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({0: {(): 0.0}}, TypeError, "scores: variables must be named by strings, got 0"),
+        ({1.5: {(): 0.0}}, TypeError, "scores: variables must be named by strings, got 1.5"),
         ({"c": {"a": 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got 'a'"),
         ({"c": {None: 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got None"),
         ({"c": {(): "x"}}, ValueError, r"scores of 'c' given \(\) must be finite or -inf, got 'x'"),
