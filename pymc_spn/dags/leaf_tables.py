@@ -73,11 +73,13 @@ class BaseTables:
     def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
         """Tables of variable i given parents that are present or absent (bits); the last few are remembered."""
         key = (i, present, absent)
-        if key not in self.masked:
-            while len(self.masked) >= _KEPT:
-                del self.masked[next(iter(self.masked))]
-            self.masked[key] = MaskedLeaf.of(self.scores, i, present, absent)
-        return self.masked[key]
+        masked = self.masked
+        found = masked.get(key)
+        if found is None:
+            found = MaskedLeaf.of(self.scores, i, present, absent)
+            # replaced as a whole: other threads may be reading it
+            self.masked = dict([*masked.items()][1 - _KEPT :]) | {key: found}
+        return found
 
 
 @dataclass(frozen=True, eq=False)

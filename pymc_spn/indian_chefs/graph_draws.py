@@ -295,8 +295,7 @@ class GraphDraws:
 
         held = [s for s in SCALARS if s in self.scalars]
         tree = xr.DataTree.from_dict({"posterior": self.scalars[held].astype(np.float64)})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of those that never vary
             return az.summary(tree)
 
     def to_networkx(self, chain: int = 0, draw: int = 0) -> "nx.DiGraph":

@@ -53,6 +53,8 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
     None is unbounded) or a set of values, or are text such as ``"20 <= age < 30 and job == 'nurse'"``; `probability`
     and `condition` also take lists of intervals and unions of events. A condition may be a row with gaps: its missing
     values (NaN, pd.NA) say nothing.
+
+    Many threads may ask one posterior, its marginals and its conditions at once.
     """
 
     @classmethod

@@ -1,6 +1,7 @@
 """Leaves of several networks at once, column by column: the families work on whole arrays, so one call serves all."""
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ class ColumnLeaves:
         self._joined: dict[int, JoinedLeaves] = {}
         self._found: dict[Any, tuple[np.ndarray, ...]] = {}
         self._n_held = 0
+        self._lock = Lock()  # for `_found` and `_n_held`
 
     def leaves(self, s: int, d: int) -> Leaves:
         """All leaf slots (n,) of a column in network s, as `leaves_of_column` has them."""
@@ -81,19 +83,21 @@ class ColumnLeaves:
     ) -> tuple[np.ndarray, ...]:
         """What a function says of the leaves of all networks, kept: queries ask of one network after the other."""
         key = d, event, of_leaves
-        if key not in self._found:
-            family, parameters = self._joined[d].leaves
-            parts = [
-                of_leaves(Leaves(family[i : i + BLOCK], parameters[i : i + BLOCK]), event)
-                for i in range(0, max(family.size, 1), BLOCK)
-            ]
-            found = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
-            if self._n_held > HELD:
-                self._found.clear()
-                self._n_held = 0
-            self._found[key] = found
-            self._n_held += sum(values.size for values in found)
-        return self._found[key]
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                family, parameters = self._joined[d].leaves
+                parts = [
+                    of_leaves(Leaves(family[i : i + BLOCK], parameters[i : i + BLOCK]), event)
+                    for i in range(0, max(family.size, 1), BLOCK)
+                ]
+                found = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+                if self._n_held > HELD:
+                    self._found.clear()
+                    self._n_held = 0
+                self._found[key] = found
+                self._n_held += sum(values.size for values in found)
+        return found
 
 
 def slots_of_column(net: Any, d: int) -> np.ndarray:

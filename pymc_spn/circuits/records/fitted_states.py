@@ -39,22 +39,20 @@ class FittedStates(RecordedStates):
         self.coded = schema.code(table)
         self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]
         self.fit, self.rounded = fit, None
-        self._kept, self._leaves, self._bytes = {}, None, 0
+        self._keep_nothing()
 
     def __reduce__(self) -> Any:
         return FittedStates, (self.schema, self.fit)
 
-    def load(self, s: int) -> Any:
+    def load(self, s: int, sampler: Any = None) -> Any:
         """Refused: it would be a sampler with the assignments of draw s."""
         raise ValueError("a variational fit holds no assignments of rows, only their expected statistics")
 
-    def network(self, s: int) -> Any:
-        """Network with fractional counts, to be evaluated and not changed."""
-        if 0 not in self._kept:
-            tree = self.fit.tree(self.structure, self.compiled)
-            hyperparameters = tuple(self.fit.hyperparameters[k] for k in HYPERPARAMETERS)
-            self._kept[0] = fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
-        return self._kept[0]
+    def _build(self, s: int) -> Any:
+        """Network with fractional counts."""
+        tree = self.fit.tree(self.structure, self.compiled)
+        hyperparameters = tuple(self.fit.hyperparameters[k] for k in HYPERPARAMETERS)
+        return fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Expected training rows (1, n) whose leaf of a column has each entry of its palette."""

@@ -1,6 +1,7 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
 from collections.abc import Iterable
+from threading import RLock, local
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,43 @@ SHARED = (
     "size", "width", "entry_ptr", "entry_source", "entry_family", "entry_copies", "column_kind", "n_levels", "offset",
     "half_step",
 )  # fmt: skip
+# what the kernels write when they evaluate a network; one that all threads share has None there
+SCRATCH = ("value", "node_value", "log_value", "scaled", "empty_value", "missing", "new")
+
+
+class Scratch(local):
+    """What one thread writes into when it evaluates networks, and the shared networks with it in place.
+
+    A thread evaluates one network after the other, so all of them have the same scratch.
+    """
+
+    def __init__(self) -> None:
+        self.room = (0, 0, 0, 0)  # slots, sum nodes, leaves, regions
+        self.arrays: dict[str, np.ndarray] = {}
+        self.nets: dict[int, Any] = {}
+
+    def put_in(self, net: Any) -> Any:
+        """A network of the same arrays, with scratch."""
+        needed = net.weight.size, net.node_count.size, net.entry.size, net.parent.size
+        if any(need > there for need, there in zip(needed, self.room, strict=True)):
+            self.room = tuple(max(need + need // 4, there) for need, there in zip(needed, self.room, strict=True))
+            n_slots, n_nodes, n_leaves, n_regions = self.room
+            self.arrays = {
+                "value": np.zeros(n_slots),
+                "node_value": np.zeros(n_nodes),
+                "log_value": np.zeros(n_leaves),
+                "scaled": np.zeros(n_leaves),
+                "empty_value": np.zeros(n_regions),
+                "missing": np.zeros(n_regions, np.bool_),
+                "new": np.zeros(n_regions, np.int32),
+            }
+        return net._replace(**self.arrays)
 
 
 class RecordedStates:
-    """Networks of the draws of a record.
+    """Networks of the draws of a record, for questions from any number of threads.
+
+    Networks are built one at a time under a lock and do not change afterwards; `network` adds a thread's own scratch.
 
     Parameters
     ----------
@@ -45,7 +79,12 @@ class RecordedStates:
         drawn = record.variables.get(f"{self.schema.name}_missing") if self.schema.missing == "draw" else None
         self.cells = None if drawn is None else drawn.reshape(len(self.digits), -1)
         self.rounded = RoundedCells(self.schema, record.table) if self.schema.rounded else None
-        self._sampler: Any = None
+        self._keep_nothing()
+
+    def _keep_nothing(self) -> None:
+        self._scratch = Scratch()
+        self._lock = RLock()  # for what is below
+        self._builder: Sampler | None = None
         self._kept: dict[int, Any] = {}
         self._leaves: tuple[ColumnLeaves, dict[int, int]] | None = None  # and the place of each draw in them
         self._bytes = 0
@@ -58,11 +97,17 @@ class RecordedStates:
         """Recorded draws of all chains."""
         return len(self.digits)
 
-    def load(self, s: int) -> Any:
-        """Sampler with the state of draw s, the same bits whatever was loaded before."""
-        if self._sampler is None:
-            self._sampler = Sampler(self.structure, self.compiled, self.coded)
-        sampler = self._sampler
+    def load(self, s: int, sampler: Sampler | None = None) -> Sampler:
+        """Sampler with the state of draw s, the same bits whatever was loaded before.
+
+        Parameters
+        ----------
+        s : int
+        sampler : Sampler, optional
+            One that `load` returned, to be used again. By default it is a new one.
+        """
+        if sampler is None:
+            sampler = Sampler(self.structure, self.compiled, self.coded)
         if self.rounded is not None and self.record.exact is not None:
             n_rows, n_columns = self.rounded.low.shape
             sampler.coded = self.rounded.exact(self.record.exact.reshape(-1, n_rows, n_columns)[s])
@@ -85,15 +130,36 @@ class RecordedStates:
         return table
 
     def network(self, s: int) -> Any:
-        """Network of draw s, to be evaluated and not changed."""
-        if s in self._kept:
-            return self._kept[s]
-        net = self.load(s).net
-        if self._bytes < KEPT_BYTES:
-            net = net._replace(**{f: getattr(net, f).copy() for f in net._fields if f not in SHARED})
-            self._bytes += sum(getattr(net, f).nbytes for f in net._fields if f not in SHARED)
-            self._kept[s] = net
+        """Network of draw s with the scratch of this thread, to be evaluated and not changed."""
+        scratch = self._scratch
+        net = scratch.nets.get(s)
+        if net is None:
+            net = scratch.put_in(self._shared_network(s))
+            if s in self._kept:
+                scratch.nets[s] = net
         return net
+
+    def _shared_network(self, s: int) -> Any:
+        """Network of draw s without scratch, kept while there is room."""
+        net = self._kept.get(s)
+        if net is not None:
+            return net
+        with self._lock:
+            net = self._kept.get(s)
+            if net is None:
+                net = self._build(s)._replace(**dict.fromkeys(SCRATCH))
+                if self._bytes < KEPT_BYTES:
+                    own = [getattr(net, f) for f in net._fields if f not in SHARED and f not in SCRATCH]
+                    self._bytes += sum(array.nbytes for array in own)
+                    self._kept[s] = net
+            return net
+
+    def _build(self, s: int) -> Any:
+        """Network of draw s in arrays of its own."""
+        self._builder = self.load(s, self._builder)
+        net = self._builder.net
+        own = (f for f in net._fields if f not in SHARED and f not in SCRATCH)
+        return net._replace(**{f: getattr(net, f).copy() for f in own})
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf."""
@@ -121,20 +187,22 @@ class RecordedStates:
 
     def leaves(self, s: int, d: int) -> Leaves:
         """All leaf slots of a column under draw s, place by place."""
-        columns, k = self.column_leaves(s, self.network(s))
+        columns, k = self.column_leaves(s, self._shared_network(s))
         return columns.leaves(k, d)
 
     def column_leaves(self, s: int, net: Any) -> tuple[ColumnLeaves, int]:
         """Leaves of networks, that of draw s among them, and its place; of all draws as far as they are kept."""
         if s not in self._kept:
             return ColumnLeaves([net], self.compiled), 0
-        if self._leaves is None:
-            for other in range(self.n_draws):
-                if self._bytes < KEPT_BYTES:
-                    self.network(other)
-            place = {kept: k for k, kept in enumerate(self._kept)}
-            self._leaves = ColumnLeaves(list(self._kept.values()), self.compiled), place
-        leaves, place = self._leaves
+        with self._lock:
+            if self._leaves is None:
+                for other in range(self.n_draws):
+                    if self._bytes < KEPT_BYTES:
+                        self._shared_network(other)
+                kept = sorted(self._kept)  # the same order whatever was asked first
+                nets = [self._kept[other] for other in kept]
+                self._leaves = ColumnLeaves(nets, self.compiled), {other: k for k, other in enumerate(kept)}
+            leaves, place = self._leaves
         return leaves, place[s]
 
     def coded_rows(self, values: np.ndarray) -> np.ndarray:
@@ -193,10 +261,11 @@ class RecordedStates:
         out = np.empty((self.n_draws, len(self.coded)))
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
         asked = place_columns(self.structure, self.coded)
+        sampler = Sampler(self.structure, self.compiled, self.coded)
         if self.rounded is not None:
-            return np.array([self.rounded.leave_one_out(self.load(s)) for s in range(self.n_draws)])
+            return np.array([self.rounded.leave_one_out(self.load(s, sampler)) for s in range(self.n_draws)])
         for s in range(self.n_draws):
-            sampler = self.load(s)
+            self.load(s, sampler)
             rows = (sampler.coded, asked, sampler.slots, sampler.options)
             predictive_kernels.leave_one_out(sampler.net, *rows, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
