@@ -90,7 +90,8 @@ class Problem:
         Total mass of a sum node over several columns, and over one column.
     palettes : list of list of (str, dict)
         ``palettes[d]`` holds the (family, prior) entries of column d. Priors: gaussian and log_normal (of the log)
-        mu0, rho0, a0, b0; exponential, poisson and geometric alpha, beta; binomial alpha, beta, trials; bernoulli and
+        mu0, rho0, a0, b0, and perhaps cell, by which the mean of (y - x)^2 over what x stands for exceeds that of x;
+        exponential, poisson and geometric alpha, beta; binomial alpha, beta, trials; bernoulli and
         categorical alpha (a vector).
     X : (N, D) float array or None
         NaN is a missing cell, levels are coded 0, 1, ... Only `simulate` does without data.
@@ -198,6 +199,7 @@ def log_marginal(family: str, prior: dict, values: Sequence[float]) -> float:
         mu0, rho0, a0, b0 = (prior[k] for k in ("mu0", "rho0", "a0", "b0"))
         rho, a = rho0 + n, a0 + n / 2
         b = b0 + ((x - x.mean()) ** 2).sum() / 2 + rho0 * n * (x.mean() - mu0) ** 2 / (2 * rho)
+        b += n * prior.get("cell", 0.0) / 2
         log_norm = gammaln(a) - gammaln(a0) + a0 * np.log(b0) - a * np.log(b)
         return float(log_norm + np.log(rho0 / rho) / 2 - n / 2 * np.log(2 * np.pi))
     if family in ("exponential", "poisson"):

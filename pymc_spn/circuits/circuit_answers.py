@@ -100,7 +100,8 @@ class CircuitAnswers:
         from pymc_spn.numerics.asked_numbers import checked_points
 
         points = checked_points(x)
-        found = self._column(column, given).cdf(points.ravel()).reshape(points.shape)
+        law, origin = self._column(column, given)
+        found = law.cdf(points.ravel() - origin).reshape(points.shape)
         return self._marked("cdf", found, {"x": points} if points.ndim else {}, exactness="exact")
 
     def quantile(self, q: Any, column: str, given: Given = None) -> "xr.DataArray":
@@ -125,8 +126,8 @@ class CircuitAnswers:
         """
         from pymc_spn.numerics.asked_numbers import checked_levels
 
-        levels, law = checked_levels(q), self._column(column, given)
-        found = law.quantile(levels.ravel()).reshape(levels.shape)
+        levels, (law, origin) = checked_levels(q), self._column(column, given)
+        found = law.quantile(levels.ravel()).reshape(levels.shape) + origin
         mark = {"exactness": "numerical", "tolerance": 0.0} if law.is_density else {"exactness": "exact"}
         return self._marked("quantile", found, {"quantile": levels} if levels.ndim else {}, **mark)
 
@@ -380,14 +381,18 @@ class CircuitAnswers:
         names = None if columns is None else self._names("columns", columns)
         return Law(conditioned(self._given, given, names))
 
-    def _column(self, column: Any, given: Given) -> Any:
+    def _column(self, column: Any, given: Given) -> tuple[Any, float]:
+        """Law of a column of numbers, by codes, and what these lack of the numbers."""
         if not isinstance(as_name(column), str):
             raise TypeError(f"column must be a name, got {column!r}")
         (name,) = self._names("column", column)
         law = self._law(name, given).column(name)
+        schema = self.circuit.columns[list(self.circuit.names).index(name)]
+        if getattr(schema, "kind", "") == "ordinal":
+            return law, schema.origin
         if any(leaves.family == "categorical" for leaves in law.leaves):
             raise ValueError(f"column {column!r} has levels without an order; ask for their probabilities")
-        return law
+        return law, 0.0
 
 
 def _check_n(n: Any) -> None:

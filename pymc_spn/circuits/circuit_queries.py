@@ -182,8 +182,8 @@ class CircuitQueries(NoInterventions):
     ) -> "RowMoments":
         """Means and covariances of each row's missing cells given its observed ones, exact.
 
-        Binary columns count as 0 and 1; categorical columns have no moments and hold NaN, and so do columns whose
-        leaves have none (a Student t of one degree of freedom).
+        Binary columns count as 0 and 1, ordinal ones as their numbers; categorical columns have no moments and hold
+        NaN, and so do columns whose leaves have none (a Student t of one degree of freedom).
 
         Parameters
         ----------

@@ -22,7 +22,8 @@ from pymc_spn.circuits.gibbs.network import EXPONENTIAL
 from pymc_spn.circuits.gibbs.network import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.circuits.leaves.families import Exponential, Gaussian, LogNormal
-from pymc_spn.circuits.missing_cells import MissingCells, first_guess
+from pymc_spn.circuits.missing_cells import MissingCells, first_guess, leaves_of_drawn
+from pymc_spn.circuits.network_tables import table_of_network
 from pymc_spn.circuits.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.circuits.records.record import write_schema
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -32,7 +33,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Column, Table, row_labels
+from pymc_spn.tables import Table, read_table, row_labels
 from pymc_spn.tables.column import by_name
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
@@ -111,6 +112,7 @@ def SPN(
     rounded: bool = False,
     missing: str = "marginal",
     start: str = "kmeans",
+    kinds: dict | None = None,
 ) -> TensorVariable:
     """Bayesian sum-product network with weights and leaf parameters integrated out.
 
@@ -156,6 +158,9 @@ def SPN(
         the model accepts.
     start : {"kmeans", "prior"}
         How each chain starts.
+    kinds : dict, optional
+        Kinds of columns other than those that dtypes and values say, as in `Table.from_frame`. How whole numbers were
+        read is reported once, as what ``pm.sample`` reports.
 
     Returns
     -------
@@ -194,13 +199,15 @@ def SPN(
     if leaves is not None and not isinstance(leaves, dict):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
     if structure is None:
-        observed = observed if isinstance(observed, Table) else Table.from_frame(observed)
+        observed, kinds = read_table(observed, kinds, name), None
         structure = complete_tree(observed.columns)
     structure, leaves = tree_and_leaves(structure, leaves)
     name = model.name_for(name)  # a model inside a model puts its own name before it
-    table = _table(structure, observed)
+    table = table_of_network(structure, observed, kinds, name)
+    if missing == "draw":
+        leaves = leaves_of_drawn(table, leaves)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
-    centre, scale = choose_coding(palette, table.values)
+    centre, scale = choose_coding(palette, table.values, table.columns)
     sources = {
         "concentration": concentration,
         "leaf_scale": leaf_scale,
@@ -283,35 +290,6 @@ def _missing_cells(
     completed = np.array(table.values)
     completed[rows, places] = start
     return cells, completed
-
-
-def _table(structure: RegionTree, observed: Any) -> Table:
-    """The data in the order of the structure's columns, coded by the kinds that the structure carries."""
-    if all(isinstance(c, Column) for c in structure.columns):
-        if isinstance(observed, Table):
-            observed = observed.to_frame()
-        table = Table.from_frame(observed, schema=structure.columns)
-        _refuse_unusable(table)
-        return table
-    table = observed if isinstance(observed, Table) else Table.from_frame(observed)
-    if set(table.names) != set(structure.names):
-        missing = [c for c in structure.names if c not in table.names]
-        extra = [c for c in table.names if c not in structure.names]
-        raise ValueError(
-            f"observed must have the structure's columns {quoted(list(structure.names))}; missing "
-            f"{quoted(missing)}, unknown {quoted(extra)}"
-        )
-    order = [table.names.index(c) for c in structure.names]
-    return Table(tuple(table.columns[d] for d in order), np.ascontiguousarray(table.values[:, order]), table.index)
-
-
-def _refuse_unusable(table: Table) -> None:
-    """A schema lets pass at prediction what cannot be learned from."""
-    if len(table.values) == 0:
-        raise ValueError("observed must have at least one row; it has none")
-    for d, column in enumerate(table.names):
-        if np.isnan(table.values[:, d]).all():
-            raise ValueError(f"observed: column {column!r} has no observed value; leave it out of the structure")
 
 
 def _check_supports(schema: NetworkSchema, table: Table) -> None:

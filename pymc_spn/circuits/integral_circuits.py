@@ -24,7 +24,7 @@ from pymc_spn.circuits.structures.circuit_builders import (
 from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Table
+from pymc_spn.tables import read_table
 from pymc_spn.tables.column import as_name, by_name
 
 RULES = ("legendre", "trapezoid")
@@ -292,7 +292,7 @@ def integral_circuit(
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
     if not isinstance(tree, Mapping) and not (isinstance(tree, str) and tree in ("chow_liu", "star")):
         raise ValueError(f"tree must be 'chow_liu', 'star' or a mapping from columns to parents, got {tree!r}")
-    table = Table.from_frame(data, kinds)
+    table = read_table(data, kinds)
     if leaves is None:
         leaves = {c.name: FAMILY_OF_KIND[c.kind] for c in table.columns}
     parent: Mapping[str, str | None] | None = None

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.distributions import PRIORS, _check_supports, _numbers, _table
+from pymc_spn.circuits.distributions import PRIORS, _check_supports, _numbers
 from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.circuits.network_tables import table_of_network
 from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
 from pymc_spn.circuits.records.fitted_states import FittedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -34,6 +35,7 @@ def fit_variational(
     name: str = "x",
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
+    kinds: dict | None = None,
 ) -> VariationalPosterior:
     """Collapsed variational Bayes for a Bayesian sum-product network: seconds instead of a chain, and one mode.
 
@@ -71,6 +73,8 @@ def fit_variational(
         For the starts; ascent itself draws nothing.
     progressbar : bool
         Show a bar once it has taken a second. It counts steps, of which a restart that stands still leaves some out.
+    kinds : dict, optional
+        As in `SPN`.
 
     Returns
     -------
@@ -102,9 +106,9 @@ def fit_variational(
         "leaf_shape": leaf_shape,
         "precision_ratio": precision_ratio,
     }
-    table = _table(structure, df)
+    table = table_of_network(structure, df, kinds, name)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
-    centre, scale = choose_coding(palette, table.values)
+    centre, scale = choose_coding(palette, table.values, table.columns)
     draft = NetworkSchema(
         name=name,
         structure=structure,

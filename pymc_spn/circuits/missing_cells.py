@@ -10,9 +10,11 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.circuits.leaves.families import Poisson
 from pymc_spn.circuits.ops import flat_log_density
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import WHOLE_KINDS, by_name
 
 NO_PRIOR_DRAWS = (
     "ps.SPN: cells that are drawn with the rest of the model have no forward draws of their own, since the network "
@@ -58,15 +60,36 @@ class MissingCells(Distribution):
         return flat_log_density(value[0])
 
 
+def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
+    """Palettes for ``missing="draw"``: counts with gaps have leaves of masses alone unless others are asked for.
+
+    Raises
+    ------
+    ValueError
+        If an integer column has gaps: what is drawn from its Gaussian leaves are no whole numbers.
+    """
+    gaps = np.isnan(table.values).any(axis=0)
+    own = dict(by_name("leaves", leaves or {}))
+    for column, has_gaps in zip(table.columns, gaps, strict=True):
+        if has_gaps and column.kind == "integer":
+            raise ValueError(
+                f'missing="draw": column {column.name!r} is integer and has missing cells, and values drawn from its '
+                f"Gaussian leaves are no whole numbers: say kinds={{{column.name!r}: 'real'}}"
+            )
+        if has_gaps and column.kind == "count":
+            own.setdefault(column.name, Poisson())
+    return own
+
+
 def first_guess(table: Table) -> np.ndarray:
     """Values (D,) at which the cells of each column start: the mean, of counts rounded, of levels the most frequent."""
     guess = np.zeros(len(table.columns))
     for d, column in enumerate(table.columns):
         x = table.values[~np.isnan(table.values[:, d]), d]
-        if column.kind in ("binary", "categorical"):
+        if column.levels is not None:
             guess[d] = np.bincount(x.astype(np.int64)).argmax()
         else:
-            guess[d] = np.round(x.mean()) if column.kind == "count" else x.mean()
+            guess[d] = np.round(x.mean()) if column.kind in WHOLE_KINDS else x.mean()
     return guess
 
 

@@ -16,7 +16,7 @@ from pymc_spn.tables import Column
 from pymc_spn.tables.saved_files import refusing_damage
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
-FORMAT = 1
+FORMAT = 2  # 1: counts with Gaussian leaves alone had densities, in standardised units
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
 

@@ -17,7 +17,7 @@ from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Table
+from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.column import as_name, by_name
 
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
@@ -234,7 +234,8 @@ class LocalScores:
         data : DataFrame, mapping, array or Table
             Rows are observations. No missing cells.
         score : BGe, BDeu or callable, optional
-            By default BDeu if all columns are binary or categorical, else BGe. A callable takes the child's name and
+            By default BDeu if all columns have levels (binary, categorical, ordinal), else BGe, which takes ordinal
+            columns as numbers. A callable takes the child's name and
             the parents' names in the order of the columns and returns a log score in nats.
         prior : {"fair", "uniform"}, EdgePenalty or EdgeLogOdds
             ``fair`` gives each size of parent set the same total weight.
@@ -264,7 +265,7 @@ class LocalScores:
             variables, or the table would not fit.
         """
         refuse_many(n_columns(data))
-        table = Table.from_frame(data, kinds)
+        table = read_table(data, kinds)
         names = table.names
         _check_table(table)
         limit = _whole("max_candidates", max_candidates, 0)

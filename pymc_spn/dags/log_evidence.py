@@ -7,7 +7,7 @@ import numpy as np
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
 from pymc_spn.dags.structure_prior import EdgePenalty, prior_terms
-from pymc_spn.tables import Table
+from pymc_spn.tables import Table, read_table
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -51,7 +51,7 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
 
     from pymc_spn.dags.ops import DagLogEvidence
 
-    table = Table.from_frame(data, options.pop("kinds", None))
+    table = read_table(data, options.pop("kinds", None))
     d = len(table.columns)
     if d > MOST_VARIABLES:
         raise ValueError(f"dag_log_evidence sums over all 2^d prefixes: at most {MOST_VARIABLES} variables, got {d}")

@@ -10,9 +10,10 @@ import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.column import LEVEL_KINDS
 
-NUMBERS = ("real", "positive", "count")
-LEVELS = ("binary", "categorical")
+NUMBERS = ("real", "positive", "integer", "count", "ordinal")  # what BGe takes: ordinal columns as their numbers
+LEVELS = LEVEL_KINDS  # what BDeu takes: ordinal columns as levels
 MOST_SQUARES = 1e13  # times BGe's prior scale: beyond, a sum of squares rounds it away
 
 
@@ -129,11 +130,11 @@ class BDeu:
         Raises
         ------
         ValueError
-            If a column is neither binary nor categorical.
+            If a column has no levels.
         """
         wrong = [c.name for c in table.columns if c.kind not in LEVELS]
         if wrong:
-            raise ValueError(_misfit("BDeu needs binary or categorical columns", table, wrong))
+            raise ValueError(_misfit("BDeu needs binary, categorical or ordinal columns", table, wrong))
         if not is_number(self.ess):
             raise TypeError(f"BDeu: ess must be a number here, got {self.ess!r}; a tensor is for ps.dag_log_evidence")
         if not (math.isfinite(self.ess) and self.ess > 0):
@@ -167,7 +168,8 @@ def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
     kinds = {c.name: c.kind for c in table.columns if c.name in wrong}
     hint = (
         "for mixed tables use score=ps.ConditionalGaussian(), in which no numeric column causes a discrete one, "
-        "or bin the numeric columns and use BDeu"
+        "bin the numeric columns and use BDeu, or take 0 and 1 as numbers, as by "
+        f"kinds={{{wrong[0]!r}: 'real'}}"
         if len(wrong) < len(table.columns)
         else "use " + ("BDeu" if rule.startswith("BGe") else "BGe, or declare levels with kinds=")
     )

@@ -141,9 +141,9 @@ class NetworkEstimator(PosteriorEstimator):
 class SPNDensity(DensityMixin, NetworkEstimator):
     """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
 
-    A frame is read as `Table.from_frame` reads it: columns of floats are real, of integers counts, of strings and
-    categories levels, and NaN, None and ``pd.NA`` are missing. Arrays hold numbers. Missing cells are summed out, in
-    learning as in scoring.
+    A frame is read as `Table.from_frame` reads it: columns of floats are real, of integers
+    binary, ordinal, integer or counts by their values, of strings and categories levels, and NaN, None and ``pd.NA``
+    are missing. Arrays hold numbers. Missing cells are summed out, in learning as in scoring.
 
     Parameters
     ----------

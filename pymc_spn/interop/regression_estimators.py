@@ -9,7 +9,7 @@ from pymc_spn.interop.estimator_inputs import check_response, one_of, read_respo
 from pymc_spn.interop.scikit_learn import RegressorMixin
 from pymc_spn.tables import Column, Table
 
-KINDS = ("real", "positive", "count")
+KINDS = ("real", "positive", "integer", "count", "ordinal")
 
 
 class SPNRegressor(RegressorMixin, NetworkEstimator):
@@ -21,7 +21,7 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
 
     Parameters
     ----------
-    target_kind : {"real", "positive", "count"}
+    target_kind : {"real", "positive", "integer", "count", "ordinal"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
         least 0. A response of few whole numbers is better a count: leaves of densities shrink onto single values.
     structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
@@ -105,7 +105,7 @@ cores, random_state, progressbar
         y = read_response(self, y, y_numeric=True)
         rows = read_training_rows(self, X)
         check_response(y, rows)
-        whole = self.target_kind == "count"
+        whole = self.target_kind in ("integer", "count", "ordinal")
         self._learn_with(rows, y if whole else np.asarray(y, np.float64), self.target_kind)
         return self
 

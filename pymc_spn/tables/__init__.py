@@ -1,8 +1,19 @@
 """DataFrames to coded float arrays and back: column kinds, levels, the check of new data."""
 
 from pymc_spn.tables.column import KINDS, Column
+from pymc_spn.tables.reading import describe_columns, read_table
 from pymc_spn.tables.resolution import resolution
 from pymc_spn.tables.row_labels import row_labels
-from pymc_spn.tables.table import Table, decode
+from pymc_spn.tables.table import Table, decode, ordinals_as_integers
 
-__all__ = ["KINDS", "Column", "Table", "decode", "resolution", "row_labels"]
+__all__ = [
+    "KINDS",
+    "Column",
+    "Table",
+    "decode",
+    "describe_columns",
+    "ordinals_as_integers",
+    "read_table",
+    "resolution",
+    "row_labels",
+]

@@ -4,21 +4,29 @@
 at prediction alike, so that both refuse the same things in the same words.
 """
 
+import math
+
 import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
 from pymc_spn.numerics.quoted_values import some
-from pymc_spn.tables.column import LEVEL_KINDS, Column, check_kind
+from pymc_spn.tables.column import LEVEL_KINDS, WHOLE_KINDS, Column, check_kind
 
 EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
 FEW_LEVELS = 20  # text of up to so many levels is taken for categories however few rows there are
+# Whole numbers are read as ordinal if they span few values, of which at least half occur, and repeat. Twelve holds the
+# scales 0..10 and the months. The largest of a sample of counts seldom occurs three times, so that most counts stay
+# counts; and levels at the ends that occur three times are seldom all missing from a part of the rows.
+MOST_GUESSED, ROWS_A_LEVEL, ROWS_AT_ENDS = 12, 5, 3
+DISPERSION_ERRORS = 3.0  # standard errors by which a variance must be below the mean for numbers to be no counts
+MOST_ORDINAL = 1_000  # levels of an ordinal column that is asked for
 
-# what a series holds, whatever stores it -> kinds it may take, the default first (int: see infer_column)
+# what a series holds, whatever stores it -> kinds it may take, the default first (numbers: see guessed_kind)
 FAMILY_KINDS = {
     "bool": ("binary", "categorical"),
-    "int": ("count", "real", "positive", "binary", "categorical"),
-    "float": ("real", "positive", "count", "binary", "categorical"),
+    "int": ("count", "integer", "ordinal", "real", "positive", "binary", "categorical"),
+    "float": ("real", "positive", "integer", "count", "ordinal", "binary", "categorical"),
     "string": ("categorical", "binary"),
     "category": ("categorical", "binary"),
 }
@@ -33,16 +41,19 @@ HINTS = {
 }
 
 
-def infer_column(series, name, kind=None):
-    """Column schema of a series, from its dtype or with the kind that the user asks for."""
+def infer_column(series, name, kind=None, own_dtype=True):
+    """Column schema of a series, from its dtype and values or with the kind that the user asks for.
+
+    ``own_dtype`` says whether the dtype was chosen for this column; that of a 2-D array is one for all columns.
+    """
     family, is_object = family_of(series, name), pdt.is_object_dtype(series.dtype)
     if series.isna().all():
         raise ValueError(f"column {name!r}: all values are missing; drop the column")
     numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
     if kind is None:
         kind = FAMILY_KINDS[family][0]
-        if family == "int" and np.nanmin(numbers) < 0:
-            kind = "real"
+        if family == "int" or (family == "float" and own_dtype):
+            kind = guessed_kind(numbers, family == "int")
     check_kind(kind, name)
     if kind not in FAMILY_KINDS[family]:
         raise TypeError(
@@ -61,6 +72,15 @@ def infer_column(series, name, kind=None):
         bad = ~np.isnan(numbers) & (numbers != 0) & (numbers != 1)
         raise_at(series, name, bad, "kind 'binary' needs bool, 0 and 1 or exactly two levels")
         levels = (0, 1)
+    elif kind == "ordinal":
+        check_numbers(series, name, numbers, whole=True, rule="kind 'ordinal'")
+        low, high = int(np.nanmin(numbers)), int(np.nanmax(numbers))
+        if high - low >= MOST_ORDINAL:
+            raise ValueError(
+                f"column {name!r}: kind 'ordinal' takes up to {MOST_ORDINAL} levels, got {low} to {high}; "
+                "use 'integer' or 'count'"
+            )
+        levels = tuple(range(low, high + 1))
     else:
         check_numbers(series, name, numbers, whole=True, rule="kind 'categorical'")
         levels = tuple(int(level) for level in np.unique(numbers[~np.isnan(numbers)]))
@@ -68,6 +88,30 @@ def infer_column(series, name, kind=None):
         raise ValueError(f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}")
     # bools with None are objects in pandas, and decode to its own bools with gaps
     return Column(name, kind, levels, "boolean" if family == "bool" and is_object else dtype_name(series))
+
+
+def guessed_kind(numbers, is_int):
+    """Kind of a column of numbers (N,), NaN where missing, that its own values do not refute.
+
+    A float column is read as whole numbers if all its values are whole and cells are missing, since pandas stores
+    integers with gaps as floats, or if these are so few that they are binary or ordinal.
+    """
+    present = numbers[~np.isnan(numbers)]
+    if not is_int and ((np.abs(present) >= EXACT_LIMIT) | (np.floor(present) != present)).any():
+        return "real"
+    values, rows = np.unique(present, return_counts=True)
+    varies = values.size > 1
+    if np.isin(values, (0.0, 1.0)).all() and (is_int or varies):
+        return "binary"
+    span = values[-1] - values[0] + 1.0
+    is_scale = span <= min(MOST_GUESSED, 2.0 * values.size, present.size / ROWS_A_LEVEL)
+    if varies and is_scale and min(rows[0], rows[-1]) >= ROWS_AT_ENDS:
+        return "ordinal"
+    if not is_int and present.size == numbers.size:
+        return "real"
+    # mixtures of Poisson leaves have a variance of at least their mean, of which that of N counts is known to this
+    limit = present.mean() * (1.0 - DISPERSION_ERRORS * math.sqrt(2.0 / present.size))
+    return "integer" if values[0] < 0.0 or present.var() < limit else "count"
 
 
 def is_nearly_unique(series, column):
@@ -91,14 +135,18 @@ def encode(series, column):
             )
         numbers = numbers_of(series, name)
         rule = f"kind {column.kind!r}"
-        check_numbers(series, name, numbers, whole=column.kind == "count", rule=rule)
+        check_numbers(series, name, numbers, whole=column.kind in WHOLE_KINDS, rule=rule)
         if column.kind == "count":
             raise_at(series, name, numbers < 0, f"{rule} needs values >= 0")
         if column.kind == "positive":
             raise_at(series, name, numbers <= 0, f"{rule} needs values > 0")
         return numbers
     coded = level_codes(series, column)
-    raise_at(series, name, coded < 0, f"unseen level (known levels: {some(column.levels)})")
+    known, hint = f"known levels: {some(column.levels)}", ""
+    if column.kind == "ordinal":
+        known = f"known levels: {column.levels[0]} to {column.levels[-1]}"
+        hint = f"; learn with kinds={{{name!r}: 'count'}} or 'integer' to allow other whole numbers"
+    raise_at(series, name, coded < 0, f"unseen level ({known}{hint})")
     return coded
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-KINDS = ("real", "positive", "count", "binary", "categorical")
-LEVEL_KINDS = ("binary", "categorical")
+KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categorical")
+NOMINAL_KINDS = ("binary", "categorical")  # of an ordinal column the levels are numbers, of these labels
+LEVEL_KINDS = ("ordinal", *NOMINAL_KINDS)
+WHOLE_KINDS = ("integer", "count")  # whole numbers, each with a mass of its own
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,10 @@ class Column:
     Parameters
     ----------
     name : str
-    kind : {"real", "positive", "count", "binary", "categorical"}
+    kind : {"real", "positive", "integer", "count", "ordinal", "binary", "categorical"}
     levels : tuple of str, int, float or bool, or None
-        The values that codes 0..K-1 stand for; exactly two for ``binary``, None for numbers.
+        The values that codes 0..K-1 stand for; exactly two for ``binary``, consecutive integers for ``ordinal``, None
+        for other numbers.
     dtype : str
         The dtype that decoding restores, as pandas prints it (``"int64"``, ``"boolean"``,
         ``"str"``); for categories ``"category[<dtype of the levels>]"``, followed by
@@ -61,6 +64,15 @@ class Column:
             raise ValueError(f"column {self.name!r}: levels must differ, got {self.levels!r}")
         if self.kind == "binary" and len(self.levels) != 2:
             raise ValueError(f"column {self.name!r}: kind 'binary' needs exactly two levels, got {self.levels!r}")
+        if self.kind == "ordinal" and not (
+            types == {int} and self.levels == tuple(range(self.levels[0], self.levels[0] + len(self.levels)))
+        ):
+            raise ValueError(f"column {self.name!r}: kind 'ordinal' needs consecutive integers, got {self.levels!r}")
+
+    @property
+    def origin(self):
+        """What a code lacks of the number that it stands for: the smallest level of an ordinal column, else 0."""
+        return float(self.levels[0]) if self.kind == "ordinal" else 0.0
 
     def to_json(self):
         """Return a dict that ``json.dumps`` accepts and `from_json` reads."""

@@ -52,10 +52,17 @@ class Table:
     def from_frame(cls, data, kinds=None, *, schema=None, names=None, unseen="error"):
         """Code data, by its dtypes or by a known schema.
 
-        Without a schema the kinds follow the dtypes: float is ``real``; int is ``count``, or
-        ``real`` if a value is negative; bool is ``binary``; category, strings and object columns
+        Without a schema the kinds follow dtypes and values. Integers are ``binary`` if all are 0 or 1, ``ordinal`` if
+        they are few and repeat (at most 12 values from the smallest to the largest, of which half
+        occur, five rows for each and three for either end), else ``count``, or ``integer`` if a
+        value is negative or they vary less than counts can, as years do (a variance below the mean
+        by three standard errors). Floats are ``real``; but those of a column (not of a 2-D array, whose
+        dtype is one for all) that are whole are read as integers if cells are missing, since
+        pandas stores integers with gaps as floats, or if they are binary or ordinal by the same
+        rule. Bool is ``binary``; category, strings and object columns
         of str are ``categorical``, with two levels too. Nullable dtypes count as their base.
-        Category levels keep their order, other levels are sorted. NaN, None and ``pd.NA`` are
+        Category levels keep their order, other levels are sorted; those of an ordinal column are
+        all whole numbers between the ends. NaN, None and ``pd.NA`` are
         missing. Object columns of bools, as with None among them, count as ``boolean``. Datetimes, complex
         numbers and object columns of anything else but str are refused.
         Of text with more than 20 levels, and more levels than half the cells, a warning says that
@@ -70,7 +77,8 @@ class Table:
         data : DataFrame, mapping of column name to 1-D values, 2-D array, or Table
             Integer labels become str; those of a bare array are ``x0``, ``x1``, ...
         kinds : mapping of column name to kind, optional
-            Overrides: ``real``, ``positive`` (values > 0), ``count`` (whole, >= 0), ``binary``
+            Overrides: ``real``, ``positive`` (values > 0), ``integer`` (whole), ``count`` (whole, >= 0), ``ordinal``
+            (whole numbers whose probabilities are learned one by one), ``binary``
             (bool, 0 and 1, or exactly two levels), ``categorical`` (whole numbers may be levels).
         schema : sequence of Column, optional
             The columns of an earlier table; excludes `kinds`.
@@ -109,7 +117,7 @@ class Table:
             data = data.to_frame()
         frame = _as_frame(data, names, schema)
         if schema is None:
-            schema = _infer_schema(frame, {} if kinds is None else kinds)
+            schema = _infer_schema(frame, {} if kinds is None else kinds, not isinstance(data, np.ndarray))
         else:
             frame = _match(frame, schema)
         coded = np.empty((len(frame), len(schema)), order="F")
@@ -167,6 +175,17 @@ def decode(values, columns, index=None):
         column.name: coding.decode(values[:, position], column, index) for position, column in enumerate(columns)
     }
     return pd.DataFrame(decoded, index=index)
+
+
+def ordinals_as_integers(table):
+    """The table with its ordinal columns as the numbers that they hold, for what does not learn level by level."""
+    if all(column.kind != "ordinal" for column in table.columns):
+        return table
+    columns = tuple(
+        Column(column.name, "integer", None, column.dtype) if column.kind == "ordinal" else column
+        for column in table.columns
+    )
+    return Table(columns, table.values + [column.origin for column in table.columns], table.index)
 
 
 def check_columns(columns, argument):
@@ -248,7 +267,7 @@ def _name(label):
     raise TypeError(f"column names must be str or int, got {label!r}; rename the columns")
 
 
-def _infer_schema(frame, kinds):
+def _infer_schema(frame, kinds, own_dtypes):
     if not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must map column names to kinds, got {kinds!r}")
     kinds = {_name(label): kind for label, kind in by_name("kinds", kinds).items()}
@@ -260,7 +279,7 @@ def _infer_schema(frame, kinds):
         coding.check_kind(kind, name)
     if len(frame) == 0:
         raise ValueError(f"data has no rows (columns {some(list(frame.columns))})")
-    schema = tuple(coding.infer_column(cells, name, kinds.get(name)) for name, cells in frame.items())
+    schema = tuple(coding.infer_column(cells, name, kinds.get(name), own_dtypes) for name, cells in frame.items())
     guessed = ((frame[column.name], column) for column in schema if column.name not in kinds)
     unique = {column.name: cells for cells, column in guessed if coding.is_nearly_unique(cells, column)}
     if unique:

@@ -13,7 +13,7 @@ from pymc_spn.trees.leaves import as_family, centre_of, make_leaf_prior, make_re
 def annealed_tree_evidence(
     X: Any,
     y: Any,
-    family: Any = "classes",
+    family: Any = None,
     *,
     temperatures: int = 500,
     moves: int = 20,
@@ -26,6 +26,7 @@ def annealed_tree_evidence(
     categorical: Any = "onehot",
     missing: str = "branch",
     random_seed: int | np.random.Generator | None = None,
+    kinds: dict | None = None,
 ) -> Any:
     """Log evidence by annealed importance sampling from the prior of the tree to its posterior.
 
@@ -35,7 +36,7 @@ def annealed_tree_evidence(
 
     Parameters
     ----------
-    X, y, family, alpha_s, beta_s, max_depth, min_size, split_weights, categorical, missing
+    X, y, family, alpha_s, beta_s, max_depth, min_size, split_weights, categorical, missing, kinds
         As in `fit_tree`.
     temperatures : int
         Steps from power 0 to power 1; powers are the fourth powers of an even grid, dense near the prior.
@@ -57,8 +58,8 @@ def annealed_tree_evidence(
     """
     import xarray as xr
 
-    features = make_features(X, categorical, split_weights, missing=missing)
-    coded, family = as_family(family).code(y)
+    features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
+    coded, family = as_family(family, y).code(y)
     check_same_rows(X, y, len(features.values), len(coded))
     for name, value, least in (("temperatures", temperatures, 1), ("moves", moves, 1), ("runs", runs, 2)):
         check_at_least(name, value, least)

@@ -95,6 +95,7 @@ def DecisionTree(
     split_weights: Any = None,
     categorical: Any = "onehot",
     missing: str = "branch",
+    kinds: dict | None = None,
 ) -> TreeHandle:
     """A random decision tree over the features ``X``, for `TreeResponse`.
 
@@ -106,7 +107,7 @@ def DecisionTree(
         gets the containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
     alpha_s, beta_s : float or PyMC variable
         A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s``; as variables they are learned.
-    max_depth, min_size, split_weights, categorical, missing
+    max_depth, min_size, split_weights, categorical, missing, kinds
         As in `fit_tree`.
 
     Returns
@@ -131,9 +132,9 @@ def DecisionTree(
         raw = stored.astype(np.float64)
         if x_is_int:
             raw[stored == -1] = np.nan
-        features, x = make_features(raw, categorical, split_weights, missing=missing), X
+        features, x = make_features(raw, categorical, split_weights, missing=missing, kinds=kinds), X
     else:
-        features = make_features(X, categorical, split_weights, missing=missing)
+        features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
         gaps = np.isnan(features.values)
         x = pm.Data(f"{name}_X", np.where(gaps, 0.0, features.values))
         mask = pm.Data(f"{name}_missing", gaps.astype(np.int8))
@@ -155,9 +156,7 @@ def DecisionTree(
     return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket, row_labels_of(X))
 
 
-def TreeResponse(
-    name: str, tree: TreeHandle, *, family: Any = "classes", observed: Any, dims: Any = None
-) -> TensorVariable:
+def TreeResponse(name: str, tree: TreeHandle, *, family: Any = None, observed: Any, dims: Any = None) -> TensorVariable:
     """The response of a `DecisionTree`, leaf parameters integrated out.
 
     Parameters
@@ -165,7 +164,8 @@ def TreeResponse(
     name : str
     tree : TreeHandle
         Each tree has one response.
-    family : {"classes", "binary", "real", "counts"} or leaf family
+    family : {"classes", "binary", "real", "counts"} or leaf family, optional
+        As in `fit_tree`.
         The parameters of ``ps.ClassLeaves(alpha)`` and the others are numbers or named variables of the model, which
         NUTS samples beside the trees.
     observed : sequence of N, or pm.Data
@@ -188,9 +188,9 @@ def TreeResponse(
         raise TypeError(f"tree must come from ps.DecisionTree, got {type(tree).__name__}")
     if f"{tree.name}{SCHEMA}" in model.named_vars:
         raise ValueError(f"tree {tree.name!r} has a response already; make one DecisionTree for each response")
-    family = as_family(family)
     container = observed if isinstance(observed, SharedVariable) else None
-    coded, family = family.code(observed.get_value() if container is not None else observed)
+    response = observed.get_value() if container is not None else observed
+    coded, family = as_family(family, response).code(response)
     if container is not None and family.family == "classes" and list(family.levels) != list(range(len(family.levels))):
         raise ValueError(
             f"observed: a data container must hold the classes as 0..K-1, got {quoted(list(family.levels))}; code "

@@ -368,7 +368,7 @@ def exact_draws(common: dict, family: Any, rules: tuple, draws: int, rng: np.ran
 def exact_tree_evidence(
     X: Any,
     y: Any,
-    family: Any = "classes",
+    family: Any = None,
     *,
     alpha_s: float = 0.95,
     beta_s: float = 0.5,
@@ -378,6 +378,7 @@ def exact_tree_evidence(
     categorical: Any = "onehot",
     missing: str = "branch",
     max_states: int = 100_000,
+    kinds: dict | None = None,
 ) -> ExactTrees:
     """The posterior over decision trees by exact recursion, for small data or a single feature.
 
@@ -386,7 +387,7 @@ def exact_tree_evidence(
 
     Parameters
     ----------
-    X, y, family, alpha_s, beta_s, max_depth, min_size, split_weights, categorical, missing
+    X, y, family, alpha_s, beta_s, max_depth, min_size, split_weights, categorical, missing, kinds
         As in `fit_tree`.
     max_states : int
         Largest number of row sets; more are refused.
@@ -401,8 +402,8 @@ def exact_tree_evidence(
     ValueError, TypeError
         As in `fit_tree`, and where the recursion would be too large.
     """
-    features = make_features(X, categorical, split_weights, missing=missing)
-    coded, family = as_family(family).code(y)
+    features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
+    coded, family = as_family(family, y).code(y)
     check_same_rows(X, y, len(features.values), len(coded))
     common = {
         "name": "tree",

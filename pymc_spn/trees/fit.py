@@ -90,7 +90,7 @@ def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 def fit_tree(
     X: Any,
     y: Any,
-    family: Any = "classes",
+    family: Any = None,
     *,
     particles: int = 100,
     islands: int = 4,
@@ -112,6 +112,7 @@ def fit_tree(
     mp_ctx: str | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
+    kinds: dict | None = None,
 ) -> TreePosterior:
     """Posterior over decision trees by top-down particle filtering.
 
@@ -125,8 +126,9 @@ def fit_tree(
         Features. Strings and categories are levels, ordered categories are cut in their order; NaN is missing.
     y : sequence of N
         The response.
-    family : {"classes", "binary", "real", "counts"} or leaf family
-        ``ps.ClassLeaves``, ``ps.BinaryLeaves``, ``ps.NormalLeaves``, ``ps.CountLeaves`` hold the priors.
+    family : {"classes", "binary", "real", "counts"} or leaf family, optional
+        ``ps.ClassLeaves``, ``ps.BinaryLeaves``, ``ps.NormalLeaves``, ``ps.CountLeaves`` hold the priors. By default
+        classes, or real where y holds fractions or more than 20 different numbers.
     particles : int
         Particles of all islands together, at least two for each.
     islands : int
@@ -159,6 +161,9 @@ def fit_tree(
     random_seed : int, Generator or None
     progressbar : bool
         Show a bar, which counts islands, once it has taken a second.
+    kinds : dict, optional
+        Kinds of features other than those that dtypes and values say, as in `Table.from_frame`; ordinal ones are cut
+        as integers.
 
     Returns
     -------
@@ -180,8 +185,8 @@ def fit_tree(
     Lakshminarayanan, Roy and Teh (2013), Top-down particle filtering for Bayesian decision trees, Algorithm 1 and
     equation (2) of the supplement; its equation (1) lacks the factor w_{i-1} / g.
     """
-    features = make_features(X, categorical, split_weights, missing=missing)
-    coded, family = as_family(family).code(y)
+    features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
+    coded, family = as_family(family, y).code(y)
     numbers = numbers_of_family(family)
     check_same_rows(X, y, len(features.values), len(coded))
     rules = (alpha_s, beta_s, max_depth, min_size)

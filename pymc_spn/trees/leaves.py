@@ -8,6 +8,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.coding import FEW_LEVELS
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, LeafPrior, Response
 
 LOG_2_PI = float(np.log(2.0 * np.pi))
@@ -162,8 +163,10 @@ LeafFamily = ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves
 FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, NormalLeaves, CountLeaves)}
 
 
-def as_family(family: Any) -> LeafFamily:
-    """A family object from its name or itself, numbers checked."""
+def as_family(family: Any, y: Any) -> LeafFamily:
+    """A family object from its name or itself, numbers checked; None is chosen by the response."""
+    if family is None:
+        return guessed_family(_series(y))
     if isinstance(family, str) and family in FAMILIES:
         return FAMILIES[family]()
     if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
@@ -177,6 +180,15 @@ def as_family(family: Any) -> LeafFamily:
         if not (np.isfinite(value) and value > 0.0):
             raise ValueError(f"{type(family).__name__}: {name} must be positive and finite, got {value!r}")
     return family
+
+
+def guessed_family(y: pd.Series) -> LeafFamily:
+    """Classes, or real values where the response has fractions or more different numbers than classes are likely."""
+    if pd.api.types.is_numeric_dtype(y.dtype) and not pd.api.types.is_bool_dtype(y.dtype):
+        found = y.unique().astype(np.float64)
+        if len(found) > FEW_LEVELS or not (np.floor(found) == found).all():
+            return NormalLeaves()
+    return ClassLeaves()
 
 
 def numbers_of_family(family: LeafFamily) -> np.ndarray:

@@ -11,7 +11,7 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.tables import row_labels
+from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
@@ -145,7 +145,8 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         mixing = f"; {self._mixing}" if self._mixing else ""
         return (
             f"TreePosterior({d.n_trees} trees in {len(np.unique(d.group))} chains or islands, {len(d.y)} rows, "
-            f"{len(d.features.names)} features, {d.family['family']} leaves{mixing})"
+            f"{len(d.features.names)} features ({describe_columns(d.features.columns)}), "
+            f"{d.family['family']} leaves{mixing})"
         )
 
     # ---- the run

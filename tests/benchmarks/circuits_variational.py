@@ -63,7 +63,7 @@ def read_splits(data, name, seed):
 def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None):
     """Posterior from one chain of the default sampler; with palettes, all but their leaf scale is learned."""
     palette, grids = complete_palette(train.columns, train.values, leaves, 0.0)
-    centre, scale = choose_coding(palette, train.values)
+    centre, scale = choose_coding(palette, train.values, train.columns)
     schema = NetworkSchema(
         "x", structure, tuple(train.columns), tuple(map(tuple, palette)), tuple(grids.tolist()),
         tuple(centre.tolist()), tuple(scale.tolist()), {g: {"fixed": []} for g in HYPERPARAMETERS},

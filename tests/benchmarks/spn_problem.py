@@ -31,7 +31,7 @@ def read_table(data, name):
 def network_schema(table, n_children):
     """Complete tree of halves in column order over a table; hyperparameters are left to the caller."""
     palette, grids = complete_palette(table.columns, table.values)
-    centre, scale = choose_coding(palette, table.values)
+    centre, scale = choose_coding(palette, table.values, table.columns)
     return NetworkSchema(
         name="x",
         structure=complete_tree(table.columns, n_children=n_children),

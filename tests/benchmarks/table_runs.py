@@ -92,7 +92,7 @@ def is_skewed(x):
 
 def make_schema(train, structure, leaves=None):
     palette, grids = complete_palette(train.columns, train.values, leaves, 0.0)
-    centre, scale = choose_coding(palette, train.values)
+    centre, scale = choose_coding(palette, train.values, train.columns)
     return NetworkSchema(
         "x", structure, tuple(train.columns), tuple(map(tuple, palette)), tuple(grids.tolist()),
         tuple(centre.tolist()), tuple(scale.tolist()), {g: {"fixed": []} for g in HYPERPARAMETERS},

@@ -112,7 +112,8 @@ def coded_table(n_rows, n_children="infinite", n_parts=2, seed=1, gaps=0.15):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "values are recorded in coarse steps")  # as "grade" is meant to be
         palette, resolution = complete_palette(COLUMNS, values, LEAVES)
-    compiled = compile_palette(COLUMNS, palette, resolution, *choose_coding(palette, values))
+    compiled = compile_palette(COLUMNS, palette, resolution, *choose_coding(palette, values, COLUMNS))
+    compiled = compiled._replace(cell_variance=np.zeros(len(COLUMNS)))  # counts are exact, as the families take them
     structure = complete_tree([c.name for c in COLUMNS], n_children=n_children, n_parts=n_parts)
     return CodedTable(structure, palette, resolution, compiled, values, code_values(compiled, values))
 

@@ -102,7 +102,7 @@ def family_table(n_rows, n_children=3, n_parts=2, seed=1):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "values are recorded in coarse steps")  # as "grade" is meant to be
         palette, grids = complete_palette(columns, values, leaves)
-    compiled = compile_palette(columns, palette, grids, *choose_coding(palette, values))
+    compiled = compile_palette(columns, palette, grids, *choose_coding(palette, values, columns))
     structure = complete_tree([c.name for c in columns], n_children=n_children, n_parts=n_parts)
     return structure, compiled, code_values(compiled, values)
 

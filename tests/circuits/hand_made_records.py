@@ -53,7 +53,7 @@ def schema_of(problem: Problem, name="x") -> NetworkSchema:
     structure = RegionTree(columns, tree.order, tree.begin, tree.end, tree.parent, tree.n_children, tree.split)
     palette = tuple(tuple(entry_of(*e) for e in entries) for entries in problem.palettes)
     gaussian = [next((p for f, p in entries if f in ("gaussian", "log_normal")), None) for entries in problem.palettes]
-    centre, scale = choose_coding(palette, problem.X)
+    centre, scale = choose_coding(palette, problem.X, columns)
     return NetworkSchema(
         name=name,
         structure=structure,

@@ -70,6 +70,10 @@ def reference_problem(schema, values, hyperparameters):
         n_levels = 2 if column.kind == "binary" else len(column.levels or ())
         own = (schema.resolution[d], scale[d], shape[d], ratio[d])
         palettes.append([entry_prior(entry, n_levels, *own) for entry in entries])
+        if column.kind in ("count", "integer") and schema.resolution[d] > 0 and not schema.rounded:
+            for family, prior in palettes[-1]:
+                if family == "gaussian":
+                    prior["cell"] = 1.0 / 12.0  # variance of a uniform variable in the unit cell
     by_depth = dict(zip(schema.structure.depth.tolist(), schema.structure.n_children.tolist(), strict=True))
     width = tuple(by_depth[depth] or "infinite" for depth in range(len(by_depth)))
     return Problem(regions_of(schema.structure), width, float(inner), float(univariate), palettes, values)

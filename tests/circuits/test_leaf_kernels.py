@@ -119,7 +119,7 @@ def leaf_of_counts(entry, x):
     """A sampler of one column whose rows (N,) are in one leaf, and the rows as floats."""
     columns, values = [Column("x", "count", None, "int64")], np.asarray(x, np.float64)[:, None]
     palette, resolution = complete_palette(columns, values, {"x": [entry]})
-    compiled = compile_palette(columns, palette, resolution, *choose_coding(palette, values))
+    compiled = compile_palette(columns, palette, resolution, *choose_coding(palette, values, columns))
     structure = complete_tree(["x"])
     sampler = Sampler(structure, compiled, code_values(compiled, values), 0.0)
     sampler.set_hyperparameters(np.ones(2), np.array([0.3]), np.array([1.5]), np.array([0.1]))

@@ -257,7 +257,7 @@ def test_the_schema_is_ours():
     ]:
         values = np.frombuffer(text.replace(old, new).encode(), np.uint8).astype(np.int16)
         refuses(altered(tree, "constant_data", "x_schema", lambda _, v=values: v), place, words)
-    values = np.frombuffer(text.replace('"format": 1', '"format": 9', 1).encode(), np.uint8).astype(np.int16)
+    values = np.frombuffer(text.replace('"format": 2', '"format": 9', 1).encode(), np.uint8).astype(np.int16)
     with pytest.raises(ValueError, match="format other than 1: use the version that wrote it"):
         read_record(altered(tree, "constant_data", "x_schema", lambda _: values))
 

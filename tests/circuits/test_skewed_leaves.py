@@ -211,7 +211,7 @@ def test_a_wide_column_keeps_its_digits():
     x = np.exp(np.random.default_rng(1).normal(0.0, 7.0, 200))[:, None]
     columns = (Column("x", "positive", None, "float64"),)
     palette, grids = complete_palette(columns, x, {"x": ps.LogNormal()})
-    centre, scale = choose_coding(palette, x)
+    centre, scale = choose_coding(palette, x, columns)
     compiled = compile_palette(columns, palette, grids, centre, scale)
     logs = np.log(code_values(compiled, x) + compiled.offset)
     np.testing.assert_allclose(logs, np.log(x) - np.log(x).mean(), rtol=1e-12, atol=1e-12)

@@ -428,7 +428,6 @@ TABLES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:counts spread over many times")
 @pytest.mark.parametrize("start", ["kmeans", "prior"])
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_at_the_edge(name, start):

@@ -85,6 +85,8 @@ def palette_and_priors(problem):
         scale=np.ones(d_total),
         offset=np.zeros(d_total),
         is_density=np.array([k in (VECTOR, LOGS) for k in kinds]),
+        cell_variance=np.zeros(d_total),
+        is_count=np.zeros(d_total, np.bool_),
     )
     return compiled, np.array(priors)
 

@@ -274,7 +274,7 @@ def test_required_forbidden_and_tiers_shape_the_table():
         ({"max_indegree": 0, "required": [("v0", "v1")]}, ValueError, "max_indegree = 0, but 'v1' has 1 required"),
         ({"max_candidates": -1}, ValueError, "max_candidates must be an integer of at least 0, got -1"),
         ({"score": "bge"}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),
-        ({"score": ps.BDeu()}, ValueError, "BDeu needs binary or categorical columns"),
+        ({"score": ps.BDeu()}, ValueError, "BDeu needs binary, categorical or ordinal columns"),
         ({"score": ps.BGe(t=-1.0)}, ValueError, "BGe: t must be positive and finite, got -1.0"),
         ({"score": lambda c, p: float("nan")}, ValueError, "score of 'v0' given [] must be finite or -inf, got nan"),
         ({"interventions": np.zeros((3, 4), bool)}, ValueError, "interventions must be bool of shape (60, 4)"),

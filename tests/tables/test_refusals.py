@@ -118,9 +118,9 @@ def test_big_and_infinite_categories():
         Table.from_frame({"a": pd.Categorical([1.0, np.inf])})
 
 
-@pytest.mark.parametrize("kind", ["ordinal", None, 3, ["real"]])
+@pytest.mark.parametrize("kind", ["nominal", None, 3, ["real"]])
 def test_unknown_kind(kind):
-    with pytest.raises(ValueError, match=r"column 'a': unknown kind .*; the kinds are real, positive, count"):
+    with pytest.raises(ValueError, match=r"column 'a': unknown kind .*; the kinds are real, positive, integer, count"):
         Table.from_frame(one([1.0, 2.0, 3.0]), kinds={"a": kind})
 
 
@@ -285,7 +285,10 @@ def test_direct_construction():
     [
         ((1, "real", None, "float64"), TypeError, "a column's name must be a str, got 1"),
         (("a", "real", None, float), TypeError, "column 'a': dtype must be a str, got <class 'float'>"),
-        (("a", "ordinal", None, "float64"), ValueError, "column 'a': unknown kind 'ordinal'"),
+        (("a", "nominal", None, "float64"), ValueError, "column 'a': unknown kind 'nominal'"),
+        (("a", "ordinal", (1, 3), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
+        (("a", "ordinal", (1.0, 2.0), "float64"), ValueError, "kind 'ordinal' needs consecutive integers"),
+        (("a", "ordinal", (), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
         (("a", "real", (1, 2), "float64"), ValueError, r"kind 'real' has no levels, got \(1, 2\)"),
         (
             ("a", "categorical", None, "str"),

@@ -43,7 +43,7 @@ def test_kinds_and_levels_follow_dtypes(frame):
         "length": "real",
         "weight": "real",
         "rings": "count",
-        "shift": "real",
+        "shift": "integer",
         "byte": "count",
         "flag": "binary",
         "text": "categorical",
@@ -154,7 +154,7 @@ def test_arrays_and_names():
     data = np.array([[1, -1], [2, 0]])
     table = Table.from_frame(data)
     assert table.names == ("x0", "x1")
-    assert [column.kind for column in table.columns] == ["count", "real"]
+    assert [column.kind for column in table.columns] == ["count", "integer"]
     assert Table.from_frame(data, names=["a", "b"]).names == ("a", "b")
     assert Table.from_frame(pd.DataFrame(data), kinds={0: "real"}).names == ("0", "1")
     masked = np.ma.masked_array(data, mask=[[False, True], [False, False]])
@@ -210,7 +210,7 @@ def test_schema_codes_the_same_values_in_other_dtypes(frame):
 
 
 def test_schema_with_a_bare_array_is_positional():
-    columns = Table.from_frame({"a": [0.5], "b": [1]}).columns
+    columns = Table.from_frame({"a": [0.5], "b": [2]}).columns
     assert Table.from_frame(np.array([[2.5, 3.0]]), schema=columns).names == ("a", "b")
 
 

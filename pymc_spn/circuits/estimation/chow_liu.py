@@ -10,7 +10,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
 from pymc_spn.circuits.structures.tree_arguments import is_real
-from pymc_spn.tables import Column, Table
+from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
 
@@ -67,7 +67,7 @@ def positive(name: str, value: Any) -> float:
 
 def table_of_levels(data: Any, kinds: Mapping[str, str] | None) -> tuple[Table, list[int]]:
     """The data coded, and how many levels each column has; columns of numbers are refused."""
-    table = Table.from_frame(data, kinds)
+    table = read_table(data, kinds)
     for column in table.columns:
         if column.kind not in LEVEL_KINDS:
             raise ValueError(

@@ -16,7 +16,7 @@ from pymc_spn.circuits.structures.circuit_builders import Growing, check_at_leas
 from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.spanning_decompositions import spanning_decompositions
-from pymc_spn.tables import Table
+from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
 
@@ -97,7 +97,7 @@ def prometheus(
     if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
     prior_rows = positive("leaf_prior_rows", leaf_prior_rows)
-    table = Table.from_frame(data, kinds)
+    table = read_table(data, kinds)
     palettes = leaf_palettes(table.columns, leaves)
     _check_leaves(table, palettes)
     learner = _Learner(

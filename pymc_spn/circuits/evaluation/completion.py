@@ -56,7 +56,7 @@ class RowMoments(NamedTuple):
     Parameters
     ----------
     mean : (n, D) float64
-        Observed cells hold their value; NaN for categorical columns.
+        Observed cells hold their value; numbers, not codes, of ordinal columns, NaN for categorical ones.
     covariance : (n, D, D) float64
         0 for observed cells; NaN for categorical columns.
     """
@@ -196,8 +196,10 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     """Means and covariances of the missing cells given the observed ones."""
     n, n_columns = values.shape
     numeric = np.ones(n_columns, np.bool_)
+    origin = [c.origin if getattr(c, "kind", "") == "ordinal" else None for c in given.circuit.columns]
     for k, f in enumerate(given.layout.leaf_family):
-        numeric[given.layout.leaf_column[k]] &= EXPLICIT[given.circuit.families[f]].numeric
+        d = given.layout.leaf_column[k]
+        numeric[d] &= EXPLICIT[given.circuit.families[f]].numeric or origin[d] is not None
     bits = given.circuit.scope_bits
     scope = np.stack([(bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) for d in range(n_columns)], axis=1) > 0
     nodes, scope_column = np.nonzero(scope & numeric)
@@ -220,7 +222,7 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     )
     back = np.argsort(alike)
     refuse_impossible(out[back])
-    return RowMoments(means[back], covs[back] if covariance else covs)
+    return RowMoments(means[back] + np.array([o or 0.0 for o in origin]), covs[back] if covariance else covs)
 
 
 def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERTIFIED) -> BestFound:

@@ -24,7 +24,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
-from pymc_spn.tables.column import by_name
+from pymc_spn.tables.column import NOMINAL_KINDS, by_name
 
 ROWS = 256  # at a time; the values of all nodes are held
 ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
@@ -270,7 +270,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
         d = number[name]
-        if isinstance(value, list):
+        if isinstance(value, list) and columns[d].kind != "ordinal":
             out[d] = _union(argument, columns[d], value, bool(is_density[d]))
         elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
             out[d] = _interval_of_rows(argument, columns[d], value)
@@ -301,7 +301,7 @@ def _union(argument: str, column: Column, parts: list[Any], is_density: bool) ->
 
 
 def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> ColumnEvent:
-    if column.levels is not None:
+    if column.kind in NOMINAL_KINDS:
         raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, intervals need numbers")
     bounds = []
     for value, default in zip(ends, (-np.inf, np.inf), strict=True):
@@ -318,12 +318,13 @@ def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> C
             f"{argument}: column {column.name!r} has {bounds[0].size} lower and {bounds[1].size} upper ends"
         )
     low, high = np.broadcast_arrays(*bounds)
+    low, high = low - column.origin, high - column.origin  # leaves have codes
     wrong = ~(low <= high)
     if np.any(wrong):
         n = int(np.argmax(wrong))
         raise ValueError(
-            f"{argument}: low must not exceed high, column {column.name!r} has {(float(low[n]), float(high[n]))} "
-            f"in row {n}"
+            f"{argument}: low must not exceed high, column {column.name!r} has "
+            f"{(float(low[n]) + column.origin, float(high[n]) + column.origin)} in row {n}"
         )
     return ColumnEvent(np.full(low.size, np.nan), [(low, high)])
 

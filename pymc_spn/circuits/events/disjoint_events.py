@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.events.events import Event, Events, both_or_none
 from pymc_spn.circuits.records.leaf_predictives import Interval
 from pymc_spn.tables import Column
+from pymc_spn.tables.column import WHOLE_KINDS
 
 MOST_PARTS = 1_000
 
@@ -77,15 +78,15 @@ def complement(event: Event, column: Column, is_density: bool) -> list[Event]:
     if isinstance(event, frozenset) and column.levels is not None:
         others = frozenset(range(len(column.levels))) - event
         return [frozenset(float(x) for x in others)] if others else []
-    counts = column.kind == "count" and not is_density
+    whole = column.kind in WHOLE_KINDS and not is_density
     if isinstance(event, frozenset):
-        ends = [-1.0, *sorted(event), math.inf]
+        ends = [-1.0 if column.kind == "count" else -math.inf, *sorted(event), math.inf]
         gaps = [(a + 1.0, b - 1.0) for a, b in pairwise(ends)]
         return [Interval(a, b) for a, b in gaps if a <= b]
     assert isinstance(event, Interval)
     parts: list[Event] = []
     if event.low > -math.inf:
-        parts.append(Interval(-math.inf, math.ceil(event.low) - 1.0 if counts else np.nextafter(event.low, -math.inf)))
+        parts.append(Interval(-math.inf, math.ceil(event.low) - 1.0 if whole else np.nextafter(event.low, -math.inf)))
     if event.high < math.inf:
-        parts.append(Interval(math.floor(event.high) + 1.0 if counts else np.nextafter(event.high, math.inf), math.inf))
+        parts.append(Interval(math.floor(event.high) + 1.0 if whole else np.nextafter(event.high, math.inf), math.inf))
     return parts

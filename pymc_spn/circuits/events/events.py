@@ -12,12 +12,12 @@ from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
-from pymc_spn.tables.column import by_name
+from pymc_spn.tables.column import NOMINAL_KINDS, by_name
 
-LEVEL_KINDS = ("binary", "categorical")
 RULES = {
     "real": "real, of finite numbers",
     "positive": "positive, of finite numbers above 0",
+    "integer": "integer, of whole numbers",
     "count": "count, of whole numbers of at least 0",
 }
 Event = float | Interval | Likelihood | frozenset
@@ -74,6 +74,8 @@ def read_events(
 
 
 def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event | None:
+    if isinstance(what, list) and column.kind == "ordinal":
+        return _either(argument, column, what)
     if isinstance(what, set | frozenset):
         if is_density:
             raise ValueError(
@@ -83,12 +85,11 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         if not what:
             raise ValueError(f"{argument}: the set of column {column.name!r} is empty")
         codes = frozenset(code_of(argument, column, value) for value in what)
-        everything = column.kind in LEVEL_KINDS and len(codes) == len(column.levels or ())
-        return None if everything else codes
+        return _unless_all(column, codes)
     if isinstance(what, tuple):
         if len(what) != 2:
             raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {quoted(what)}")
-        if column.kind in LEVEL_KINDS:
+        if column.kind in NOMINAL_KINDS:
             raise ValueError(
                 f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {quoted(what)}"
             )
@@ -96,6 +97,8 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         low, high = -math.inf if low is None else low, math.inf if high is None else high
         if not low <= high:
             raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {quoted(what)}")
+        if column.levels is not None:  # ordinal: the levels within are what an interval says of it
+            return _unless_all(column, frozenset(float(k) for k, x in enumerate(column.levels) if low <= x <= high))
         return None if low == -math.inf and high == math.inf else Interval(low, high)
     if not np.isscalar(what) and what is not None and what is not pd.NA:
         raise TypeError(
@@ -106,6 +109,31 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
             return None
         raise ValueError(f"{argument}: column {column.name!r} has the missing value {what!r}; leave the column out")
     return code_of(argument, column, what)
+
+
+def _unless_all(column: Column, codes: frozenset[float]) -> frozenset[float] | None:
+    """A set of codes, None where it holds all levels of a column."""
+    return None if column.levels is not None and len(codes) == len(column.levels) else codes
+
+
+def _either(argument: str, column: Column, parts: list[Any]) -> frozenset[float] | None:
+    """The levels of an ordinal column within any of several intervals."""
+    read = [_read(argument, column, part, False) for part in checked_intervals(argument, column.name, parts)]
+    if any(codes is None for codes in read):
+        return None
+    return _unless_all(column, frozenset().union(*(codes for codes in read if isinstance(codes, frozenset))))
+
+
+def checked_intervals(argument: str, column: str, parts: list[Any]) -> list[tuple[Any, ...]]:
+    """What a list for a column holds, refused where it is empty or holds something else than intervals."""
+    if not parts:
+        raise ValueError(f"{argument}: the list of intervals of column {column!r} is empty")
+    for part in parts:
+        if not isinstance(part, tuple) or any(np.ndim(x) for x in part):
+            raise TypeError(
+                f"{argument}: a list holds intervals (low, high) of numbers, column {column!r} has {quoted(part)}"
+            )
+    return parts
 
 
 def end_of(argument: str, column: Column, end: Any, interval: Any) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from pymc_spn.circuits.events.event_text import events_of_text
-from pymc_spn.circuits.events.events import Events, Interval, both_or_none
+from pymc_spn.circuits.events.events import Events, Interval, both_or_none, checked_intervals
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
@@ -79,18 +79,6 @@ def read_intervals(
     """
     ends = [read(part) for part in checked_intervals(argument, column, parts)]
     return join_intervals((-math.inf, math.inf) if e is None else e for e in ends)
-
-
-def checked_intervals(argument: str, column: str, parts: list[Any]) -> list[tuple[Any, ...]]:
-    """What a list for a column holds, refused where it is empty or holds something else than intervals."""
-    if not parts:
-        raise ValueError(f"{argument}: the list of intervals of column {column!r} is empty")
-    for part in parts:
-        if not isinstance(part, tuple) or any(np.ndim(x) for x in part):
-            raise TypeError(
-                f"{argument}: a list holds intervals (low, high) of numbers, column {column!r} has {quoted(part)}"
-            )
-    return parts
 
 
 def join_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -166,7 +166,7 @@ def gather_statistics(par, layout, palette, y, digits):
                     x = math.log(x)
             par.n_data[e] += 1.0
             par.s1[e] += x
-            par.s2[e] += x * x
+            par.s2[e] += x * x + palette.cell_variance[d]
             if family == GAUSSIAN or family == LOG_NORMAL:
                 par.shape[first_leaf + e] += 0.5
             elif family == GEOMETRIC:
@@ -233,6 +233,7 @@ def draw_leaves(rng, par, layout, palette, d):
                 par.log_gamma[first_variate + begin : first_variate + end],
                 par.entry[begin:end] == e,
                 par.prior[e],
+                palette.cell_variance[d],
                 par.n_data[begin:end],
                 par.s1[begin:end],
                 par.s2[begin:end],
@@ -250,7 +251,7 @@ def draw_leaves(rng, par, layout, palette, d):
 
 
 @inner_kernel
-def draw_gaussians(normal, log_gamma, own, prior, count, s1, s2, lead, centre, curvature, slope):
+def draw_gaussians(normal, log_gamma, own, prior, cell, count, s1, s2, lead, centre, curvature, slope):
     """Normal-gamma draws: precision = gamma variate / b, then the mean; leaves not ``own`` are kept."""
     mu0, rho0, a0, b0 = prior[0], prior[1], prior[2], prior[3]
     for i in range(own.size):
@@ -258,7 +259,8 @@ def draw_gaussians(normal, log_gamma, own, prior, count, s1, s2, lead, centre, c
         log_precision = log_gamma[i] - fast_log(b)
         precision = fast_exp(log_precision)
         mean += normal[i] / math.sqrt(rho * precision)
-        lead[i] = LOG2_E * (0.5 * log_precision - HALF_LOG_2PI) if own[i] else lead[i]
+        term = 0.5 * (log_precision - precision * cell) - HALF_LOG_2PI
+        lead[i] = LOG2_E * term if own[i] else lead[i]
         centre[i] = mean if own[i] else centre[i]
         curvature[i] = 0.5 * LOG2_E * precision if own[i] else curvature[i]
         slope[i] = 0.0 if own[i] else slope[i]

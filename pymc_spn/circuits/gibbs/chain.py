@@ -214,6 +214,7 @@ class Chain:
         table = table * c.scale + c.centre
         mixed = self.schema.mixed_columns
         table[:, mixed] = np.round(table[:, mixed]) + 0.0
+        table[:, c.is_count] = np.maximum(table[:, c.is_count], 0.0)
         for d in self.schema.rounded_columns:
             width = self.schema.cell_widths[d]
             table[:, d] = np.round(table[:, d] / width) * width + 0.0

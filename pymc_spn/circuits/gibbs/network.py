@@ -53,6 +53,7 @@ class Network(NamedTuple):
     column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL or LOGS
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
     offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what all but Gaussian leaves see
+    cell_variance: np.ndarray  # (P,) of a value within its cell, as Gaussian leaves of whole numbers see it; else 0
     # hyperparameters
     mass: np.ndarray  # (R,) concentration: total mass of a sum node
     share: np.ndarray  # (R,) mass of one child of a finite inner node, 0 for an infinite one
@@ -88,7 +89,7 @@ class Network(NamedTuple):
     # leaves
     entry: np.ndarray  # (L,) palette entry
     s1: np.ndarray  # (L,) sum of the coded values, of a log-normal leaf of their logs
-    s2: np.ndarray  # (L,) sum of their squares; minus the sum of log base measures of counts (log x! for Poisson)
+    s2: np.ndarray  # (L,) sum of their squares and cell variances; of counts minus that of log base measures (-log x!)
     log_scale: np.ndarray  # (L,) predictive of a continuous leaf: exp(log_scale - power log1p(t)),
     power: np.ndarray  # (L,)                t = (y - centre)^2 curvature + (y + offset) slope
     centre: np.ndarray  # (L,)
@@ -156,6 +157,7 @@ def build_network(structure, palette, n_rows, capacity=None):
         column_kind=palette.column_kind,
         n_levels=palette.n_levels,
         offset=palette.offset,
+        cell_variance=palette.cell_variance,
         mass=np.zeros(n_regions),
         share=np.zeros(n_regions),
         entry_mass=np.zeros(n_palette),
@@ -186,7 +188,7 @@ def spread(palette, leaf_column):
         return palette, np.arange(palette.family.size)
     pieces = [np.arange(palette.entry_ptr[d], palette.entry_ptr[d + 1]) for d in leaf_column]
     source = np.concatenate(pieces)
-    by_place = ("column_kind", "n_levels", "centre", "scale", "offset", "is_density")
+    by_place = ("column_kind", "n_levels", "centre", "scale", "offset", "is_density", "cell_variance", "is_count")
     return palette._replace(
         entry_ptr=np.concatenate([[0], np.cumsum([p.size for p in pieces])]).astype(np.int64),
         family=palette.family[source],

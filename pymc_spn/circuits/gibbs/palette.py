@@ -31,7 +31,6 @@ from pymc_spn.circuits.gibbs.palette_warnings import (
     warn_of_coarse_grids,
     warn_of_single_values,
     warn_of_ties,
-    warn_of_wide_counts,
 )
 from pymc_spn.circuits.leaves.families import (
     Bernoulli,
@@ -45,7 +44,7 @@ from pymc_spn.circuits.leaves.families import (
 )
 from pymc_spn.circuits.leaves.leaf_statistics import variance_of
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.column import by_name
+from pymc_spn.tables.column import WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 FAMILY_CODE = {
@@ -63,20 +62,22 @@ DENSITIES = {GAUSSIAN, LOG_NORMAL, EXPONENTIAL}
 DEFAULT_ENTRY = {
     "real": Gaussian(),
     "positive": Gaussian(),
-    "count": Poisson(),
+    "integer": Gaussian(),
+    "count": (Poisson(), Gaussian()),
+    "ordinal": Categorical(),
     "binary": Bernoulli(),
     "categorical": Categorical(),
 }
 SMALLEST, LARGEST = 1e-140, 1e150  # of values and of their spread: squares and their sums stay within float64
 ALLOWED_KINDS = {
-    Gaussian: ("real", "positive", "count"),
+    Gaussian: ("real", "positive", "integer", "count"),
     LogNormal: ("positive",),
     Exponential: ("positive",),
     Poisson: ("count",),
     Geometric: ("count",),
     Binomial: ("count",),
     Bernoulli: ("binary",),
-    Categorical: ("binary", "categorical"),
+    Categorical: ("ordinal", "binary", "categorical"),
 }
 
 
@@ -93,6 +94,8 @@ class CompiledPalette(NamedTuple):
     scale: np.ndarray  # (D,)
     offset: np.ndarray  # (D,) centre / scale
     is_density: np.ndarray  # (D,) bool: leaves are densities, not masses
+    cell_variance: np.ndarray  # (D,) as in `network`
+    is_count: np.ndarray  # (D,) bool: 0 stands for all that Gaussian leaves have below 1/2
 
 
 def complete_palette(columns, values, leaves=None, resolution="auto", rounded=False):
@@ -152,20 +155,17 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             _refuse_extreme(column.name, observed)
         if any(isinstance(e, Gaussian | LogNormal) for e in entries):
             grids[d] = _grid(column.name, observed, resolution)
-            excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
-            if math.isinf(excess[column.name]):
-                steps[column.name] = shifted_step(observed)
-            if holds_one_value(observed):
-                single[column.name] = observed[0]
+            if column.kind not in WHOLE_KINDS:  # whole numbers stand for their cells, and earn nothing by repeating
+                excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
+                if math.isinf(excess[column.name]):
+                    steps[column.name] = shifted_step(observed)
+                if holds_one_value(observed):
+                    single[column.name] = observed[0]
         palette.append([_with_constants(e, observed, grids[d]) for e in entries])
-    counts = {c.name for c in columns if c.kind == "count"}
     if not rounded:
         warn_of_single_values(single)
         warn_of_ties(excess, steps)
-        # Gaussian leaves of counts are no default: they were asked for
-        warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS and c not in counts})
-    observed = {c.name: values[:, d] for d, c in enumerate(columns) if c.name in counts - set(leaves)}
-    warn_of_wide_counts(observed)
+        warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
     return palette, grids
 
 
@@ -175,11 +175,11 @@ def _refuse_long_counts(name, entries, observed):
     if leaf is not None and observed.size and observed.max() > LARGEST_COUNT:
         raise ValueError(
             f"observed: counts must be at most {LARGEST_COUNT:g} under {leaf} leaves, whose log masses lose digits "
-            f"beyond; column {name!r} has {observed.max():.0f}. Declare it real, or leave an identifier out"
+            f"beyond; column {name!r} has {observed.max():.0f}. Declare it integer, or leave an identifier out"
         )
 
 
-def choose_coding(palette, values):
+def choose_coding(palette, values, columns):
     """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled.
 
     A column with log-normal leaves is divided by its geometric mean and not centred: its logs then are.
@@ -192,33 +192,37 @@ def choose_coding(palette, values):
             continue
         if LOG_NORMAL in codes:
             scale[d] = np.exp(np.log(observed).mean())
-        elif codes <= DENSITIES:
+        elif codes <= DENSITIES and columns[d].kind not in WHOLE_KINDS:
             centre[d] = observed.mean()
             scale[d] = math.sqrt(variance_of(observed)) or 1.0
         else:
-            centre[d] = np.round(observed.mean())  # counts stay on the unit grid
+            centre[d] = np.round(observed.mean())  # whole numbers stay on the unit grid
     return centre, scale
 
 
 def compile_palette(columns, palette, resolutions, centre, scale, rounded=False):
     """Arrays of a completed palette in the units given by ``centre`` and ``scale``.
 
-    With ``rounded`` grids put no floor under the variances of leaves: in rounded networks these hold exact values.
+    With ``rounded`` grids put no floor under the variances of leaves, and whole numbers have no cells: in rounded
+    networks leaves hold exact values.
     """
     n_columns = len(columns)
     kind = np.full(n_columns, GENERAL, np.int64)
     n_levels = np.zeros(n_columns, np.int64)
     is_density = np.zeros(n_columns, np.bool_)
+    cell_variance = np.zeros(n_columns)
     family, constants = [], []
     for d, entries in enumerate(palette):
         codes = {FAMILY_CODE[type(e)] for e in entries}
         if codes <= DENSITIES:
             kind[d] = LOGS if LOG_NORMAL in codes else VECTOR
-            is_density[d] = True
+            is_density[d] = columns[d].kind not in WHOLE_KINDS
         elif codes == {DISCRETE}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
         grid = 0.0 if rounded else resolutions[d]
+        if GAUSSIAN in codes and not is_density[d] and grid > 0.0:
+            cell_variance[d] = 1.0 / 12.0 / scale[d] ** 2
         for e in entries:
             code = FAMILY_CODE[type(e)]
             family.append(code)
@@ -233,6 +237,8 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         scale=scale,
         offset=np.where(n_levels > 0, 0.0, centre / scale),
         is_density=is_density,
+        cell_variance=cell_variance,
+        is_count=np.array([column.kind == "count" and not rounded for column in columns]),
     )
 
 

@@ -11,10 +11,6 @@ MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times wha
 # Recording grid in standard deviations of the column. Rounded normal values, 300 and 3,000 of them, keep the density of
 # the unrounded ones up to 0.4; from 0.55 on leaves shrink onto single values, and a row earns one to three nats.
 MAX_GRID_WIDTH = 0.4
-# Spread of a column of counts in standard deviations of a Poisson leaf. Negative binomial and log-normal counts, 300 of
-# them, cost 0.6 nats a row at 5 with two children a sum node, 5 at 10 and hundreds beyond; with any number of children
-# up to 0.1, and two to twelve times as many leaves as Gaussian ones.
-MAX_COUNT_SPREAD = 5.0
 
 
 def ties_and_grid(observed, grid):
@@ -53,11 +49,11 @@ def warn_of_coarse_grids(width):
     coarse = {name: w for name, w in width.items() if w > MAX_GRID_WIDTH}
     if coarse:
         listed = ", ".join(f"{name!r} (steps of {w:.2g} standard deviations)" for name, w in coarse.items())
-        example = f'kinds={{{next(iter(coarse))!r}: "count"}}'
+        example = f"kinds={{{next(iter(coarse))!r}: 'ordinal'}}"
         _warn(
             f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
-            f"density of the column then means nothing. Declare it a count or categorical, as by {example} of "
-            "ps.Table.from_frame (whole numbers with gaps are floats to pandas), or say rounded=True"
+            f"density of the column then means nothing. Declare whole numbers ordinal or integer, as by {example}, "
+            "make others a category, or say rounded=True"
         )
 
 
@@ -101,29 +97,9 @@ def warn_of_ties(excess, steps):
     raised = "raise its resolution" if first is None else f"say resolution={{{first!r}: {steps[first]:.4g}}}"
     _warn(
         f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
-        f"will put spikes of density on them. Declare such a column a count or categorical, {raised}, or say "
+        f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or say "
         "rounded=True"
     )
-
-
-def warn_of_wide_counts(observed):
-    """Warn of columns (dict of values by name, NaN where missing) that Poisson leaves follow only in great number."""
-    spread = {}
-    for name, values in observed.items():
-        known = values[~np.isnan(values)]
-        mean = known.mean() if known.size else 0.0
-        if mean > 0.0:
-            spread[name] = known.std() / math.sqrt(mean)
-    wide = {name: ratio for name, ratio in spread.items() if ratio > MAX_COUNT_SPREAD}
-    if wide:
-        listed = ", ".join(f"{name!r} ({ratio:.0f} times)" for name, ratio in wide.items())
-        first = next(iter(wide))
-        _warn(
-            f"counts spread over many times the standard deviation of a Poisson leaf in {listed}: a network needs many "
-            "leaves to follow them, and one with few children a sum node cannot. Gaussian leaves do with few, as by "
-            f"leaves={{{first!r}: ps.Gaussian()}}, with rounded=True for masses of whole numbers. To keep Poisson "
-            f"leaves, ask for them: leaves={{{first!r}: ps.Poisson()}}"
-        )
 
 
 def _warn(message):

@@ -285,8 +285,9 @@ def published_sweep(rng, states, leaves, layout, y):
                 others = leaves.edge_count[i] - 1
                 if others > 0 and leaves.entry_family[leaves.entry[i]] == GAUSSIAN:
                     step = leaves.half_step[leaves.source[d], others]
+                    cell = leaves.cell_variance[d]
                     log_ratio -= student_without(
-                        y[n, d], others, leaves.s1[i], leaves.s2[i], step, leaves.prior, leaves.entry[i]
+                        y[n, d], others, leaves.s1[i], leaves.s2[i], cell, step, leaves.prior, leaves.entry[i]
                     )
                 else:
                     log_ratio -= log_predictive_without(leaves, d, i, y[n, d])

@@ -25,6 +25,7 @@ class Leaves(NamedTuple):
     entry_source: np.ndarray
     entry_family: np.ndarray
     offset: np.ndarray
+    cell_variance: np.ndarray
     prior: np.ndarray
     half_step: np.ndarray
     entry: np.ndarray
@@ -66,6 +67,7 @@ def make_leaves(layout, palette, n_rows):
         entry_source=entry_source,
         entry_family=palette.family,
         offset=palette.offset,
+        cell_variance=palette.cell_variance,
         prior=np.zeros((palette.family.size, 4)),
         half_step=np.zeros((n_columns, n_rows + 2)),
         entry=entry,
@@ -130,16 +132,18 @@ def read_leaves(states, layout, place, leaves, child, slots):
 
 
 @inner_kernel
-def student_without(y, n, s1, s2, half_step, prior, e):
-    """`log_predictive_without` of a Gaussian leaf that n other rows hold; half_step as in `Network`.
+def student_without(y, n, s1, s2, cell, half_step, prior, e):
+    """`log_predictive_without` of a Gaussian leaf that n other rows hold; half_step and cell variance as in `Network`.
 
     A function of numbers: a call that hands over a tuple of arrays copies it, which costs more than the
     formula.
     """
-    mean, rho, a, b = gaussian_posterior(n, s1 - y, s2 - y * y, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3])
+    mean, rho, a, b = gaussian_posterior(
+        n, s1 - y, s2 - y * y - cell, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3]
+    )
     width = 2.0 * b * (rho + 1.0) / rho
     t = y - mean
-    return half_step - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width)
+    return half_step - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width + 0.5 * cell / b)
 
 
 @inner_kernel

@@ -21,7 +21,8 @@ from pymc_spn.circuits.records.draw_averages import weighted
 from pymc_spn.circuits.records.leaf_predictives import (
     COUNTS,
     FAMILY,
-    ROUNDED_GAUSSIAN,
+    ROUNDED,
+    ROUNDED_COUNT,
     WHOLE,
     Interval,
     Leaves,
@@ -174,7 +175,7 @@ class ColumnLaw(NamedTuple):
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, DISCRETE)).all()
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, ROUNDED_COUNT, DISCRETE)).all()
         low, high = (0.0 if positive else -np.inf), np.inf
         if (self.leaves.family == BINOMIAL).all():
             high = float(self.leaves.parameters[:, 2].max())
@@ -259,7 +260,7 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
     """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
     centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
-        if code in (GAUSSIAN, ROUNDED_GAUSSIAN):
+        if code in (GAUSSIAN, *ROUNDED):
             centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
         elif code == LOG_NORMAL:
             centre[which] = np.exp(params.mu)

@@ -37,7 +37,7 @@ from pymc_spn.circuits.records.rounded_cells import RoundedCells
 from pymc_spn.circuits.schema import HYPERPARAMETERS
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.quoted_values import some
-from pymc_spn.tables import Column, Table
+from pymc_spn.tables import Column, Table, describe_columns
 from pymc_spn.tables.column import by_name
 
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ class ConditionedDraws:
     def columns(self) -> tuple[Column, ...]:
         """Columns that the answers are about: not those marginalised or fixed at a value."""
         return tuple(self._schema.columns[d] for d in self._kept)
+
+    @property
+    def _read_as(self) -> str:
+        """How many columns there are and how each was read, in words."""
+        return f"{len(self._kept)} columns ({describe_columns(self.columns)})"
 
     @property
     def _left(self) -> tuple[Column, ...]:
@@ -134,7 +139,10 @@ class ConditionedDraws:
     def _disjoint_parts(self, place: str, event: Any, soft: bool) -> list[Events]:
         """Events that together say the same, with one interval where a column had a list of them."""
         event = by_name(place, event)
-        lists = {n: what for n, what in event.items() if isinstance(what, list)} if isinstance(event, Mapping) else {}
+        by_level = {self._schema.columns[d].name for d in self._kept if self._schema.columns[d].levels is not None}
+        lists = {}
+        if isinstance(event, Mapping):
+            lists = {n: what for n, what in event.items() if isinstance(what, list) and n not in by_level}
         rest = self._read(place, {n: what for n, what in event.items() if n not in lists} if lists else event, soft)
         for d, x in points_of(rest).items() if not soft else ():
             if self._states.compiled.is_density[d]:

@@ -25,6 +25,7 @@ from pymc_spn.circuits.leaves.interval_moments import (
 from pymc_spn.circuits.leaves.rounded_gaussian import cells_within
 from pymc_spn.circuits.records.leaf_predictives import (
     FAMILY,
+    ROUNDED_COUNT,
     ROUNDED_GAUSSIAN,
     Interval,
     Leaves,
@@ -120,6 +121,7 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
 _ABOUT: dict[int, Any] = {
     GAUSSIAN: student_about,
     ROUNDED_GAUSSIAN: lambda p, low, high, *how: student_about(p, *cells_within(low, high), *how),
+    ROUNDED_COUNT: lambda p, low, high, *how: student_about(p, *cells_within(max(low, 0.0), max(high, 0.0)), *how),
     EXPONENTIAL: lomax_about,
     LOG_NORMAL: log_student_about,
     GEOMETRIC: beta_geometric_about,
@@ -128,6 +130,7 @@ _ABOUT: dict[int, Any] = {
 _MOMENTS: dict[int, Any] = {
     GAUSSIAN: _student_moments,
     ROUNDED_GAUSSIAN: _student_moments,
+    ROUNDED_COUNT: _student_moments,
     LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
     GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),

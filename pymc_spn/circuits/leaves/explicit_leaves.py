@@ -103,8 +103,9 @@ def _draw_level(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.minimum(code, p.shape[-1] - 1).astype(np.float64)
 
 
-def _no_number(p: np.ndarray) -> np.ndarray:
-    return np.full(p.shape[:-1], np.nan)
+def _mean_code(p: np.ndarray) -> np.ndarray:
+    """Mean of codes 0..K-1, which is a number where their levels have an order."""
+    return (np.arange(p.shape[-1]) * p).sum(axis=-1)
 
 
 def _zeros(p: np.ndarray) -> np.ndarray:
@@ -174,8 +175,8 @@ EXPLICIT: dict[str, ExplicitLeaf] = {
         False,
         Categorical.leaf_log_density,
         Categorical.parameter_problem,
-        _no_number,
-        _no_number,
+        _mean_code,
+        lambda p: ((np.arange(p.shape[-1]) - _mean_code(p)[..., None]) ** 2 * p).sum(axis=-1),
         lambda p: np.argmax(p, axis=-1).astype(np.float64),
         _draw_level,
         numeric=False,

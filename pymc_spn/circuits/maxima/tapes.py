@@ -307,9 +307,7 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
         return np.zeros(0)
     leaves = leaves_at(net, states.compiled, d)
     if column not in points:
-        return np.maximum(
-            log_event(as_masses(leaves, bool(states.compiled.is_density[column])), unasked[column]), NOTHING
-        )
+        return np.maximum(log_event(as_masses(leaves, states.compiled, column), unasked[column]), NOTHING)
     logs = np.zeros(leaves.family.size)
     for code, which, params in by_family(leaves):
         shaped = type(params)(*(np.asarray(v) for v in params))

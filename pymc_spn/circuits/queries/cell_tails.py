@@ -9,6 +9,7 @@ from pymc_spn.circuits.queries.asked_rows import AskedRows
 from pymc_spn.circuits.queries.row_distributions import SMALLEST_TAIL, LeavesOfDraws
 from pymc_spn.circuits.queries.row_predictions import leaf_levels
 from pymc_spn.circuits.records.draw_averages import chain_error, weighted
+from pymc_spn.tables.column import NOMINAL_KINDS
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.prediction_answers import PredictionAnswers
@@ -35,7 +36,7 @@ def cell_tails(post: "PredictionAnswers", values: np.ndarray, index: Any, d: int
     rest = values.copy()
     rest[:, d] = np.nan
     asked = AskedRows([post], [(rest, post._possible(rest))], index, d, refuse=False)
-    find = _of_numbers if post._schema.columns[d].levels is None else _of_levels
+    find = _of_levels if post._schema.columns[d].kind in NOMINAL_KINDS else _of_numbers
     answer, error = [np.zeros(0)], [np.zeros(0)]
     for tail, influence in find(post, asked, own):
         answer.append(tail)

@@ -37,7 +37,7 @@ class ColumnAnswers(KnownCases):
         Parameters
         ----------
         column : str
-            A numeric column; binary ones count as 0 and 1.
+            A numeric column; binary ones count as 0 and 1, ordinal ones as their numbers.
         x : float or sequence of float
         given : mapping or str, optional
         per_draw : bool
@@ -141,7 +141,8 @@ class ColumnAnswers(KnownCases):
         if d in points_of(known[0]):
             x = known[0][d]
             assert isinstance(x, float)
-            value = np.full(weight.size, 0.0 if central else x**order)
+            number = x + self._origin(d)
+            value = np.full(weight.size, 0.0 if central else number**order)
             return value, float(value[0]), np.zeros(weight.size)
         law, shares = self._law_of_cases(d, known), self._shares_of_cases(known)
         laws = law.laws if isinstance(law, JoinedLaw) else (law,)
@@ -151,7 +152,7 @@ class ColumnAnswers(KnownCases):
             each = (one.per_draw(raw_moments(one.leaves, x, order, one.event)) for one in laws)
             return sum((weighted(p, m) for p, m in zip(shares, each, strict=True)), np.zeros(()))
 
-        about = law.bracket()[0] if central else 0.0
+        about = law.bracket()[0] if central else -self._origin(d)
         with np.errstate(invalid="ignore"):
             moments = moments_about(about)
             mixed = weighted_mean(weight, moments)
@@ -216,6 +217,12 @@ class ColumnAnswers(KnownCases):
             raise ValueError(f"{argument} must be numeric, {name!r} is categorical: its levels have no order")
         return d
 
+    def _origin(self, column: int | str) -> float:
+        """What the codes of a column lack of its numbers."""
+        if isinstance(column, int | np.integer):
+            return self._schema.columns[column].origin
+        return next(c.origin for c in self._left if c.name == as_name(column))
+
     def _numeric_columns(self, what: str) -> list[int]:
         numbers = [d for d in self._kept if self._schema.columns[d].kind != "categorical"]
         if not numbers:
@@ -249,7 +256,7 @@ class ColumnAnswers(KnownCases):
     ) -> "xr.DataArray":
         """The answer of `cdf` from what `_law` returns."""
         scalar = points.ndim == 0
-        values, coords = law.cdf(np.atleast_1d(points)), {"x": np.atleast_1d(points)}
+        values, coords = law.cdf(np.atleast_1d(points) - self._origin(column)), {"x": np.atleast_1d(points)}
         if per_draw:
             return self._shaped("cdf", values, coords, True, scalar, column=column)
         weight = relative_weights(logs + self._log_weights)
@@ -274,8 +281,8 @@ class ColumnAnswers(KnownCases):
         attrs: dict[str, Any] = {"column": column, **exactness}
         coords = {"quantile": level}
         if per_draw:
-            each = [law.of_draws(np.array([s])).quantile(levels) for s in range(self._states.n_draws)]
-            return self._shaped("quantile", np.array(each), coords, True, scalar, **attrs)
+            each = np.array([law.of_draws(np.array([s])).quantile(levels) for s in range(self._states.n_draws)])
+            return self._shaped("quantile", each + self._origin(column), coords, True, scalar, **attrs)
         weight = relative_weights(logs + self._log_weights)
         mixed = law.mixed(weight)
         answer = mixed.quantile(levels)
@@ -291,7 +298,7 @@ class ColumnAnswers(KnownCases):
             attrs |= error
         else:
             attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"
-        return self._shaped("quantile", answer, coords, False, scalar, **attrs)
+        return self._shaped("quantile", answer + self._origin(column), coords, False, scalar, **attrs)
 
     def _shaped(
         self, name: str, values: Any, coords: Any, per_draw: bool, scalar: bool, **attrs: Any

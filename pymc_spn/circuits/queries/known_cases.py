@@ -145,9 +145,8 @@ class KnownCases(ConditionedDraws):
         log_weights = self._log_of(known) + self._log_weights
         chosen = choose_draws(log_weights[:, None], n, rng)
         rows = complete_rows(self._states, self._row(known)[None], spread_of(known), chosen, rng)[:, 0]
-        # Gaussian leaves beside masses stand on the unit grid
-        masses = ~np.asarray(self._states.compiled.is_density)
-        rows[:, masses] = np.maximum(np.round(rows[:, masses]), 0.0)
+        counts = np.array([column.kind == "count" for column in self._schema.columns])
+        rows[:, counts] = np.maximum(rows[:, counts], 0.0)  # Gaussian leaves beside masses may go below
         return rows
 
     def _influence(self, rows: np.ndarray, columns: Sequence[int], known: Cases, f: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ class MomentAnswers(ConditionedDraws):
     """First and second moments of the numeric columns."""
 
     def mean(self, given: Mapping[str, Any] | str | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Mean of the numeric columns, binary ones as 0 and 1.
+        """Mean of the numeric columns, binary ones as 0 and 1, ordinal ones as their numbers.
 
         Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
         column is 1/2 or less in some draw that has a weight, its tails are too heavy for a mean: unoccupied leaves

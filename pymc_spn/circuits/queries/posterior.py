@@ -119,7 +119,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         record = self._states.record
         given = self._in_words(self._evidence)
         return (
-            f"SPNPosterior({self._schema.name!r}: {len(self._kept)} columns, {len(record.chains)} chains of "
+            f"SPNPosterior({self._schema.name!r}: {self._read_as}, {len(record.chains)} chains of "
             f"{len(record.draws)} draws{', given ' + given if given else ''}"
             f"{f'; {self._mixing}' if self._mixing else ''})"
         )

@@ -13,6 +13,7 @@ from pymc_spn.circuits.records.draw_averages import chain_error, weighted
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, Leaves, leaf_moments
 from pymc_spn.numerics.row_mixtures import RowMixtures
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.column import NOMINAL_KINDS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,7 +76,7 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
     grid = LeafGrid(of_draws.leaves, of_draws.events)
     q = np.atleast_1d(levels).astype(np.float64)
     inner = (q > 0.0) & (q < 1.0)
-    is_count = first._schema.columns[d].kind == "count"
+    has_masses = not first._schema.compiled.is_density[d]
     answer, errors = [np.zeros((0, q.size))], []
     for rows in of_draws.blocks(q.size):
         shares, weight = of_draws.shares(rows)
@@ -83,16 +84,16 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
         least, most = laws.support()
         x = np.where(q <= 0.0, least[:, None], most[:, None])
         x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
-        answer.append(x)
-        if not is_count:
+        answer.append(x + first._origin(d))
+        if not has_masses:
             below = len(weight) * of_draws.below(laws, x) - weight[:, :, None] * q
             with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
                 errors.append(chain_error(below / laws.density(x), first._n_chains))
     attrs: dict[str, Any] = {"column": target, **first._cell_mark()}
-    if not is_count:
+    if not has_masses:
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
     marks = asked.marks(errors)
-    if is_count:
+    if has_masses:
         marks["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps"
         marks.pop("mcse_chain")
     coords: dict[str, Any] = {"row": row_labels(asked.index), "quantile": q}
@@ -110,7 +111,8 @@ def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, ta
     d = _number_asked(first, target)
     asked = AskedRows.of_table(parts, df, d)
     own = x is None
-    points = first._own_cells(df, d)[:, None] if own else np.tile(np.atleast_1d(x), (len(asked.index), 1))
+    points = np.tile(np.atleast_1d(x) - first._origin(d), (len(asked.index), 1)) if not own else None
+    points = first._own_cells(df, d)[:, None] if points is None else points
     answer, error = _distribution_functions(asked, points)
     if own or np.ndim(x) == 0:
         answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
@@ -136,10 +138,10 @@ def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray
 
 
 def _number_asked(first: "PredictionAnswers", target: str) -> int:
-    """Number of a column whose values are numbers, and not levels."""
+    """Number of a column whose values are numbers, and not labels."""
     d = first._column_number("target", target)
     column = first._schema.columns[d]
-    if column.levels is not None:
+    if column.kind in NOMINAL_KINDS:
         raise ValueError(f"target must be numeric, {target!r} is {column.kind}; use predict_proba")
     return d
 

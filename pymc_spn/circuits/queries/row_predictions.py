@@ -12,6 +12,7 @@ from pymc_spn.circuits.records.draw_averages import chain_error, weighted
 from pymc_spn.circuits.records.leaf_predictives import TOLERANCE, Interval, leaf_moments
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.column import NOMINAL_KINDS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +33,7 @@ def level_probabilities(parts: "Sequence[PredictionAnswers]", df: Any, target: s
     d = parts[0]._column_number("target", target)
     column = parts[0]._schema.columns[d]
     if column.levels is None:
-        raise ValueError(f"target must be binary or categorical, {target!r} is {column.kind}; use predict")
+        raise ValueError(f"target must be binary, categorical or ordinal, {target!r} is {column.kind}; use predict")
     return _predicted(parts, "predict_proba", df, d, leaf_levels, {"level": list(column.levels)}, per_draw)
 
 
@@ -41,7 +42,7 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
     first = parts[0]
     d = first._column_number("target", target)
     column = first._schema.columns[d]
-    if column.levels is not None:
+    if column.kind in NOMINAL_KINDS:
         proba = level_probabilities(parts, df, target, False)
         best, known = proba.values.argmax(axis=1), ~np.isnan(proba.values).any(axis=1)
         each = np.arange(best.size), best
@@ -58,7 +59,11 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
     tails = next((tails for part in parts if (tails := part._heavy_tails([d], part._evidence))), None)
     if tails:
         attrs["principal_value"] = tails
-    found = _predicted(parts, "predict", df, d, _leaf_means, {}, False, **attrs)
+
+    def leaf_means(leaves: Any, event: Any) -> np.ndarray:
+        return leaf_moments(leaves, event)[0] + column.origin
+
+    found = _predicted(parts, "predict", df, d, leaf_means, {}, False, **attrs)
     if np.isinf(found.values).any():
         found.attrs["infinite_mean"] = [target]
     return found
@@ -71,11 +76,6 @@ def leaf_levels(leaves: Any, event: Any) -> np.ndarray:
         p = p * np.isin(np.arange(p.shape[1]), list(event))
         p = p / p.sum(axis=1, keepdims=True)
     return p
-
-
-def _leaf_means(leaves: Any, event: Any) -> np.ndarray:
-    """Mean (n,) of each leaf given an event."""
-    return leaf_moments(leaves, event)[0]
 
 
 def _predicted(

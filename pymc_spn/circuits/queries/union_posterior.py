@@ -77,7 +77,7 @@ class UnionPosterior(NoInterventions):
     def __repr__(self) -> str:
         words = " or ".join(part._in_words(part._evidence) for part in self.parts[:3])
         more = f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else ""
-        return f"UnionPosterior({self._first.name!r}: {len(self.columns)} columns, given {words}{more})"
+        return f"UnionPosterior({self._first.name!r}: {self._first._read_as}, given {words}{more})"
 
     def log_density(
         self, df: Any, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"

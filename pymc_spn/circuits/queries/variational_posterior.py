@@ -67,7 +67,7 @@ class VariationalPosterior(SPNPosterior):
     def __repr__(self) -> str:
         given = self._in_words(self._evidence)
         return (
-            f"VariationalPosterior({self._schema.name!r}: {len(self._kept)} columns, bound {self.bound:.1f} nats"
+            f"VariationalPosterior({self._schema.name!r}: {self._read_as}, bound {self.bound:.1f} nats"
             f"{', given ' + given if given else ''})"
         )
 

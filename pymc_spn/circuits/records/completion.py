@@ -71,6 +71,7 @@ def complete_rows(
     out[counts] = drawn
     whole = np.isin(family, (GEOMETRIC, BINOMIAL)) | ((family == GAUSSIAN) & ~compiled.is_density)
     out = np.where(whole, np.round(out) + 0.0, out)
+    out = np.where(whole & compiled.is_count, np.maximum(out, 0.0), out)
     # what rounding takes from a positive value near 0
     positive = (family == EXPONENTIAL) | (family == LOG_NORMAL)
     out = np.where(positive, np.clip(out, np.finfo(float).tiny, np.finfo(float).max), out)

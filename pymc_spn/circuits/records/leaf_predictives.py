@@ -43,10 +43,12 @@ from pymc_spn.circuits.leaves.interval_moments import (
     student_moments,
     weighted_moments,
 )
-from pymc_spn.circuits.leaves.rounded_gaussian import RoundedGaussian, cells_within
+from pymc_spn.circuits.leaves.rounded_gaussian import RoundedCount, RoundedGaussian, cells_within, count_cells_within
 from pymc_spn.numerics.halving import smallest_whole_reaching
 
-ROUNDED_GAUSSIAN = -1  # what a Gaussian leaf is among leaves that have masses; no entry of a palette has the code
+# what a Gaussian leaf is in a column of whole numbers, and in one of counts; no entry of a palette has these codes
+ROUNDED_GAUSSIAN, ROUNDED_COUNT = -1, -2
+ROUNDED = (ROUNDED_GAUSSIAN, ROUNDED_COUNT)
 FAMILY: dict[int, Any] = {
     GAUSSIAN: Gaussian,
     EXPONENTIAL: Exponential,
@@ -56,9 +58,10 @@ FAMILY: dict[int, Any] = {
     BINOMIAL: Binomial,
     DISCRETE: Categorical,
     ROUNDED_GAUSSIAN: RoundedGaussian,
+    ROUNDED_COUNT: RoundedCount,
 }
 COUNTS = (POISSON, GEOMETRIC, BINOMIAL)
-WHOLE = (*COUNTS, ROUNDED_GAUSSIAN)  # families with masses on whole numbers
+WHOLE = (*COUNTS, *ROUNDED)  # families with masses on whole numbers
 TOLERANCE = 1e-8  # relative, of moments under an interval
 HELD = 4_000_000  # masses held at a time (32 MB)
 
@@ -118,14 +121,15 @@ def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
     """All leaf slots of a column, place by place, as events see them."""
     places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
     family = np.concatenate([p.family for p in places])
-    return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), bool(compiled.is_density[c]))
+    return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), compiled, c)
 
 
-def as_masses(leaves: Leaves, is_density: bool) -> Leaves:
-    """Leaves in which Gaussian ones are rounded where the column has masses."""
-    if is_density:
+def as_masses(leaves: Leaves, compiled: Any, c: int) -> Leaves:
+    """Leaves of a column in which Gaussian ones are rounded where it has masses."""
+    if compiled.is_density[c]:
         return leaves
-    return leaves._replace(family=np.where(leaves.family == GAUSSIAN, ROUNDED_GAUSSIAN, leaves.family))
+    code = ROUNDED_COUNT if compiled.is_count[c] else ROUNDED_GAUSSIAN
+    return leaves._replace(family=np.where(leaves.family == GAUSSIAN, code, leaves.family))
 
 
 def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
@@ -161,7 +165,7 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
 
 def posterior_of(code: int, parameters: np.ndarray) -> Any:
     """Parameters (n, p) of one family as its named tuple."""
-    if code in (GAUSSIAN, LOG_NORMAL, ROUNDED_GAUSSIAN):
+    if code in (GAUSSIAN, LOG_NORMAL, *ROUNDED):
         return NormalGamma(*parameters.T)
     if code == GEOMETRIC:
         return BetaProbability(parameters[:, 0], parameters[:, 1])
@@ -222,7 +226,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
             mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
-            mean[which] = params.mu if code in (GAUSSIAN, ROUNDED_GAUSSIAN) else FAMILY[code].predictive_mean(params)
+            mean[which] = params.mu if code in (GAUSSIAN, *ROUNDED) else FAMILY[code].predictive_mean(params)
             spread = FAMILY[code].predictive_variance(params)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
@@ -236,6 +240,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
 _WITHIN: dict[int, Any] = {
     GAUSSIAN: student_moments,
     ROUNDED_GAUSSIAN: lambda params, low, high: student_moments(params, *cells_within(low, high)),
+    ROUNDED_COUNT: lambda params, low, high: student_moments(params, *cells_within(max(low, 0.0), max(high, 0.0))),
     LOG_NORMAL: log_student_moments,
     EXPONENTIAL: lomax_moments,
     POISSON: count_moments,
@@ -261,11 +266,13 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
         elif code == GAUSSIAN:
             out[which] = _invert_student(params, event, u)
-        elif code == ROUNDED_GAUSSIAN:
-            cells = Interval(*(float(end) for end in cells_within(*event)))
+        elif code in ROUNDED:
+            ends = count_cells_within(*event) if code == ROUNDED_COUNT else cells_within(*event)
+            cells = Interval(*(float(end) for end in ends))
             # what lies on the outer edge of an outermost cell may round to the number beyond
             x = np.round(_invert_student(params, cells, u))
-            out[which] = np.clip(x, cells.low + 0.5, cells.high - 0.5)
+            least = 0.0 if code == ROUNDED_COUNT else -np.inf
+            out[which] = np.clip(x, max(cells.low + 0.5, least), cells.high - 0.5)
         elif code == LOG_NORMAL:
             with np.errstate(divide="ignore"):
                 logs = Interval(float(np.log(max(event.low, 0.0))), float(np.log(max(event.high, 0.0))))

@@ -22,7 +22,7 @@ KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 SHARED = (
     "parent", "part_ptr", "parts", "subtree_end", "split", "n_splits", "column", "leaf_region", "source", "place_ptr",
     "size", "width", "entry_ptr", "entry_source", "entry_family", "entry_copies", "column_kind", "n_levels", "offset",
-    "half_step",
+    "cell_variance", "half_step",
 )  # fmt: skip
 # what the kernels write when they evaluate a network; one that all threads share has None there
 SCRATCH = ("value", "node_value", "log_value", "scaled", "empty_value", "missing", "new")
@@ -273,7 +273,10 @@ class RecordedStates:
     def moments(
         self, row: np.ndarray, events: dict[int, Any], wanted: Any, covariance: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Means (S, D) and, if asked, covariances (S, D, D) given points (D,) and events; 0 if not wanted."""
+        """Means (S, D) and, if asked, covariances (S, D, D) given points (D,) and events; 0 if not wanted.
+
+        Ordinal columns count by their numbers, not their codes.
+        """
         n_columns = len(self.structure.columns)
         coded = self.coded_rows(row[None])[0]
         means = np.empty((self.n_draws, n_columns))
@@ -291,6 +294,7 @@ class RecordedStates:
                     leaf_mean[at] = row[d]
                 else:
                     leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
+                leaf_mean[at] += self.schema.columns[d].origin
             means[s], covariances[s] = moments(
                 net, tree.begin, tree.size, tree.order, position, logs, leaf_mean, leaf_variance, covariance
             )

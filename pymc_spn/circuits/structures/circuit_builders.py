@@ -13,13 +13,13 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
 from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Column, Table
+from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS, by_name
 
 MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory
 FAMILY_OF_KIND = {
     "real": "gaussian", "positive": "log_normal", "count": "poisson", "binary": "bernoulli",
-    "categorical": "categorical",
+    "categorical": "categorical", "ordinal": "categorical", "integer": "gaussian",
 }  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def hidden_chow_liu_tree(
         raise ValueError(f"n_states = {n_states:,} makes a circuit of more than {MAX_EDGES:,} edges; take fewer")
     if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
-    table = Table.from_frame(data, kinds)
+    table = read_table(data, kinds)
     palettes = leaf_palettes(table.columns, leaves, "n_states", n_states)
     parent = tree_of_dependence(table, dependence, np.random.default_rng(random_seed))
     grown = Growing(table.columns, palettes)

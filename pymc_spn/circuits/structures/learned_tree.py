@@ -10,7 +10,7 @@ from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
-from pymc_spn.tables import Table
+from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
 Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
@@ -78,7 +78,7 @@ def learn_tree(
         raise ValueError(f"n_children must be at least n_clusters={n_clusters}, or 'infinite', got {n_children!r}")
     if not isinstance(dependence, str) or dependence not in MEASURES:
         raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
-    table = Table.from_frame(data, kinds)
+    table = read_table(data, kinds)
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
     learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)

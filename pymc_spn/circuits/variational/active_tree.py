@@ -29,6 +29,7 @@ class ActiveTree(NamedTuple):
     place: np.ndarray  # (R,) place of a univariate region, else -1
     column_of_place: np.ndarray  # (P,)
     offset: np.ndarray  # (P,) coded value + offset = what all but Gaussian leaves see
+    cell_variance: np.ndarray  # (P,) as in `network`
     edge_begin: np.ndarray  # (R+1,) edges of region r
     node_begin: np.ndarray  # (R+1,) sum nodes of region r
     node_ptr: np.ndarray  # (V+1,) edges of node k: node_ptr[k]:node_ptr[k+1]
@@ -93,6 +94,7 @@ def active_tree(structure, palette, edges):
         place=place,
         column_of_place=structure.leaf_column,
         offset=wide.offset,
+        cell_variance=wide.cell_variance,
         edge_begin=_pointer(n_edges),
         node_begin=_pointer(n_nodes),
         node_ptr=_pointer(np.concatenate(sizes)),

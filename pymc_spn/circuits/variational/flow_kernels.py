@@ -57,9 +57,10 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
         out[:] = 0.0
         if family == GAUSSIAN or family == LOG_NORMAL:
             mean, rho, a, b = gaussian_posterior(n, s1[i], s2[i], p[0], p[1], p[2], p[3])
-            out[0] = 0.5 * (digamma(a) - math.log(b) - LOG_2PI - 1.0 / rho)
             out[1] = mean
             out[2] = 0.5 * a / b
+            cell = tree.cell_variance[tree.leaf_place[i]]
+            out[0] = 0.5 * (digamma(a) - math.log(b) - LOG_2PI - 1.0 / rho) - out[2] * cell
         elif family == EXPONENTIAL:
             a = p[0] + n
             b = p[1] + s1[i]
@@ -318,6 +319,9 @@ def add_leaf_statistics(tree, i, y, base_logs, c, offset, flow, s1, s2, levels):
     elif family == GAUSSIAN:
         s1[i] += dot(flow, y)
         s2[i] += second_moment(flow, y)
+        cell = tree.cell_variance[tree.leaf_place[i]]
+        if cell > 0.0:
+            s2[i] += cell * total_of(flow)
     elif family == LOG_NORMAL:
         s1[i] += dot(flow, base_logs)
         s2[i] += second_moment(flow, base_logs)

@@ -1,0 +1,56 @@
+"""How the columns of a table were read, in a line: what the front doors report and posteriors show."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymc_spn.tables.column import Column, as_name
+from pymc_spn.tables.table import Table
+
+MOST_NAMES = 6  # of one kind in a line
+_log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
+
+
+def read_table(data: Any, kinds: Mapping[str, str] | None = None, name: str | None = None) -> Table:
+    """Code data by `Table.from_frame`, and report once how columns were read whose values decided the kind.
+
+    Parameters
+    ----------
+    data : DataFrame, mapping, array or Table
+    kinds : mapping, optional
+        As in `Table.from_frame`.
+    name : str, optional
+        Of the variable, for the report.
+    """
+    table = Table.from_frame(data, kinds)
+    if isinstance(data, Table) and not kinds:
+        return table
+    given = {as_name(label) for label in kinds or {}}
+    guessed = [c for c in table.columns if is_guessed(c) and c.name not in given]
+    if guessed:
+        odd = next((c for c in guessed if c.kind != "binary"), guessed[0])
+        _log.info(
+            f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(table.columns)}. "
+            f"Change with kinds={{{odd.name!r}: {'categorical' if odd.kind == 'ordinal' else 'real'!r}}}"
+        )
+    return table
+
+
+def is_guessed(column: Column) -> bool:
+    """Whether values, and not the dtype alone, decided the kind of a column: it holds whole numbers."""
+    numbers = column.levels is None or (isinstance(column.levels[0], int) and not isinstance(column.levels[0], bool))
+    return numbers and column.kind in ("integer", "count", "ordinal", "binary") and "category" not in column.dtype
+
+
+def describe_columns(columns: Sequence[Column]) -> str:
+    """Names by kind, such as ``survived binary; rating ordinal 1..5; year integer``; long lists are cut."""
+    by_kind: dict[str, list[str]] = {}
+    for c in columns:
+        kind = f"ordinal {c.levels[0]}..{c.levels[-1]}" if c.kind == "ordinal" else c.kind
+        by_kind.setdefault(kind, []).append(c.name)
+    parts = []
+    for kind, names in by_kind.items():
+        shown = ", ".join(names[:MOST_NAMES])
+        parts.append(f"{shown}{f', ... ({len(names)})' if len(names) > MOST_NAMES else ''} {kind}")
+    shown = "; ".join(parts[:MOST_NAMES])
+    return shown if len(parts) <= MOST_NAMES else f"{shown}; ... ({len(columns)} columns)"
