@@ -234,9 +234,8 @@ class LocalScores:
         data : DataFrame, mapping, array or Table
             Rows are observations. No missing cells.
         score : BGe, BDeu or callable, optional
-            By default BDeu if all columns have levels (binary, categorical, ordinal), else BGe, which takes ordinal
-            columns as numbers. A callable takes the child's name and
-            the parents' names in the order of the columns and returns a log score in nats.
+            By default BDeu if all columns have levels (ordinal ones, too), else BGe. A callable takes the child's name
+            and the parents' names in the order of the columns and returns a log score in nats.
         prior : {"fair", "uniform"}, EdgePenalty or EdgeLogOdds
             ``fair`` gives each size of parent set the same total weight.
         max_candidates : int

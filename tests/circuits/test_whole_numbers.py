@@ -256,3 +256,14 @@ def test_kinds_go_where_the_columns_are_made():
         ps.SPN("s", tree, observed=FRAME, kinds={"year": "real"})
     with pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
         ps.fit_variational(tree, FRAME, kinds={"year": "real"})
+
+
+def test_dependence_of_whole_numbers_with_long_tails():
+    """A Student t has thousands of whole numbers in its tails; what is cut off is in the tolerance."""
+    fit = posteriors()["fit"]
+    whole = fit.dependence()
+    pair = fit.mutual_information("rating", "year")
+    assert float(whole.sel(column="rating", other="year")) == pytest.approx(float(pair), abs=pair.attrs["tolerance"])
+    assert 0.0 < pair.attrs["tolerance"] < 0.01
+    entropy = fit.entropy("year")
+    assert float(entropy) == pytest.approx(np.log(31.0), abs=0.2)

@@ -19,6 +19,10 @@ MISPLACED = 1e-8  # mass of the leaves that the points of a grid may have in the
 MOST_PANELS = 600  # of a column: of two, the points of one times those of the other are held
 ROUNDS = 60  # of halving panels
 MOST_COUNTS = 4_000  # values of a count column that are summed
+WIDE_COUNTS, LARGEST_CUT = (
+    1_000,
+    1e-4,
+)  # of one whose rounded Gaussian leaves have long tails: these are cut up to there
 GRID_DRAWS = 8  # draws whose mixture places a grid
 KEPT_BYTES = 64_000_000  # densities below parts of regions, kept for the next pair of columns
 BLOCK_VALUES = 2_000_000  # densities of leaves held at a time (16 MB)
@@ -31,6 +35,12 @@ class Grid(NamedTuple):
     x: np.ndarray
     weight: np.ndarray
     ends: tuple[float, float] | None = None
+    cut: float = 0.0  # mass in the tails of whole numbers that are left out
+
+    @property
+    def cut_information(self) -> float:
+        """Allowance in nats for what the tails that are left out say of another column."""
+        return self.cut * (1.0 - float(np.log(self.cut))) if self.cut > 0.0 else 0.0
 
 
 class DrawLaws:
@@ -241,6 +251,11 @@ def grid_of(
     if not is_density:
         first, last = law.quantile(np.array([tails[0], 1.0 - tails[0]]))
         if last - first >= MOST_COUNTS:
+            for tail in tails[(tails > tails[0]) & (tails <= LARGEST_CUT)].tolist():
+                low, high = law.quantile(np.array([tail, 1.0 - tail]))
+                if high - low < WIDE_COUNTS:
+                    x = np.arange(low, high + 1.0)
+                    return Grid(x, np.ones(x.size), (float(low) - 1.0, float(high)), 2.0 * tail)
             raise ValueError(
                 f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "
                 f'ask about two columns with method="monte-carlo", about the others with marginal(), or make the '

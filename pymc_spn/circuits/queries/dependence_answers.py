@@ -172,6 +172,7 @@ class DependenceAnswers(ColumnAnswers):
         checked = self._tables(asked, known, used[some], fine)[0]
         tolerance = float(np.nanmax(np.abs(checked - tables[some])))
         tolerance += MISPLACED if any(self._has_panels(d) for d in asked) else 0.0
+        tolerance += sum(grid.cut_information for grid in grids.values())
         names = [self._schema.columns[d].name for d in asked]
         coords = {"column": names, "other": names}
         attrs, side = self._mark(asked, tolerance), len(asked)
@@ -332,13 +333,18 @@ class DependenceAnswers(ColumnAnswers):
         every = np.arange(self._states.n_draws)
         return self._refined([a, b], known, lambda grids: self._tables([a, b], known, every, grids)[0][:, 0])
 
+    def _cut(self, asked: Sequence[int], known: Cases) -> float:
+        """Allowance for the tails of whole numbers that are left out; of single columns `beyond_grid` has one."""
+        whole = [d for d in asked if not self._has_panels(d)] if len(asked) > 1 else []
+        return sum(grid.cut_information for grid in self._grids(whole, known, FEW_PANELS).values())
+
     def _refined(self, asked: Sequence[int], known: Cases, ask: Any, beside: Cases = ()) -> tuple[Any, float]:
         """An answer on finer and finer grids until it stays, and its last change with what the panels may misplace.
 
         Of single columns the panels in the tails are halved as well.
         """
         if not any(self._has_panels(d) for d in asked):
-            return ask(self._grids(asked, known, FEW_PANELS, 1, beside)), 0.0
+            return ask(self._grids(asked, known, FEW_PANELS, 1, beside)), self._cut(asked, known)
         n_panels = FEW_PANELS
         value = ask(self._grids(asked, known, n_panels))
         while True:
@@ -349,7 +355,7 @@ class DependenceAnswers(ColumnAnswers):
                 change = float(np.max(np.where(finer == value, 0.0, np.abs(finer - value))))
             value = finer
             if change < CONVERGED or n_panels >= MOST_PANELS:
-                return value, change + MISPLACED
+                return value, change + MISPLACED + self._cut(asked, known)
 
     def _simulated_information(self, groups: Any, known: Cases, n: int, random_seed: Any) -> "xr.DataArray":
         rows = self._simulated_rows(known, n, random_seed)
