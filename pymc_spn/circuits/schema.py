@@ -13,6 +13,7 @@ from pymc_spn.circuits.leaves.binomial import Binomial
 from pymc_spn.circuits.leaves.families import FAMILIES
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
+from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
@@ -183,6 +184,8 @@ class NetworkSchema:
         if column.kind == "count":
             most = self._most_trials(d)
             return "a whole number of at least 0" + (f" and at most {most:g}" if most < np.inf else "")
+        if column.kind == "integer":
+            return "a whole number"
         return "finite and above 0" if column.kind == "positive" else "finite"
 
     def possible(self, d: int, values: Any) -> np.ndarray:
@@ -195,7 +198,7 @@ class NetworkSchema:
             fits &= (x >= 0) & (x <= self._most_trials(d))
         elif column.kind == "positive":
             fits &= x > 0
-        return fits & (np.floor(x) == x) if column.levels is not None or column.kind == "count" else fits
+        return fits & (np.floor(x) == x) if column.levels is not None or column.kind in WHOLE_KINDS else fits
 
     def _most_trials(self, d: int) -> float:
         """The largest count that the binomial leaves of a column can hold."""

@@ -46,7 +46,8 @@ def describe_columns(columns: Sequence[Column]) -> str:
     """Names by kind, such as ``survived binary; rating ordinal 1..5; year integer``; long lists are cut."""
     by_kind: dict[str, list[str]] = {}
     for c in columns:
-        kind = f"ordinal {c.levels[0]}..{c.levels[-1]}" if c.kind == "ordinal" else c.kind
+        levels = c.levels or ()
+        kind = f"ordinal {levels[0]}..{levels[-1]}" if c.kind == "ordinal" else c.kind
         by_kind.setdefault(kind, []).append(c.name)
     parts = []
     for kind, names in by_kind.items():

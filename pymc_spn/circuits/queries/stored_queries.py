@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.events.events import LEVEL_KINDS, Events, events_from_json
+from pymc_spn.circuits.events.events import Events, events_from_json
 from pymc_spn.circuits.records.leaf_predictives import Interval
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
@@ -31,7 +31,7 @@ def read_query(text: Any, schema: Any, n_draws: int) -> tuple[list[int], Events,
         column = schema.columns[d]
         if isinstance(event, Interval):
             numbers = all(isinstance(end, float | int) for end in event) and not any(map(math.isnan, event))
-            fits = numbers and event.low <= event.high and column.kind not in LEVEL_KINDS
+            fits = numbers and event.low <= event.high and column.levels is None
         else:
             values = np.array(sorted(event) if isinstance(event, frozenset) else [event], np.float64)
             fits = values.size > 0 and bool(schema.possible(d, values).all())
