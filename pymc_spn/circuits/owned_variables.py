@@ -3,13 +3,19 @@
 Imported with the package, so it loads neither Numba nor kernels.
 """
 
+import hashlib
 import sys
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pymc as pm
 from pymc.sampling.mcmc import sample
 from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import toposort
+
+from pymc_spn.tables.fingerprints import data_digest
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 
@@ -101,6 +107,36 @@ class OwnerStep(BlockedStep):
             return {short: next(v for k, v in stats.items() if k.endswith(f"_{short}")) for short in cls._shown}
 
         return (update,)
+
+
+def model_digest(model: Any) -> int:
+    """A number below 2**32 for all that a model was given: data, and kinds and constants of its terms.
+
+    Two models that differ in it have other posteriors. Values of random starts are left out: the constants of our own
+    operations, which their schemas describe, and observed variables with the tag ``is_start``.
+    """
+    parts = {f"data {name}": data_digest([], value) for name, value in _given(model).items()}
+    lines = [f"{name}: {digest}" for name, digest in parts.items()]
+    for node in toposort([*model.basic_RVs, *model.potentials]):
+        kind = type(node.op)
+        constants = [] if kind.__module__.startswith("pymc_spn.") else [_number(v) for v in node.inputs]
+        lines.append(f"{kind.__name__}{[data_digest([], x) for x in constants if x is not None]}")
+    # sorted: PyTensor promises no order of nodes
+    return int.from_bytes(hashlib.sha256("\n".join(sorted(lines)).encode()).digest()[:4], "little")
+
+
+def _given(model: Any) -> dict[str, np.ndarray]:
+    """Values of the data containers and of the observed variables of a model."""
+    found = {v.name: v for v in model.data_vars}
+    found |= {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs if not getattr(rv.tag, "is_start", False)}
+    values = {n: v.get_value() if hasattr(v, "get_value") else v.eval() for n, v in found.items()}
+    return {n: x for n, x in values.items() if np.asarray(x).dtype.kind in "biuf"}
+
+
+def _number(variable: Any) -> np.ndarray | None:
+    """Numbers of a constant; None for everything else."""
+    data = np.asarray(variable.data) if isinstance(variable, Constant) and variable.data is not None else None
+    return data if data is not None and data.dtype.kind in "biuf" else None
 
 
 def variable_with_parameters(name: str, model: Any) -> tuple[Any, Any]:

@@ -17,7 +17,8 @@ from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
-FORMAT = 2  # 1: counts with Gaussian leaves alone had densities, in standardised units
+# 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
+FORMAT = 2
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
 
@@ -48,6 +49,8 @@ class NetworkSchema:
         Whether values of columns with a recording grid stand for their cells. Gaussian leaves have no floor then.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
+    data : str, optional
+        `data_digest` of the table; None where it was not written down.
     """
 
     name: str
@@ -62,6 +65,7 @@ class NetworkSchema:
     missing: str = "marginal"
     rounded: bool = False
     n_rows: int | None = None
+    data: str | None = None
 
     def to_json(self) -> str:
         """JSON text; floats keep every bit."""
@@ -80,6 +84,7 @@ class NetworkSchema:
                 "missing": self.missing,
                 "rounded": self.rounded,
                 "n_rows": self.n_rows,
+                "data": self.data,
             }
         )
 
@@ -94,7 +99,9 @@ class NetworkSchema:
         """
         fields = json_of(text, "the network's schema")
         if fields.pop("format", None) != FORMAT:
-            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the network's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
+            )
         with refusing_damage(None):
             palette = tuple(tuple(map(_entry_from_json, entries)) for entries in fields.pop("palette"))
             schema = cls(
@@ -110,6 +117,7 @@ class NetworkSchema:
                 missing=fields.get("missing", "marginal"),
                 rounded=fields.get("rounded", False),
                 n_rows=fields.get("n_rows"),
+                data=fields.get("data"),
             )
             schema.check()
             return schema

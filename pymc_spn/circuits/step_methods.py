@@ -22,11 +22,13 @@ from pymc_spn.circuits.owned_variables import (
     OwnerStep,
     compile_of_the_point,
     grouped_by_owner,
+    model_digest,
     refuse_incomplete,
     running_plan,
     variable_with_parameters,
 )
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")
 
@@ -121,6 +123,7 @@ class TopDownSPNStep(OwnerStep):
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
         self.rounding = self._round_cells(schema, table, kernel)
+        self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
         self.chain = Chain(schema, table, kernel, frontier)
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
@@ -148,6 +151,7 @@ class TopDownSPNStep(OwnerStep):
         self.exact_chunk = chunk_length(exact, self.record_every)
         stats = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
+            self.spn + FINGERPRINT: (np.int64, []),
             f"{self.spn}_log_joint": (np.float64, []),
             f"{self.spn}_moved": (np.float64, []),
             f"{self.spn}_occupied_nodes": (np.int32, []),
@@ -277,6 +281,7 @@ class TopDownSPNStep(OwnerStep):
                 self.exact = self.rounding.codes(chain.sampler)
         stats = {
             f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
+            self.spn + FINGERPRINT: self.fingerprint,
             f"{self.spn}_log_joint": state[0],
             f"{self.spn}_moved": moved,
             f"{self.spn}_occupied_nodes": int(state[1]),

@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
-from pymc_spn.dags.schema import DagSchema
+from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
 from pymc_spn.numerics.quoted_values import quoted
 
 
@@ -372,6 +372,15 @@ def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arr
     for variable in variables:
         variable.tag.dag_owner, variable.tag.dag_kind = full, f"dag_{state}"
     rv.tag.dag_scores = scores
-    schema = DagSchema(full, state, scores.names, scores.score, scores.prior, scores.restricted)
+    schema = DagSchema(
+        full,
+        state,
+        scores.names,
+        scores.score,
+        scores.prior,
+        scores.restricted,
+        digest_of_candidates(scores),
+        summary_of_scores(scores),
+    )
     pm.Data(f"{name}_schema", schema.to_vector())
     return rv

@@ -9,10 +9,19 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
-from pymc_spn.dags.schema import FORMAT, PARENTS, SCHEMA, DagSchema, find_schema, is_unpacked
+from pymc_spn.dags.schema import (
+    FORMAT,
+    PARENTS,
+    SCHEMA,
+    DagSchema,
+    find_schema,
+    is_unpacked,
+    summary_of_scores,
+)
 from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
@@ -70,8 +79,11 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
     numbers = [parents.values.astype(np.int64), state.values.astype(np.int64), *labels]
     if schema.name + SCORE in stats:
         numbers.append(read_record(stats[schema.name + SCORE], "f").values)
-    draws = DagDraws(schema, *numbers)
-    left = stats.drop_vars(schema.name + PARENTS).drop_dims(str(parents.dims[2]), errors="ignore")
+    marks = fingerprints(stats, schema.name + FINGERPRINT)
+    digest = model_digest_of(marks, f"{schema.name!r} of sample_stats", schema.to_vector())
+    draws = DagDraws(schema, *numbers, model_digest=digest)
+    left = stats.drop_vars([schema.name + PARENTS, schema.name + FINGERPRINT])
+    left = left.drop_dims(str(parents.dims[2]), errors="ignore")
     tree["sample_stats"] = xr.DataTree(left)
     tree[schema.name] = xr.DataTree(draws.to_group())
     return tree
@@ -92,6 +104,8 @@ class DagDraws:
         Labels.
     log_score : (chain, draw) float64, optional
         Log weight of each order or partition, its graphs summed out.
+    model_digest : int
+        Of the data and constants of the model.
     """
 
     schema: DagSchema
@@ -100,6 +114,7 @@ class DagDraws:
     chains: np.ndarray
     draws: np.ndarray
     log_score: np.ndarray | None = None
+    model_digest: int = 0
 
     def __post_init__(self) -> None:
         d, place = len(self.schema.variables), f"{self.schema.name!r}"
@@ -135,6 +150,8 @@ class DagDraws:
         with reading(idata) as idata:
             schema = find_schema(idata, name)
             group = unpack_graphs(idata, schema.name)[schema.name].dataset
+            marks = fingerprints(group, UNPACKED)
+            digest = model_digest_of(marks, f"the group {schema.name!r}", schema.to_vector())
             drawn = read_record(group["graphs"], "biu")
             bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
             graphs = drawn.transpose(*DIMS).values.astype(bool)
@@ -142,7 +159,7 @@ class DagDraws:
             parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
             state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
             score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None
-            post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score)
+            post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score, digest)
         if post._mixing is not None:
             post._mixing.warn(schema.name, ADVICE, stacklevel=2)
         return post
@@ -252,6 +269,11 @@ class DagDraws:
             raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
         if not isinstance(scores, LocalScores) or scores.names != self.names:
             raise ValueError(f"scores must be the LocalScores of the model, with variables {quoted(list(self.names))}")
+        if not np.allclose(summary_of_scores(scores), self.schema.scores, rtol=1e-6, atol=1e-9):
+            raise ValueError(
+                "scores must be the LocalScores of the model, and their values are others: these are scores of other "
+                "data, or of another score, prior or choice of candidates"
+            )
         n, m, d = self.state.shape
         out = np.empty((n * m, d, d))
         edges_given_positions(
@@ -281,7 +303,8 @@ class DagDraws:
             {"chain": self.chains, "draw": self.draws, "variable": list(self.names)},
             ("chain", "draw", "variable"),
         )
-        parts = {"graphs": self.graphs(), self.schema.state: state}
+        mark = np.full(self.parents.shape[:2], fingerprint(self.model_digest, self.schema.to_vector()))
+        parts = {"graphs": self.graphs(), self.schema.state: state, UNPACKED: (("chain", "draw"), mark)}
         if self.log_score is not None:
             parts["log_score"] = state.isel(variable=0, drop=True).copy(data=self.log_score)
         return xr.Dataset(parts, attrs={"target": self.schema.target})

@@ -8,12 +8,16 @@ import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.stored_arrays import json_of, refuse
+from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.tables.tree_files import hint_of_groups
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
+    from pymc_spn.dags.local_scores import LocalScores
+
+FORMAT = 2
 SCHEMA, PARENTS = "_schema", "_parents"
 
 
@@ -31,6 +35,10 @@ class DagSchema:
     score, prior : str
     restricted : tuple of str
         Variables for which allowed parents were left out of the candidates.
+    candidates : str
+        `data_digest` of the candidate parents and of the parent sets that knowledge rules out.
+    scores : tuple of float
+        From `summary_of_scores`.
     """
 
     name: str
@@ -39,6 +47,8 @@ class DagSchema:
     score: str
     prior: str
     restricted: tuple[str, ...]
+    candidates: str
+    scores: tuple[float, ...]
 
     @property
     def target(self) -> str:
@@ -63,7 +73,9 @@ class DagSchema:
         if fields.pop("kind", None) != "dag":
             raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
         if fields.pop("format", None) != FORMAT:
-            raise ValueError(f"the graph's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the graph's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
+            )
         if fields.keys() != cls.__dataclass_fields__.keys() or fields["state"] not in ("order", "partition"):
             refuse("the schema of a graph", f"have {list(cls.__dataclass_fields__)}", fields)
         for key in ("variables", "restricted"):
@@ -72,7 +84,25 @@ class DagSchema:
             fields[key] = tuple(fields[key])
         if not 1 <= len(set(fields["variables"])) == len(fields["variables"]) <= MOST_VARIABLES:
             refuse("the variables of a graph", f"be distinct and 1 to {MOST_VARIABLES}", fields["variables"])
-        return cls(**fields)
+        found = checked("scores of a graph", fields["scores"], (2 * len(fields["variables"]),))
+        return cls(**fields | {"scores": tuple(found.tolist())})
+
+
+def summary_of_scores(scores: "LocalScores") -> tuple[float, ...]:
+    """Largest and mean log score of each variable to nine digits.
+
+    Digits beyond these depend on the order in which rows were added up, and the posterior does not.
+    """
+    finite = np.isfinite(scores.log_scores)
+    sums = np.add.reduceat(np.where(finite, scores.log_scores, 0.0), scores.offsets[:-1])
+    means = sums / np.add.reduceat(finite.astype(np.int64), scores.offsets[:-1])
+    return tuple(float(f"{x:.9g}") for x in (*scores.tops, *means))
+
+
+def digest_of_candidates(scores: "LocalScores") -> str:
+    """`data_digest` of the candidate parents and of the parent sets that knowledge rules out."""
+    ruled_out = np.packbits(np.isneginf(scores.log_scores))
+    return data_digest(scores.names, scores.candidates, scores.n_candidates, scores.must_precede, ruled_out)
 
 
 def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:
@@ -86,9 +116,11 @@ def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:
         if name == str(variable):
             continue
         try:
+            kind = json_of(constants[variable].values, name).get("kind")
+        except ValueError:
+            continue  # of another family, and damaged
+        if kind == "dag":
             found[name] = DagSchema.from_vector(constants[variable].values)
-        except (ValueError, UnicodeDecodeError):
-            continue  # of another family
     return found
 
 
@@ -112,7 +144,7 @@ def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
     """The schema that was asked for, or the only one."""
     found = dag_schemas(idata)
     if not found:
-        raise ValueError("the tree holds no draws of a ps.DagOrder or ps.DagPartition")
+        raise ValueError("the tree holds no draws of a ps.DagOrder or ps.DagPartition" + hint_of_groups(idata))
     if name is None:
         if len(found) > 1:
             raise ValueError(f"the tree holds several sampled graphs, give name=, one of {quoted(sorted(found))}")

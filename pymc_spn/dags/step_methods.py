@@ -15,8 +15,9 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, refuse_incomplete
+from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 
 @dataclass_state
@@ -69,8 +70,10 @@ class DagOrderStep(OwnerStep):
         _refuse_descendants(model, self.dag)
         self.scores = rv.tag.dag_scores
         self.chain = self._make_chain()
+        self.fingerprint = fingerprint(model_digest(model), model[f"{self.dag}_schema"].get_value())
         stats = {
             f"{self.dag}_parents": (np.dtype((np.int64, (self.scores.d,))), []),
+            self.dag + FINGERPRINT: (np.int64, []),
             f"{self.dag}_graph_log_score": (np.float64, []),
             f"{self.dag}_log_score": (np.float64, []),
             f"{self.dag}_moved": (np.float64, []),
@@ -110,6 +113,7 @@ class DagOrderStep(OwnerStep):
         new[f"{self.dag}_n_edges"] = np.asarray(np.bitwise_count(chain.parents.view(np.uint64)).sum(dtype=np.int64))
         stats = {
             f"{self.dag}_parents": chain.parents.copy(),
+            self.dag + FINGERPRINT: self.fingerprint,
             f"{self.dag}_graph_log_score": graph_log_score,
             f"{self.dag}_log_score": chain.log_score,
             f"{self.dag}_moved": moved,

@@ -18,6 +18,7 @@ from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.tables.fingerprints import BY_LISTS
 from pymc_spn.tables.tree_files import read_results
 
 KINDS = ("marginals", "map", "samples")
@@ -74,7 +75,7 @@ def recover_discrete(
     posterior = tree["posterior"].to_dataset()
     for dim in ("chain", "draw"):
         if dim not in posterior.dims:
-            raise ValueError(f"idata.posterior must have the dimension {dim!r}: select draws by slices, not by numbers")
+            raise ValueError(f"idata.posterior must have the dimension {dim!r}: {BY_LISTS}")
         if not posterior.sizes[dim]:
             raise ValueError(f"idata.posterior must have at least one draw of one chain, got no {dim}")
     rng = np.random.default_rng(random_seed)

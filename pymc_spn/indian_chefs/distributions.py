@@ -241,7 +241,7 @@ class IndianChefsProcess:
         state = pytensor.shared(np.append(0.0, packed)[None], name=f"{full}_state", shape=(None, len(packed) + 1))
         rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
         rv = model.register_rv(rv, name, observed=pt.constant(packed))
-        rv.tag.graph_start = "given" if isinstance(start, tuple) else start
+        rv.tag.graph_start, rv.tag.is_start = "given" if isinstance(start, tuple) else start, True
         pm.Data(f"{name}{SCHEMA}", schema.to_vector())
         current = current_graph(ticket, rv, state)
         parts: Any = GraphParts(max_nodes)(current)

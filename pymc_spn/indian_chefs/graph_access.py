@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.owned_variables import compile_of_the_point
+from pymc_spn.circuits.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
 from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
 from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 MOST_STARTS = 100
 
@@ -31,7 +32,9 @@ class GraphAccess:
         rv = model[name]
         parameters = rv.owner.op.dist_params(rv.owner)
         self.name, self.ticket = name, f"{name}{TICKET}"
-        self.schema = GraphSchema.from_vector(model[f"{name}{SCHEMA}"].get_value())
+        vector = model[f"{name}{SCHEMA}"].get_value()
+        self.schema, self.model_digest = GraphSchema.from_vector(vector), model_digest(model)
+        self.fingerprint = fingerprint(self.model_digest, vector)
         self.shared = parameters[9]  # found through the variable: a copied model has its own
         self.first = np.array(parameters[8].eval())
         if not np.array_equal(model.rvs_to_values[rv].eval(), self.first):
@@ -99,6 +102,7 @@ class GraphAccess:
         """Types and shapes of `statistics` for PyMC."""
         g = self.name
         types: dict[str, tuple[Any, list]] = {f"{g}{GRAPH}": (np.dtype((np.float64, (len(self.first),))), [])}
+        types[g + FINGERPRINT] = (np.int64, [])
         for key in ("n_nodes", "n_edges", "depth", "width", "n_orphans", "max_out_degree"):
             types[f"{g}_{key}"] = (np.int64, [])
         for key in ("births_tried", "births_accepted", "births_refused"):
@@ -124,6 +128,7 @@ class GraphAccess:
         births = tally[0] + tally[2]
         return {
             f"{g}{GRAPH}": packed,
+            g + FINGERPRINT: self.fingerprint,
             f"{g}_n_nodes": n,
             f"{g}_n_edges": int(count_edges(state)),
             f"{g}_depth": deepest,

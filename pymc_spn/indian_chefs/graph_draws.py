@@ -13,9 +13,10 @@ from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked
-from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
+from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -59,6 +60,8 @@ class GraphDraws:
     hyperparameters : dict of (chain, draw) float64
     chains, draws : (n_chains,) and (n_draws,)
         Labels.
+    model_digest : int
+        Of the data and constants of the model.
 
     Notes
     -----
@@ -74,6 +77,7 @@ class GraphDraws:
     hyperparameters: dict[str, np.ndarray]
     chains: np.ndarray
     draws: np.ndarray
+    model_digest: int = 0
 
     def __post_init__(self) -> None:
         check_graphs(self.counts, self.places, self.parents, len(self.schema.observed_nodes), self.schema.max_nodes)
@@ -116,13 +120,15 @@ class GraphDraws:
             name = _find(idata, name)
             schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
             group = unpack_reputed_graphs(idata, name)[name].dataset
+            digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", schema.to_vector())
             read_record(group["graphs"], "biu")
             arrays = [
                 group[part].transpose("chain", "draw", *dims).values
                 for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
             ]
             stats = idata["sample_stats"].to_dataset()
-            mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and str(v) != name + GRAPH]
+            raw = name + GRAPH, name + FINGERPRINT
+            mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and v not in raw]
             scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
             refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
             if refused:
@@ -146,7 +152,7 @@ class GraphDraws:
                     numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
             counts, places, parents = arrays
             labels = group["chain"].values, group["draw"].values
-            return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels)
+            return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels, digest)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
@@ -325,8 +331,10 @@ class GraphDraws:
         """Graphs as a group for a DataTree: ``idata[name] = draws.to_group()``."""
         import xarray as xr
 
-        parts = [self.n_nodes(), self.graphs(), self.reputations()]
-        return xr.Dataset({str(p.name): p for p in parts}, attrs={"prior": self.schema.prior})
+        parts = {str(p.name): p for p in (self.n_nodes(), self.graphs(), self.reputations())}
+        mark = np.full(self.counts.shape, fingerprint(self.model_digest, self.schema.to_vector()))
+        parts[UNPACKED] = self._labelled(mark, UNPACKED)
+        return xr.Dataset(parts, attrs={"prior": self.schema.prior})
 
     def _probabilities(self, events: np.ndarray, name: str, coords: dict[str, Any]) -> "xr.DataArray":
         """Averages over draws, with their largest Monte Carlo standard error."""
@@ -397,10 +405,12 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     labels = [
         np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
     ]
+    marks = fingerprints(stats, name + FINGERPRINT)
+    digest = model_digest_of(marks, f"{name!r} of sample_stats", schema.to_vector())
     check_packed(record.values, packed_length(schema.max_nodes), BITS, schema.max_nodes)
     arrays = unpack_arrays(record.values, schema.max_nodes)
-    out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH))
-    out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels).to_group())
+    out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH).drop_vars(name + FINGERPRINT))
+    out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels, digest).to_group())
     return out
 
 
@@ -426,7 +436,7 @@ def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
 def _find(idata: "xr.DataTree", name: str | None) -> str:
     names = graph_names(idata)
     if not names:
-        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess")
+        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
     if name is None:
         if len(names) > 1:
             raise ValueError(f"the tree holds several graphs, give name=, one of {quoted(names)}")

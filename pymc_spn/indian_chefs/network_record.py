@@ -9,7 +9,8 @@ from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, Net
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.tree_files import read_record
+from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of, refuse_other_data
+from pymc_spn.tables.tree_files import hint_of_groups, read_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,6 +39,7 @@ def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
     if not names:
         raise ValueError(
             f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
+            + hint_of_groups(idata)
         )
     if name is None and len(names) > 1:
         raise ValueError(f"the tree holds several belief networks, give name=, one of {quoted(names)}")
@@ -49,10 +51,20 @@ def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
 
 def network_records(idata: "xr.DataTree", schema: NetworkSchema) -> np.ndarray:
     """(chain, draw, (K + 2) K) float32: parameters in the layout of `pack_parameters`."""
-    if not _is_unpacked(idata, schema.name):
-        record = idata["sample_stats"].dataset[schema.name + PARAMETERS]
+    name = schema.name
+    is_unpacked = _is_unpacked(idata, name)
+    draws, variable = (name, UNPACKED) if is_unpacked else ("sample_stats", name + FINGERPRINT)
+    place = f"the group {name!r}" if is_unpacked else f"{name!r} of sample_stats"
+    model_digest_of(fingerprints(idata[draws].dataset, variable), place, schema.to_vector())
+    observed = idata.children.get("observed_data")
+    if observed is not None and name in observed.data_vars:
+        values = observed.dataset[name].values
+        values = values if values.shape[-1] == len(schema.columns) else values.T
+        refuse_other_data(f"variable {name!r} of observed_data", schema.data, schema.columns, values)
+    if not is_unpacked:
+        record = idata["sample_stats"].dataset[name + PARAMETERS]
         return read_record(record, "f").values.astype(np.float32, copy=False)
-    group = idata[schema.name].dataset
+    group = idata[name].dataset
     weights = group["weights"].transpose("chain", "draw", "parent", "child").values
     rest = [group[part].transpose("chain", "draw", "node").values[..., None, :] for part in WEIGHTS[1:]]
     table = np.concatenate([weights, *rest], axis=-2)
@@ -103,7 +115,9 @@ def unpack_belief_network(idata: "xr.DataTree", name: str | None = None) -> "xr.
         coords={c: graphs[c].values for c in ("chain", "draw")} | dict.fromkeys(("parent", "child", "node"), nodes),
         attrs={"kind": schema.kind},
     )
-    out["sample_stats"] = xr.DataTree(without_record(stats, schema.name + PARAMETERS))
+    group[UNPACKED] = (("chain", "draw"), stats[schema.name + FINGERPRINT].transpose("chain", "draw").values)
+    left = without_record(stats, schema.name + PARAMETERS)
+    out["sample_stats"] = xr.DataTree(left.drop_vars(schema.name + FINGERPRINT))
     out[schema.name] = xr.DataTree(group)
     return out
 

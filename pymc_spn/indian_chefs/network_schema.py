@@ -10,7 +10,7 @@ from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.tables.stored_arrays import json_of, refuse
 
-FORMAT = 1
+FORMAT = 2
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
 NONLINEAR, LINEAR, SIGMOID = "nonlinear gaussian", "linear gaussian", "sigmoid"
 
@@ -29,6 +29,8 @@ class NetworkSchema:
         Fields of `NetworkPrior`.
     scaling : UnitScaling or None
     max_nodes : int
+    data : str, optional
+        `data_digest` of the observed table; None where it was not written down.
     """
 
     name: str
@@ -38,6 +40,7 @@ class NetworkSchema:
     prior: dict
     scaling: UnitScaling | None
     max_nodes: int
+    data: str | None = None
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
@@ -55,7 +58,9 @@ class NetworkSchema:
         """
         fields = json_of(vector, "the schema of a belief network")
         if fields.pop("format", None) != FORMAT:
-            raise ValueError(f"the network's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the network's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
+            )
         if fields.keys() != cls.__dataclass_fields__.keys() or fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
             refuse("the schema of a belief network", f"have {list(cls.__dataclass_fields__)}", fields)
         fields["columns"] = tuple(fields["columns"])

@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.circuits.owned_variables import OwnerStep, variable_with_parameters
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")
 
@@ -65,7 +66,9 @@ class _NetworkStep(OwnerStep):
         self.sweeps = int(sweeps)
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
-        self.schema = NetworkSchema.from_vector(model[f"{likelihood}{NETWORK_SCHEMA}"].get_value())
+        vector = model[f"{likelihood}{NETWORK_SCHEMA}"].get_value()
+        self.schema = NetworkSchema.from_vector(vector)
+        self.fingerprint = fingerprint(access.model_digest, vector)
         rv, parameters = variable_with_parameters(likelihood, model)
         self.head = parameters[4]  # found through the variable: a copied model has its own
         self.data = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
@@ -75,7 +78,8 @@ class _NetworkStep(OwnerStep):
             f"{likelihood}{PARAMETERS}": (
                 np.dtype((np.float32, ((access.schema.max_nodes + 2) * len(self.first),))),
                 [],
-            )
+            ),
+            likelihood + FINGERPRINT: (np.int64, []),
         }
         self.stats_dtypes_shapes |= {f"{likelihood}_{name}": (np.float64, []) for name in self.rates}
         self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
@@ -148,6 +152,7 @@ class _NetworkStep(OwnerStep):
         stats[f"{self.schema.name}{PARAMETERS}"] = pack_parameters(
             found["weights"], found["biases"], found["precisions"], access.schema.max_nodes
         )
+        stats[self.schema.name + FINGERPRINT] = self.fingerprint
         return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
 
     def _before_sweeps(self, prior):

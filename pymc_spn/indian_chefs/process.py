@@ -14,7 +14,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name, by_name
 from pymc_spn.tables.stored_arrays import json_of, refuse
 
-FORMAT = 1
+FORMAT = 2
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
 HYPERPARAMETERS = ("alpha", "gamma", "phi")
 
@@ -62,7 +62,9 @@ class GraphSchema:
         """
         fields = json_of(vector, "the schema of a graph")
         if fields.pop("format", None) != FORMAT:
-            raise ValueError(f"the graph's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the graph's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
+            )
         if fields.keys() != cls.__dataclass_fields__.keys():
             refuse("the schema of a graph", f"have {list(cls.__dataclass_fields__)}", list(fields))
         for key in ("observed_nodes", "reputations", "base"):

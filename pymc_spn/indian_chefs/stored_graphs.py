@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.indian_chefs.graph_draws import GraphDraws, graph_names
 from pymc_spn.indian_chefs.packed_graphs import pack_arrays
 from pymc_spn.indian_chefs.process import TICKET
-from pymc_spn.tables.tree_files import draws_of_record, reading
+from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,7 +41,7 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -
     with reading(idata) as idata:
         names = graph_names(idata)
         if not names:
-            raise ValueError("idata holds no draws of a ps.IndianChefsProcess")
+            raise ValueError("idata holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
         for name in names:
             draws = GraphDraws._read(idata, name, stacklevel=3)
             ticket = name + TICKET

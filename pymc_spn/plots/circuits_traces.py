@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 
+from pymc_spn.tables.fingerprints import BY_LISTS
+from pymc_spn.tables.tree_files import with_sample_dimensions
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -75,8 +78,8 @@ def _trace(tree: Any, name: str | None) -> Any:
         raise ValueError(
             f"results must hold one network, or name= one of {[v.removesuffix('_log_joint') for v in found]}"
         )
-    trace = tree["posterior"][wanted[0]]
+    trace = with_sample_dimensions(tree)["posterior"][wanted[0]]
     for dim in ("chain", "draw"):
         if dim not in trace.dims:
-            raise ValueError(f"results must have the dimension {dim!r}: select by slices, not by numbers")
+            raise ValueError(f"results must have the dimension {dim!r}: {BY_LISTS}")
     return trace.transpose("chain", "draw")

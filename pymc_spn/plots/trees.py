@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import BY_LISTS
+from pymc_spn.tables.tree_files import with_sample_dimensions
 from pymc_spn.trees.effects import dimension_of
 from pymc_spn.trees.leaf_summaries import leaf_words, rule_of
 from pymc_spn.trees.posterior import TreePosterior
@@ -275,11 +277,12 @@ def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | Non
     name = names[0] if name is None else name
     if name not in names:
         raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
+    idata = with_sample_dimensions(idata)
     for dim in ("chain", "draw"):
         if dim not in idata["posterior"].dims:
-            raise ValueError(f"idata must have the dimension {dim!r}: select draws by slices, not by numbers")
+            raise ValueError(f"idata must have the dimension {dim!r}: {BY_LISTS}")
     ax = _axes(ax, (6.0, 2.8))
-    values = idata["posterior"].dataset[f"{name}_log_joint"]
+    values = idata["posterior"].dataset[f"{name}_log_joint"].transpose("chain", "draw")
     for chain, trace in zip(values["chain"].values, values.values, strict=True):
         ax.plot(values["draw"].values, trace, marker=_dot(trace), lw=0.7, label=f"chain {chain}")
     ax.set_xlabel("draw")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.tables.fingerprints import AGAIN, BY_LISTS, GAPS
 from pymc_spn.tables.saved_files import CHECKSUM, NO_NETCDF, check_bytes, refuse_file, refusing_damage
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 MOST_INFLATED = 1032  # bytes for each one that is stored, the most that deflate can make
+WHOLE = (
+    "pass the whole result of pm.sample: az.thin and az.extract return one group alone, and "
+    "idata.isel(draw=slice(None, None, 10)) keeps every tenth draw of all groups"
+)
 
 
 def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
@@ -100,9 +105,10 @@ def reading(source: Any) -> "Iterator[xr.DataTree]":
 
 
 def read_results(idata: Any) -> "xr.DataTree":
-    """What ``pm.sample`` returned, or the file that it was saved to, as a tree whose data and schemas stand there once.
+    """Return a result of ``pm.sample``, or of its file, as a tree whose data and schemas stand there once.
 
-    ``xr.concat`` of several results, chain after chain, repeats the groups that have no chains, too.
+    ``xr.concat`` of several results, chain after chain, repeats the groups that have no chains, too. A chain or a draw
+    that was selected by its number, as in ``idata.sel(chain=0)``, is one chain or one draw again.
 
     Parameters
     ----------
@@ -121,25 +127,52 @@ def read_results(idata: Any) -> "xr.DataTree":
     if isinstance(idata, str | PathLike):
         idata = read_tree(idata)
     if not isinstance(idata, xr.DataTree):
+        more = f"; {WHOLE}" if isinstance(idata, xr.Dataset | xr.DataArray) else ""
         raise TypeError(
-            f"idata must be the DataTree that pm.sample returned, or the path of its netCDF file, got {type(idata)}"
+            "idata must be the DataTree that pm.sample returned, or the path of its netCDF file, got "
+            f"{type(idata)}{more}"
         )
+    idata = with_sample_dimensions(idata)
     for group in ("constant_data", "observed_data"):
-        node = idata.children.get(group)
-        repeated = [] if node is None else [d for d in ("chain", "draw") if d in node.dims]
-        if node is None or not repeated:
+        if group not in idata.children:
             continue
-        data = node.to_dataset()
+        data = idata[group].to_dataset()
+        repeated = [d for d in ("chain", "draw") if d in data.dims]
         once = data.isel(dict.fromkeys(repeated, 0), drop=True)
         for name, values in data.data_vars.items():
-            if not once[name].variable.broadcast_equals(values.variable):
+            # schemas of two lengths are aligned with gaps at the end
+            is_padded = str(name).endswith("_schema") and bool(values.isnull().any())
+            if is_padded or not once[name].variable.broadcast_equals(values.variable):
                 raise ValueError(
-                    f"variable {name!r} of {group} must be the same for all chains and draws: "
-                    "results of different models or data are no draws of one posterior"
+                    f"variable {name!r} of {group} must be the same for all chains and draws. These are results of "
+                    "different models or data, or of one table whose rows stand in another order or have other "
+                    "labels, and no draws of one posterior; " + AGAIN
                 )
-        idata = idata.copy()
-        idata[group] = xr.DataTree(once)
+        if repeated:
+            idata = idata.copy()
+            idata[group] = xr.DataTree(once)
     return idata
+
+
+def with_sample_dimensions(idata: "xr.DataTree") -> "xr.DataTree":
+    """Return results in which a chain or draw that was selected by one number has its dimension again."""
+    import xarray as xr
+
+    out = idata
+    for group, node in idata.children.items():
+        data = node.to_dataset()
+        lost = [d for d in ("draw", "chain") if d in data.coords and data[d].ndim == 0]
+        if lost:
+            out = idata.copy() if out is idata else out
+            for dimension in lost:
+                data = data.expand_dims(dimension)
+            out[group] = xr.DataTree(data.transpose("chain", "draw", ..., missing_dims="ignore"))
+    return out
+
+
+def hint_of_groups(idata: "xr.DataTree") -> str:
+    """Return what to do about results without the groups that `pm.sample` writes, for the end of a message."""
+    return "" if "constant_data" in idata.children else f"; {WHOLE}"
 
 
 def read_record(record: "xr.DataArray", kinds: str) -> "xr.DataArray":
@@ -159,16 +192,14 @@ def read_record(record: "xr.DataArray", kinds: str) -> "xr.DataArray":
     for dimension in ("chain", "draw"):
         if dimension not in record.dims:
             raise ValueError(
-                f"{record.name!r} must have the dimensions chain and draw, got {list(record.dims)}; select by a list, "
-                f"as in idata.sel({dimension}=[0])"
+                f"{record.name!r} must have the dimensions chain and draw, got {list(record.dims)}; " + BY_LISTS
             )
         if not record.sizes[dimension]:
             raise ValueError(f"{record.name!r} must hold at least one draw of one chain, got no {dimension}")
     if record.dtype.kind not in kinds or record.isnull().any():
         raise ValueError(
             f"{record.name!r} must hold a record of every chain and draw, got gaps or what had them (dtype "
-            f"{record.dtype}), as where chains of different lengths are put together: cut them to one length before "
-            "that, as in idata.isel(draw=slice(0, 500))"
+            f"{record.dtype}), {GAPS}"
         )
     return record.transpose("chain", "draw", ...)
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of
 from pymc_spn.tables.stored_arrays import checked
-from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
+from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
 from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.leaves import FAMILIES
-from pymc_spn.trees.schema import CHECKSUM, RECORD, SCHEMA, TICKET, TreeSchema, data_checksum
+from pymc_spn.trees.schema import RECORD, SCHEMA, TICKET, TreeSchema, described
 from pymc_spn.trees.state import simulation_nodes
 from pymc_spn.trees.tree import Tree
 
@@ -81,6 +82,7 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
             "n_nodes": (("chain", "draw"), n_nodes),
             "decisions": (("chain", "draw", "node", "term"), decisions),
             "child": (("chain", "draw", "node", "side"), child),
+            UNPACKED: (("chain", "draw"), fingerprints(stats, name + FINGERPRINT).transpose("chain", "draw").values),
         },
         coords={
             "chain": record["chain"].values if "chain" in record.coords else np.arange(codes.shape[0]),
@@ -90,7 +92,7 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
         },
         attrs={"features": [c.name for c in schema.column_objects]},
     )
-    left = stats.drop_vars(name + RECORD)
+    left = stats.drop_vars([name + RECORD, name + FINGERPRINT])
     for dim in record.dims[2:]:
         left = left.drop_dims(str(dim), errors="ignore")
     out["sample_stats"] = xr.DataTree(left)
@@ -102,7 +104,9 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
     """The name that was asked for, or the only one."""
     names = tree_names(idata)
     if not names:
-        raise ValueError(f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}")
+        raise ValueError(
+            f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}" + hint_of_groups(idata)
+        )
     if name is None:
         if len(names) > 1:
             raise ValueError(f"the DataTree holds several decision trees, give name=, one of {quoted(names)}")
@@ -139,13 +143,8 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     group = unpack_trees(idata, name)[name].dataset
     n_nodes = read_record(group["n_nodes"], "iu").values
     # ends of cuts are ranks of the training values, so other data of as many rows would give wrong trees
-    stats = idata.children.get("sample_stats")
-    if stats is not None and name + CHECKSUM in stats.data_vars:
-        if (stats.dataset[name + CHECKSUM] != data_checksum(values, y)).any():
-            raise ValueError(
-                f"{schema.x_name!r} of constant_data and {schema.response!r} of observed_data must hold the data that "
-                f"the trees of {name!r} were drawn given, and other data stand there; {_APART}"
-            )
+    marks = fingerprints(group, UNPACKED)
+    model_digest_of(marks, f"the trees of {name!r}", *described(schema, values, y), remedy=_APART)
     n_chains, n_draws = n_nodes.shape
     padded = group["decisions"].transpose("chain", "draw", "node", "term").values
     checked("n_nodes", n_nodes, padded.shape[:2], 1, padded.shape[2], whole=True)
@@ -215,7 +214,7 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) ->
     with reading(idata) as idata:
         names = tree_names(idata)
         if not names:
-            raise ValueError("idata holds no decision tree")
+            raise ValueError("idata holds no decision tree" + hint_of_groups(idata))
         for name in names:
             idata = unpack_trees(idata, name)
             draws, group = read_draws(idata, name), idata[name].dataset

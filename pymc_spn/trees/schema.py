@@ -1,17 +1,17 @@
 """What a model's tree needs to be read again, as JSON bytes; and the statistics that its log density is made of."""
 
 import json
-import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.tables import Column
+from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.stored_arrays import json_of, refuse
 
-FORMAT = 1
-SCHEMA, RECORD, TICKET, CHECKSUM = "_tree_schema", "_record", "_log_joint", "_data_checksum"
+FORMAT = 2
+SCHEMA, RECORD, TICKET = "_tree_schema", "_record", "_log_joint"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class TreeSchema:
         """Read back what `to_bytes` wrote."""
         fields = json_of(stored, "the tree's schema")
         if fields.pop("format", None) != FORMAT:
-            raise ValueError(f"the tree's schema has a format other than {FORMAT}: use the version that wrote it")
+            raise ValueError(
+                f"the tree's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
+            )
         if fields.keys() != cls.__dataclass_fields__.keys():
             refuse("the tree's schema", f"have {list(cls.__dataclass_fields__)}", list(fields))
         for key in ("columns", "splits", "weights"):
@@ -89,9 +91,10 @@ class TreeSchema:
         return values
 
 
-def data_checksum(values: np.ndarray, y: np.ndarray) -> int:
-    """CRC-32 of features (N, D) and response (N,), by which draws know the data that they were drawn given.
+def described(schema: TreeSchema, values: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, str]:
+    """What the fingerprints of a tree are made of: its schema, features (N, D) and response (N,).
 
-    Both stand in data containers, which ``pm.set_data`` fills anew, and a result takes what the model has now.
+    Features and response stand in data containers, which ``pm.set_data`` fills anew, and a result takes what the model
+    has now.
     """
-    return zlib.crc32(np.ascontiguousarray(y, "<f8"), zlib.crc32(np.ascontiguousarray(values, "<f8")))
+    return schema.to_bytes(), data_digest([], values, y)

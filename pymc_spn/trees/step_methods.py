@@ -17,10 +17,12 @@ from pymc_spn.circuits.owned_variables import (
     OwnerStep,
     compile_of_the_point,
     grouped_by_owner,
+    model_digest,
     variable_with_parameters,
 )
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.trees.schema import CHECKSUM, SCHEMA, TreeSchema, data_checksum
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
 
 _MOVES = ("grow", "prune", "change", "swap")
 
@@ -69,7 +71,7 @@ class _TreeStep(OwnerStep):
                 f"X and observed must have the same length: {schema.x_name!r} has {len(values)} rows and "
                 f"{schema.response!r} {len(self.y)}; set both with pm.set_data"
             )
-        self.checksum = data_checksum(values, self.y)
+        self.fingerprint = fingerprint(model_digest(model), *described(schema, values, self.y))
         self.numbers = {k: s.get("fixed", 1.0) for k, s in schema.parameters.items()}
         self.family = family_from_json(schema.family, self.numbers)
         self.response = make_response(self.family, self.y)
@@ -89,7 +91,7 @@ class _TreeStep(OwnerStep):
             f"{t}_depth": (np.int32, []),
             f"{t}_moved": (np.bool_, []),
             f"{t}_seconds": (np.float64, []),
-            t + CHECKSUM: (np.int64, []),
+            t + FINGERPRINT: (np.int64, []),
         }
         stats |= {f"{t}_{name}": (np.float64, []) for name in more}
         self.stats_dtypes_shapes = stats
@@ -146,7 +148,7 @@ class _TreeStep(OwnerStep):
             f"{t}_depth": int(draws.depth.max()),
             f"{t}_moved": moved,
             f"{t}_seconds": time.perf_counter() - begin,
-            t + CHECKSUM: self.checksum,
+            t + FINGERPRINT: self.fingerprint,
         }
         return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
 

@@ -10,6 +10,7 @@ from pymc_spn.circuits.records.record import chunk_length, chunks_per_state, cut
 from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
+from pymc_spn.tables.fingerprints import fingerprint
 from tests.circuits.tiny import region_tree
 from tests.reference import Problem, digits_from_state, weighted_states
 
@@ -105,6 +106,7 @@ def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, ex
     stats = {
         f"{name}_digits": (("chain", "draw", f"{name}_digits_dim_0"), chunks),
         f"{name}_moved": (("chain", "draw"), np.zeros(chunks.shape[:2])),
+        f"{name}_fingerprint": (("chain", "draw"), np.full(chunks.shape[:2], fingerprint(0, write_schema(schema), ""))),
     }
     if exact is not None:
         codes = np.asarray(exact, np.uint16).reshape(n_chains, n_records, -1)

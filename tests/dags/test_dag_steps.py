@@ -252,12 +252,25 @@ def test_saved_and_read_again(family, runs, tmp_path):
 
 
 @pytest.mark.parametrize("dimension", ["chain", "draw"])
-def test_draws_selected_by_one_number_are_refused(runs, dimension):
+def test_draws_selected_by_one_number_are_one_chain_or_draw(runs, dimension):
     idata = runs["order"][1]
     for tree in (idata, ps.unpack(idata)):
-        with pytest.raises(ValueError, match=rf"chain and draw, got .*idata\.sel\({dimension}=\[0\]\)"):
-            ps.DagDraws.from_idata(tree.isel({dimension: 0}))
-        assert ps.DagDraws.from_idata(tree.isel({dimension: [1]})).parents.size > 0
+        one, listed = (ps.DagDraws.from_idata(tree.isel({dimension: place})).graphs() for place in (1, [1]))
+        xr.testing.assert_identical(one, listed)
+        with pytest.raises(ValueError, match=r"(chain|draw).* not with drop=True"):
+            ps.DagDraws.from_idata(tree.isel({dimension: 0}, drop=True))
+
+
+def test_rows_in_another_order_are_the_same_data_and_other_scores_are_refused(runs):
+    """Graphs have no rows: scores of a permuted table differ by rounding alone."""
+    table = gaussian_table(5)
+    tables = table, table[::-1], table + (np.arange(60) == 3)[:, None]
+    one, turned, other = (model_of("order", ps.LocalScores.from_data(t))["g_schema"].get_value() for t in tables)
+    assert np.array_equal(one, turned) and not np.array_equal(one, other)
+    draws = ps.DagDraws.from_idata(runs["order"][1])
+    draws.edges_given_order(ps.LocalScores.from_data(table[::-1]))
+    with pytest.raises(ValueError, match="scores must be the LocalScores of the model, and their values are others"):
+        draws.edge_probabilities(ps.LocalScores.from_data(gaussian_table(5, seed=8)))
 
 
 def test_edges_that_never_change_have_no_error(runs):
@@ -356,6 +369,6 @@ def test_trees_without_graphs_are_refused(runs):
         ps.DagDraws.from_idata(idata.drop_nodes("sample_stats"))
     schema = DagSchema.from_vector(idata.constant_data["g_schema"].values)
     assert DagSchema.from_vector(schema.to_vector()) == schema
-    with pytest.raises(ValueError, match="has a format other than 1"):
-        text = bytes(idata.constant_data["g_schema"].values.astype(np.uint8)).replace(b'"format": 1', b'"format": 9')
+    with pytest.raises(ValueError, match="has a format other than 2: use the version that wrote it, or fit again"):
+        text = bytes(idata.constant_data["g_schema"].values.astype(np.uint8)).replace(b'"format": 2', b'"format": 9')
         DagSchema.from_vector(np.frombuffer(text, np.uint8))

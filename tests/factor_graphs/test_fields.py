@@ -447,7 +447,9 @@ def test_recovery_refuses_what_it_cannot_do(model, sampled):
     with pytest.raises(TypeError, match="the single string 'map'"):
         ps.recover_discrete(sampled, model=model, what="map")
     with pytest.raises(ValueError, match="must have the dimension 'draw'"):
-        ps.recover_discrete(sampled.isel(draw=0), model=model)
+        ps.recover_discrete(sampled.isel(draw=0, drop=True), model=model)
+    one = ps.recover_discrete(sampled.isel(draw=0, chain=1), model=model, what=["marginals"])
+    assert one.equals(ps.recover_discrete(sampled.isel(draw=[0], chain=[1]), model=model, what=["marginals"]))
     with pm.Model() as other:
         pm.Normal("x")
     with pytest.raises(ValueError, match=r"no ps\.FieldEmission"):

@@ -169,12 +169,14 @@ def test_draws_unpack_save_and_load_with_the_same_answers(hyperparameter_run, tm
 
 
 @pytest.mark.parametrize("dimension", ["chain", "draw"])
-def test_draws_selected_by_one_number_are_refused(hyperparameter_run, dimension):
+def test_draws_selected_by_one_number_are_one_chain_or_draw(hyperparameter_run, dimension):
     _, idata = hyperparameter_run
     for tree in (idata, ps.unpack(idata)):
-        with pytest.raises(ValueError, match=rf"chain and draw, got .*idata\.sel\({dimension}=\[0\]\)"):
-            ps.GraphDraws.from_idata(tree.isel({dimension: 0}))
-        assert ps.GraphDraws.from_idata(tree.isel({dimension: [1]})).counts.size > 0
+        one, listed = (ps.GraphDraws.from_idata(tree.isel({dimension: place})) for place in (1, [1]))
+        xr.testing.assert_identical(one.reputations(), listed.reputations())
+        xr.testing.assert_equal(one.scalars, listed.scalars)
+        with pytest.raises(ValueError, match=r"(chain|draw).* not with drop=True"):
+            ps.GraphDraws.from_idata(tree.isel({dimension: 0}, drop=True))
 
 
 def test_too_few_draws_have_no_standard_error(hyperparameter_run):

@@ -105,7 +105,7 @@ def test_levels_that_only_draws_have_keep_their_share():
         ),
         (lambda d: plots.plot_log_joint(d), ValueError, "with a group 'posterior'; got DataFrame"),
         (
-            lambda d: plots.plot_log_joint(sampled_tree("missing").isel(chain=0)),
+            lambda d: plots.plot_log_joint(sampled_tree("missing").isel(chain=0, drop=True)),
             ValueError,
             "results must have the dimension 'chain'",
         ),

@@ -126,7 +126,8 @@ def test_convergence_of_chains():
     with pytest.raises(ValueError, match="name must be one of"):
         plots.plot_tree_convergence(idata, "u")
     with pytest.raises(ValueError, match="idata must have the dimension 'chain'"):
-        plots.plot_tree_convergence(idata.isel(chain=0))
+        plots.plot_tree_convergence(idata.isel(chain=0, drop=True))
+    assert len(plots.plot_tree_convergence(idata.isel(chain=0)).lines) == 1
 
 
 def test_unknown_drawing():

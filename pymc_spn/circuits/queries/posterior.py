@@ -28,6 +28,7 @@ from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -88,7 +89,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
             states = RecordedStates(read_record(idata, name))
             post, saved = cls(states), idata.attrs.get(SAVED)
             if saved is not None:
-                post = cls(states, *read_query(saved, states.schema, states.n_draws))
+                post = cls(states, *read_query(saved, states.schema), states.record.log_weights)
         post._warn_of_chains(stacklevel=2)
         return post
 
@@ -111,9 +112,9 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         query = {
             "kept": list(self._kept),
             "evidence": events_to_json(self._evidence),
-            "log_weights": self._log_weights.tolist(),
+            "log_weights": data_digest([], self._log_weights) if np.any(self._log_weights) else None,
         }
-        save_tree(write_record(self._states.record, json.dumps(query)), path)
+        save_tree(write_record(self._states.record, json.dumps(query), self._log_weights), path)
 
     def __repr__(self) -> str:
         record = self._states.record

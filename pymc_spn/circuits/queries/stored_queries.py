@@ -1,4 +1,4 @@
-"""What a saved posterior object asks of its draws: columns that are kept, a condition, weights of the draws."""
+"""What a saved posterior object asks of its draws: columns that are kept, and a condition."""
 
 import math
 from typing import Any
@@ -10,8 +10,8 @@ from pymc_spn.circuits.records.leaf_predictives import Interval
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
 
-def read_query(text: Any, schema: Any, n_draws: int) -> tuple[list[int], Events, np.ndarray]:
-    """Columns, condition, and log weights (S,) of the draws; these are 0 where none are stored.
+def read_query(text: Any, schema: Any) -> tuple[list[int], Events]:
+    """Columns and condition of a saved posterior.
 
     Raises
     ------
@@ -37,15 +37,4 @@ def read_query(text: Any, schema: Any, n_draws: int) -> tuple[list[int], Events,
             fits = values.size > 0 and bool(schema.possible(d, values).all())
         if not fits:
             refuse(f"{place}: the condition on column {column.name!r}", f"be of kind {column.kind}", event)
-    stored = query.get("log_weights", [0.0] * n_draws)
-    if not isinstance(stored, list) or len(stored) != n_draws or not all(map(is_weight, stored)):
-        refuse(f"{place}: log weights", f"be {n_draws} numbers or -inf", stored)
-    weights = np.array(stored, np.float64)
-    if not (weights > -np.inf).any():
-        refuse(f"{place}: log weights", "be above -inf for some draw", stored)
-    return kept, events, weights
-
-
-def is_weight(value: Any) -> bool:
-    """Whether JSON gave a float below infinity."""
-    return type(value) in (int, float) and value < math.inf
+    return kept, events

@@ -56,7 +56,7 @@ class VariationalPosterior(SPNPosterior):
             states = read_fit(idata)
             if name is not None and name != states.schema.name:
                 raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
-            kept, evidence, _ = read_query(idata.attrs[QUERY], states.schema, states.n_draws)
+            kept, evidence = read_query(idata.attrs[QUERY], states.schema)
             return cls(states, kept, evidence)
 
     def save(self, path: str | PathLike[str]) -> None:

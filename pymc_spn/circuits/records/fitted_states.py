@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 GROUP = "variational_fit"
 QUERY = "spn_variational_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 1
+DIMENSIONS = "edge", "leaf", "level", "sum_node", "column", "step", "restart"
 EDGES, LEAVES, LEVELS = ("region", "node", "option", "count"), ("s1", "s2"), ("levels",)
 
 
@@ -103,6 +104,12 @@ def read_fit(tree: "xr.DataTree") -> FittedStates:
         raise ValueError(f"the file holds no variational fit: no group {GROUP!r}")
     if str(tree.attrs.get("spn_variational_format")) != str(FORMAT):
         raise ValueError(f"the variational fit has a format other than {FORMAT}: use the version that wrote it")
+    several = [v for v in tree[GROUP].dims if v not in DIMENSIONS]
+    if several:
+        raise ValueError(
+            f"the group {GROUP!r} must hold one variational fit, got several along {several}: fits are no draws of one "
+            "posterior; read each file and compare their bounds"
+        )
     found = [str(v) for v in tree["constant_data"].dataset.data_vars if str(v).endswith(SCHEMA)]
     schema = read_schema(tree, found[0].removesuffix(SCHEMA))
     data = {str(k): np.asarray(v.values) for k, v in tree[GROUP].dataset.data_vars.items()}

@@ -16,6 +16,8 @@ from pymc_spn.circuits.schema import FORMAT as FORMAT_OF_SCHEMA
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
+from pymc_spn.tables.tree_files import hint_of_groups
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA, DIGITS, EXACT = "_schema", "_digits", "_exact"
 LOG_JOINT = "log_joint"
 SAVED = "spn_posterior"  # attribute that holds the query of a saved posterior object
-FORMAT = 1  # of a saved posterior object
+FORMAT = 2  # of a saved posterior object
 
 
 def chunk_length(n_cells: int, record_every: int) -> int:
@@ -143,7 +145,7 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     if digits.shape[1] == 0:
         raise ValueError(
             f"{name!r} has no complete record: a state takes {step} draws and there are {chunks.shape[1]}; "
-            "draw or select more, or record more often"
+            "draw or select more, record more often, or select records, as in ps.unpack(idata).isel(record=[0])"
         )
     draws = stats["draw"].values if "draw" in stats.coords else np.arange(chunks.shape[1])
     coords = {
@@ -154,7 +156,10 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     if rows in table.coords:
         coords[rows] = table[rows].values
     group = xr.Dataset({"digits": (("chain", "record", rows, f"{name}_region"), digits)}, coords=coords)
-    used = [name + DIGITS]
+    used = [name + DIGITS, name + FINGERPRINT]
+    marks = fingerprints(stats, name + FINGERPRINT)
+    model_digest_of(marks, f"{name!r} of sample_stats", *_described(idata, name))
+    group[UNPACKED] = (("chain", "record"), marks.values[:, ::step][:, : digits.shape[1]])
     if schema.rounded:
         used.append(name + EXACT)
         n_columns = schema.rounded_columns.size
@@ -162,7 +167,7 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
         exact = join_digits(chunks, n_rows, n_columns, step)
         group["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), exact)
         group[f"{name}_rounded_column"] = [schema.columns[d].name for d in schema.rounded_columns]
-    dims = [str(stats[v].dims[2]) for v in used]
+    dims = [d for v in used for d in stats[v].dims if d not in ("chain", "draw")]
     tree["sample_stats"] = xr.DataTree(stats.drop_vars(used).drop_dims(dims, errors="ignore"))
     tree[name] = xr.DataTree(group)
     return tree
@@ -172,7 +177,10 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
     """The name that was asked for, or the only one."""
     names = network_names(idata)
     if not names:
-        raise ValueError("the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits")
+        raise ValueError(
+            "the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits"
+            + hint_of_groups(idata)
+        )
     if name is None:
         if len(names) > 1:
             raise ValueError(f"the tree holds several sum-product networks, give name=, one of {quoted(names)}")
@@ -217,6 +225,11 @@ def write_schema(schema: NetworkSchema) -> np.ndarray:
     return np.frombuffer(schema.to_json().encode(), np.uint8).astype(np.int16)
 
 
+def _described(idata: "xr.DataTree", name: str) -> tuple[np.ndarray, str]:
+    """What the fingerprints of a network are made of: its schema, and the condition of a saved posterior."""
+    return idata["constant_data"].dataset[name + SCHEMA].values, idata.attrs.get(SAVED, "")
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """All that is known of one sampled network: schema, table and draws.
@@ -239,6 +252,10 @@ class Record:
         With ``rounded=True`` the exact values, as lattice points of their cells.
     log_joint : (chain, draw) float64, optional
         Of all draws, also of those whose digits are not recorded.
+    model_digest : int
+        Of the data and constants of the model.
+    log_weights : (S,) float64, optional
+        Of the draws of a saved posterior that weighs them.
     """
 
     schema: NetworkSchema
@@ -251,6 +268,8 @@ class Record:
     variables: dict[str, np.ndarray]
     exact: np.ndarray | None = None
     log_joint: np.ndarray | None = None
+    model_digest: int = 0
+    log_weights: np.ndarray | None = None
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
@@ -273,11 +292,14 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     labels = found[rows].values if rows in found.coords else np.arange(len(found))
     table = np.ascontiguousarray(found.values, np.float64)
     checks.check_table(schema, f"variable {name!r} of observed_data", table, labels)
-    group = tree[name].dataset
+    group = tree[name].to_dataset()
+    if "record" not in group.dims and "draw" in group.dims:  # one record, selected by its number
+        group = group.rename_dims(draw="record").reset_index("draw")
     digits = checks.ordered(digits_place, group["digits"], ("chain", "record", rows, f"{name}_region")).values
     chains, draws = group["chain"].values, group["draw"].values
     if 0 in digits.shape[:2]:
         checks.refuse(digits_place, "hold at least one draw of one chain", f"the shape {digits.shape}")
+    digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", *_described(tree, name))
     missing = np.isnan(table) & (schema.missing != "draw")
     regions = region_labels(schema.structure)
     most = n_labels(schema.structure, schema.compiled, len(table))
@@ -306,6 +328,11 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         exact = checks.ordered(exact_place, group["exact"], dims).values
         shape = (*digits.shape[:3], schema.rounded_columns.size)
         checks.check_exact(exact_place, exact, shape, (chains, draws))
+    weights = None
+    if "log_weights" in group:
+        weights = np.asarray(group["log_weights"].transpose("chain", "record").values, np.float64).ravel()
+        if not (weights < np.inf).all() or not (weights > -np.inf).any():
+            checks.refuse(f"variable 'log_weights' of {name}", "be below infinity, and finite for some draw", "others")
     return Record(
         schema=schema,
         table=table,
@@ -317,6 +344,8 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         variables=variables,
         exact=exact,
         log_joint=read_log_joint(tree, name, chains),
+        model_digest=digest,
+        log_weights=weights,
     )
 
 
@@ -358,6 +387,11 @@ def read_draws(
         if lost.size:
             rule = f"have a draw for all {draws.size} records of the digits, which are selected by dimension 'record'"
             checks.refuse(place, rule, f"no draw {lost[0]}")
+        if not values.get_index("draw").is_unique:
+            raise ValueError(
+                f"{place} must have each draw once where a record takes several draws, got draws of equal labels, as "
+                "where results are put together along draw; put them together along chain"
+            )
         values = values.sel(draw=draws)
     values = values.transpose("chain", "draw", ...)
     if values.shape[:2] != (chains.size, draws.size):
@@ -370,11 +404,11 @@ def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
     return group is not None and "digits" in group.data_vars
 
 
-def write_record(record: Record, query: str) -> "xr.DataTree":
-    """A tree that `read_record` reads; ``query`` is what a posterior object adds to the draws."""
+def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.DataTree":
+    """A tree that `read_record` reads; ``query`` and weights (S,) are what a posterior object adds to the draws."""
     import xarray as xr
 
-    name = record.schema.name
+    name, schema = record.schema.name, write_schema(record.schema)
     rows, columns = f"{name}_row", f"{name}_column"
     coords = {rows: row_labels(record.rows), columns: [c.name for c in record.schema.columns]}
     table = xr.Dataset({name: ((rows, columns), record.table)}, coords=coords)
@@ -392,12 +426,16 @@ def write_record(record: Record, query: str) -> "xr.DataTree":
     )
     if record.log_joint is not None:
         digits[LOG_JOINT] = (("chain", f"{name}_draw"), record.log_joint)
+    shape = record.digits.shape[:2]
+    digits[UNPACKED] = (("chain", "record"), np.full(shape, fingerprint(record.model_digest, schema, query)))
+    if np.any(log_weights):
+        digits["log_weights"] = (("chain", "record"), log_weights.reshape(shape))
     if record.exact is not None:
         digits["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), record.exact)
         digits[f"{name}_rounded_column"] = [record.schema.columns[d].name for d in record.schema.rounded_columns]
     groups = {
         "/": xr.Dataset(attrs={SAVED: query, "spn_posterior_format": FORMAT}),
-        "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", write_schema(record.schema))}),
+        "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", schema)}),
         "observed_data": table,
         "posterior": xr.Dataset(variables, coords=draws),
         name: digits,

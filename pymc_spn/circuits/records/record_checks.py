@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.circuits.schema import UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import BY_LISTS, refuse_other_data
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,6 +42,7 @@ def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.Da
     if schema.n_rows not in (None, len(table)):
         # chunks of a record are cut by the number of rows, and those of a part could be read as others
         refuse(place, f"have the {schema.n_rows} rows of the network, which no part of them can stand for", len(table))
+    refuse_other_data(place, schema.data, names, table.values)
     return table
 
 
@@ -58,8 +60,8 @@ def read_chunks(stats: "xr.Dataset", variable: str, n_cells: int, n_chunks: int 
         refuse(place, "be there", "none")
     found = stats[variable]
     if found.ndim != 3 or not {"chain", "draw"} <= set(found.dims):
-        rule = "have the dimensions 'chain', 'draw' and one of its own, which slices keep where numbers do not"
-        refuse(place, rule, list(found.dims))
+        rule = "have the dimensions 'chain', 'draw' and one of its own"
+        raise ValueError(f"{place} must {rule}, got {list(found.dims)}; {BY_LISTS}")
     found = found.transpose("chain", "draw", ...)
     length = found.shape[2]
     k = -(-n_cells // max(length, 1)) if n_chunks is None else n_chunks
@@ -79,7 +81,7 @@ def _check_chunks_are_of_one_state(place: str, found: "xr.DataArray", k: int) ->
     if apart.any():
         ways = (
             f"select the draws from a multiple of {k} on, all of them, as in idata.sel(draw=slice({k}, None)), or "
-            f"records, as in ps.unpack(idata).isel(record=slice(1, None)), or sample with record_every=1"
+            f"records, as in ps.unpack(idata).isel(record=slice(None, None, 10)), or sample with record_every=1"
         )
         raise ValueError(
             f"{place} must hold whole states, each cut into the chunks of {k} draws that follow each other "
