@@ -15,9 +15,8 @@ from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import toposort
 
-from pymc_spn.tables.fingerprints import data_digest
-
 from pymc_spn.numerics.interrupts import hold_back_interrupts
+from pymc_spn.tables.fingerprints import data_digest
 
 
 class Plan(NamedTuple):
