@@ -76,12 +76,12 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
         np.asarray(parents[c].values) if c in parents.coords else np.arange(parents.sizes[c]) for c in ("chain", "draw")
     ]
     state = draws_of_record(idata["posterior"].dataset[schema.name], *labels)
-    numbers = [parents.values.astype(np.int64), state.values.astype(np.int64), *labels]
-    if schema.name + SCORE in stats:
-        numbers.append(read_record(stats[schema.name + SCORE], "f").values)
+    has_score = schema.name + SCORE in stats
+    score = read_record(stats[schema.name + SCORE], "f").values if has_score else None
     marks = fingerprints(stats, schema.name + FINGERPRINT)
     digest = model_digest_of(marks, f"{schema.name!r} of sample_stats", schema.to_vector())
-    draws = DagDraws(schema, *numbers, model_digest=digest)
+    numbers = parents.values.astype(np.int64), state.values.astype(np.int64)
+    draws = DagDraws(schema, *numbers, labels[0], labels[1], score, digest)
     left = stats.drop_vars([schema.name + PARENTS, schema.name + FINGERPRINT])
     left = left.drop_dims(str(parents.dims[2]), errors="ignore")
     tree["sample_stats"] = xr.DataTree(left)

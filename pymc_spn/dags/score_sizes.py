@@ -16,7 +16,7 @@ def n_columns(data: Any) -> int:
     if isinstance(data, Mapping):
         return len(data)
     shape = data.values.shape if isinstance(data, Table) else getattr(data, "shape", ())
-    return shape[1] if len(shape) == 2 and isinstance(shape[1], int | np.integer) else 0
+    return int(shape[1]) if len(shape) == 2 and isinstance(shape[1], int | np.integer) else 0
 
 
 def refuse_many(n_variables: int) -> None:

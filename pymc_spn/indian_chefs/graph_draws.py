@@ -410,7 +410,8 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     check_packed(record.values, packed_length(schema.max_nodes), BITS, schema.max_nodes)
     arrays = unpack_arrays(record.values, schema.max_nodes)
     out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH).drop_vars(name + FINGERPRINT))
-    out[name] = xr.DataTree(GraphDraws(schema, *arrays, xr.Dataset(), {}, *labels, digest).to_group())
+    draws = GraphDraws(schema, *arrays, xr.Dataset(), {}, labels[0], labels[1], digest)
+    out[name] = xr.DataTree(draws.to_group())
     return out
 
 

@@ -50,7 +50,8 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
         marks |= {k: v[each] for k, v in marks.items() if k == "mcse_chain"} | {"probability": proba.values[each]}
         labels = np.array(column.levels)[best]
         if not known.all():
-            labels = np.where(known, labels.astype(object), None)
+            labels = labels.astype(object)
+            labels[~known] = None
         return first._labelled("predict", labels, {"row": proba["row"].values}, False, **marks)
 
     attrs: dict[str, Any] = {}
