@@ -47,13 +47,13 @@ def hold_back_interrupts(call: Callable[..., Any], *arguments: Any, **named: Any
     handler = getsignal(_SIGINT)
     if handler is _take_note or not callable(handler) or not _in_main_thread():
         return call(*arguments, **named)
-    _Note.handler = handler
+    before, _Note.handler = _Note.handler, handler
     signal(_SIGINT, _take_note)
     try:
         return call(*arguments, **named)
     finally:
         signal(_SIGINT, handler)
-        _Note.handler = None
+        _Note.handler = before
         _handle()
 
 
@@ -68,17 +68,29 @@ def _handle() -> None:
 
 @contextmanager
 def interrupts_let_through() -> Iterator[None]:
-    """Handle SIGINT as usual in here, within `hold_back_interrupts`: a first call compiles for many seconds."""
+    """Handle SIGINT at once in here, within `hold_back_interrupts`: a first call compiles for many seconds.
+
+    Numba may swallow a KeyboardInterrupt that comes in a callback of the compiler, or raise another error for it.
+    """
     handler = _Note.handler
     if handler is None or not _in_main_thread():
         yield
         return
-    signal(_SIGINT, handler)
+
+    def handle_at_once(number: int, frame: Any) -> None:
+        _Note.seen = True
+        handler(number, frame)
+        _Note.seen = False  # the handler lets the program go on
+
+    signal(_SIGINT, handle_at_once)
     try:
         _handle()
         yield
     finally:
         signal(_SIGINT, _take_note)
+        if _Note.seen:
+            _Note.seen = False
+            raise KeyboardInterrupt
 
 
 def interrupt_is_waiting() -> int:

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections import Counter
 from typing import NamedTuple
 
@@ -61,6 +62,21 @@ def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt():
         delays = np.linspace(0.001, 0.05, 15)
         found = Counter(o for o, _ in outcomes_of_interrupts(lambda begin, c=call: again_and_again(c, begin), delays))
         assert found == {"KeyboardInterrupt": len(delays)}, name
+
+
+@kernel
+def compiled_when_called(x):
+    return np.sort(np.cumsum(x[::-1])), np.searchsorted(x, x), np.argsort(x)
+
+
+def test_ctrl_c_while_a_kernel_is_compiled():
+    def task(begin):
+        begin()
+        compiled_when_called(np.arange(4.0))
+        time.sleep(60.0)
+
+    assert [o for o, _ in outcomes_of_interrupts(task, [0.01, 0.2, 1.0])] == ["KeyboardInterrupt"] * 3
+    np.testing.assert_array_equal(compiled_when_called(np.arange(4.0))[1], np.arange(4))
 
 
 def test_a_kernel_that_checks_stops_at_once():
