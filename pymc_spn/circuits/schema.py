@@ -50,7 +50,7 @@ class NetworkSchema:
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
-        `data_digest` of the table; None where it was not written down.
+        `table_digest` of the table; None where it was not written down.
     """
 
     name: str

@@ -30,7 +30,7 @@ class NetworkSchema:
     scaling : UnitScaling or None
     max_nodes : int
     data : str, optional
-        `data_digest` of the observed table; None where it was not written down.
+        `table_digest` of the observed table; None where it was not written down.
     """
 
     name: str

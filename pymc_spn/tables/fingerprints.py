@@ -132,6 +132,26 @@ def model_digest_of(
     return model_digest
 
 
+def table_digest(names: Iterable[str], values: Any) -> str:
+    """Return the digest of a table at half the width of a double.
+
+    PyMC may round observed values to that width, and a table before and after it must have one digest.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of the columns.
+    values : (N, D) array_like of numbers
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
+    with np.errstate(over="ignore"):  # numbers beyond that width are alike
+        return data_digest(names, np.asarray(values, np.float64).astype(np.float32))
+
+
 def refuse_other_data(place: str, digest: str | None, names: Iterable[str], values: Any) -> None:
     """Refuse a table that is not the one of the fit, row by row.
 
@@ -139,7 +159,7 @@ def refuse_other_data(place: str, digest: str | None, names: Iterable[str], valu
     ----------
     place : str
     digest : str or None
-        From `data_digest` when the model was made; None where it was not written down.
+        From `table_digest` when the model was made; None where it was not written down.
     names : iterable of str
     values : (N, D) array_like
 
@@ -147,7 +167,7 @@ def refuse_other_data(place: str, digest: str | None, names: Iterable[str], valu
     ------
     ValueError
     """
-    if digest is not None and data_digest(names, values) != digest:
+    if digest is not None and table_digest(names, values) != digest:
         raise ValueError(
             f"{place} must hold the data of the fit with its rows in the same order, got others: rows were sorted or "
             "selected, or cells were changed, and the draws belong to the rows as they stood; take observed_data as "

@@ -271,3 +271,15 @@ def test_dependence_of_whole_numbers_with_long_tails():
     assert 0.0 < pair.attrs["tolerance"] < 0.01
     entropy = fit.entropy("year")
     assert float(entropy) == pytest.approx(np.log(31.0), abs=0.2)
+
+
+def test_densities_of_whole_numbers_are_marked_as_lower_bounds():
+    """A value counts by the mean log density over its cell, a set of it by the mass."""
+    fit = posteriors()["fit"]
+    row = pd.DataFrame({"survived": [1], "rating": [3], "year": [2004]})
+    low = fit.log_density(row)
+    assert low.attrs["exactness"] == "bound given the fit" and low.attrs["whole_numbers"] == ["year"]
+    mass = fit.probability({"survived": {1}, "rating": {3}, "year": {2004}})
+    assert mass.attrs["exactness"] == "exact given the fit"
+    assert -0.2 < float(low[0]) - np.log(float(mass)) < 0.0
+    assert fit.marginal(["survived"]).log_density(row[["survived"]]).attrs["exactness"] == "exact given the fit"
