@@ -384,7 +384,7 @@ class CircuitAnswers:
     def _column(self, column: Any, given: Given) -> tuple[Any, float]:
         """Law of a column of numbers, by codes, and what these lack of the numbers."""
         if not isinstance(as_name(column), str):
-            raise TypeError(f"column must be a name, got {column!r}")
+            raise TypeError(f"column must be a name, got {quoted(column)}")
         (name,) = self._names("column", column)
         law = self._law(name, given).column(name)
         schema = self.circuit.columns[list(self.circuit.names).index(name)]
@@ -397,4 +397,4 @@ class CircuitAnswers:
 
 def _check_n(n: Any) -> None:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
-        raise ValueError(f"n must be an integer of at least 2, got {n!r}")
+        raise ValueError(f"n must be an integer of at least 2, got {quoted(n)}")

@@ -39,6 +39,7 @@ from pymc_spn.circuits.parameters_of_rows import (
     without_batch,
 )
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
@@ -177,7 +178,7 @@ def CircuitDensity(
     """
     model = pm.modelcontext(None)
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
+        raise TypeError(f"name must be a string, got {quoted(name)}")
     dims = convert_dims(dims)  # PyMC's register_rv reads a string by its letters
     _check_circuit(circuit)
     known = None if given is None else given_cells(circuit, given)
@@ -271,7 +272,7 @@ def _check_total_size(total_size: Any, observed: Any) -> None:
     if observed is None:
         raise ValueError("total_size must be given only where observed is: it is the number of rows of the whole table")
     if not isinstance(total_size, int | np.integer) or isinstance(total_size, bool) or total_size < 1:
-        raise ValueError(f"total_size must be a whole number of at least 1, got {total_size!r}")
+        raise ValueError(f"total_size must be a whole number of at least 1, got {quoted(total_size)}")
 
 
 def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable:

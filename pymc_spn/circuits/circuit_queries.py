@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.circuits.no_interventions import NoInterventions
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -359,7 +360,7 @@ class CircuitQueries(NoInterventions):
 def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: Any) -> np.ndarray:
     """Rows (n, D) from a circuit with its parameters, see `Circuit.sample`."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+        raise ValueError(f"n must be an integer of at least 0, got {quoted(n)}")
     refuse_count("n", int(n), 16.0 * len(of_circuit.circuit.columns))
     rng = np.random.default_rng(random_seed)
     if given is not None:

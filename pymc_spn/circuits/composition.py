@@ -18,6 +18,7 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
 from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 
@@ -77,16 +78,18 @@ def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | 
         family = distribution
         if family not in EXPLICIT or family in SCIPY:
             known = tuple(name for name in EXPLICIT if name not in SCIPY)
-            raise ValueError(f"distribution must be among {known} or a distribution of scipy.stats, got {family!r}")
+            raise ValueError(
+                f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
+            )
         if parameters is None:
             raise ValueError(f"parameters must be given for a {family} leaf")
         if isinstance(parameters, str | Mapping | Set):
-            raise TypeError(f"parameters must be a sequence of numbers in their order, got {parameters!r}")
+            raise TypeError(f"parameters must be a sequence of numbers in their order, got {quoted(parameters)}")
         own: Any = [list(parameters)] if isinstance(parameters, Iterable) else parameters
     else:
         family, own = family_of(distribution), [distribution]
         if parameters is not None:
-            raise ValueError(f"parameters must be left out beside a distribution, got {parameters!r}")
+            raise ValueError(f"parameters must be left out beside a distribution, got {quoted(parameters)}")
     nodes = {"kind": [LEAF], "child_ptr": [0, 0], "children": [], "leaf_column": [0], "leaf_family": [0]}
     arrays: Any = {key: np.array(value, np.int64) for key, value in nodes.items()}
     circuit = Circuit(**arrays, families=(family,), columns=(column,))
@@ -210,10 +213,10 @@ def _log_shares(weights: Any, n: int) -> np.ndarray:
     one_by_one = isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping | Set)
     given = list(weights) if one_by_one and np.ndim(weights) > 0 else None
     if given is None or len(given) != n:
-        raise ValueError(f"weights must hold a number for each of the {n} circuits, got {weights!r}")
+        raise ValueError(f"weights must hold a number for each of the {n} circuits, got {quoted(weights)}")
     for k, weight in enumerate(given):
         if not is_real(weight) or not 0.0 < float(weight) < np.inf:
-            raise ValueError(f"weights must be positive finite numbers, got {weight!r} at place {k}")
+            raise ValueError(f"weights must be positive finite numbers, got {quoted(weight)} at place {k}")
     shares = np.array(given, np.float64)
     if abs(shares.sum() - 1.0) > WEIGHT_TOLERANCE:
         raise ValueError(f"weights must add up to 1, got {shares.tolist()}, which add up to {shares.sum():g}")

@@ -158,9 +158,11 @@ def given_cells(circuit: Circuit, given: Any) -> GivenCells:
     names = [name for part in parts for name in part]
     for name in names:
         if name not in circuit.names:
-            raise ValueError(f"given must hold columns of the circuit, {quoted(list(circuit.names))}, got {name!r}")
+            raise ValueError(
+                f"given must hold columns of the circuit, {quoted(list(circuit.names))}, got {quoted(name)}"
+            )
         if names.count(name) > 1:
-            raise ValueError(f"given must hold a column once, got {name!r} {names.count(name)} times")
+            raise ValueError(f"given must hold a column once, got {quoted(name)} {names.count(name)} times")
     if not names:
         raise ValueError(
             f"given must hold at least one of the circuit's columns {quoted(list(circuit.names))}, got none"
@@ -202,7 +204,8 @@ def common_labels(labelled: Mapping[str, Any]) -> Any:
         if len(index) == len(known[first]) and not index.equals(known[first]):
             n = next(n for n, (a, b) in enumerate(zip(index, known[first], strict=True)) if a != b)
             raise ValueError(
-                f"{argument} must have the row labels of {first}, got {index[n]!r} for {known[first][n]!r} at row {n}"
+                f"{argument} must have the row labels of {first}, got {quoted(index[n])} for {known[first][n]!r} "
+                f"at row {n}"
             )
     return known[first]
 
@@ -229,9 +232,11 @@ def _parts(given: Any) -> dict[tuple[str, ...], Any]:
         if not part or not all(isinstance(name, str) for name in part):
             raise TypeError(f"given must map names of columns, or tuples of them, to cells; got the key {key!r}")
         if part in out:
-            raise ValueError(f"given must hold a column once, got {key!r} beside {part[0]!r}")
+            raise ValueError(f"given must hold a column once, got {quoted(key)} beside {part[0]!r}")
         if isinstance(cells, pd.DataFrame | Table):
-            raise TypeError(f"{_entry(part)} must be an array or a tensor; give a table as given=table, got {key!r}")
+            raise TypeError(
+                f"{_entry(part)} must be an array or a tensor; give a table as given=table, got {quoted(key)}"
+            )
         out[part] = cells.data if isinstance(cells, Constant) else cells
     return out
 

@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.evaluation.parameters import families_in_use, refuse_distributions
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": pt.tanh, "relu": lambda x: pt.maximum(x, 0.0), "sin": pt.sin}
@@ -72,15 +73,15 @@ def dense_network(
     """
     pm.modelcontext(None)
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
+        raise TypeError(f"name must be a string, got {quoted(name)}")
     inputs = inputs if isinstance(inputs, Variable) else np.asarray(inputs, np.float64)
     sizes = [_n_inputs(inputs), *_checked_sizes("hidden", hidden), *_checked_sizes("n_outputs", [n_outputs])]
     if not callable(activation) and activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be among {tuple(ACTIVATIONS)} or a function, got {activation!r}")
+        raise ValueError(f"activation must be among {tuple(ACTIVATIONS)} or a function, got {quoted(activation)}")
     act = activation if callable(activation) else ACTIVATIONS[activation]
     if not isinstance(sigma, Variable):
         if not 0.0 < sigma < np.inf:
-            raise ValueError(f"sigma must be positive and finite, got {sigma!r}")
+            raise ValueError(f"sigma must be positive and finite, got {quoted(sigma)}")
         sigma = np.float64(sigma)  # PyTensor takes the log of a Python float in single precision
     out = pt.as_tensor_variable(inputs)
     for i, (n, m) in enumerate(pairwise(sizes)):
@@ -93,7 +94,7 @@ def dense_network(
 def _checked_sizes(argument: str, sizes: Any) -> list[int]:
     for size in sizes:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{argument} must hold whole numbers of at least 1, got {size!r}")
+            raise ValueError(f"{argument} must hold whole numbers of at least 1, got {quoted(size)}")
     return [int(size) for size in sizes]
 
 
@@ -211,7 +212,7 @@ def network_parameters(
     families, given = families_in_use(circuit), dict(leaf_parameters or {})
     for family in given:
         if family not in families:
-            raise ValueError(f"leaf_parameters must be of families among {tuple(families)}, got {family!r}")
+            raise ValueError(f"leaf_parameters must be of families among {tuple(families)}, got {quoted(family)}")
     own = [family for family in families if family not in given]
     for family in own:
         if family not in LINKS and family != "categorical":

@@ -183,9 +183,9 @@ def SPN(
     """
     model = pm.modelcontext(None)
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
+        raise TypeError(f"name must be a string, got {quoted(name)}")
     if not isinstance(rounded, bool | np.bool_):
-        raise TypeError(f"rounded must be True or False; got {rounded!r}")
+        raise TypeError(f"rounded must be True or False; got {quoted(rounded)}")
     if rounded and missing == "draw":
         raise ValueError(
             'rounded=True needs missing="marginal": cells that the rest of the model uses are exact values'
@@ -196,9 +196,9 @@ def SPN(
             f"got {quoted(missing)}"
         )
     if start not in ("kmeans", "prior"):
-        raise ValueError(f'start must be "kmeans" or "prior"; got {start!r}')
+        raise ValueError(f'start must be "kmeans" or "prior"; got {quoted(start)}')
     if leaves is not None and not isinstance(leaves, dict):
-        raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
     if structure is None:
         observed, kinds = read_table(observed, kinds, name), None
         structure = complete_tree(observed.columns)
@@ -419,4 +419,4 @@ def _as_numbers(argument, value):
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{argument} must hold numbers or be a PyMC variable; got {value!r}") from None
+        raise TypeError(f"{argument} must hold numbers or be a PyMC variable; got {quoted(value)}") from None

@@ -93,7 +93,7 @@ class IntegralCircuit:
         palettes = leaf_palettes(self.columns, self.leaves, "families of a column", 1)
         put("leaves", {name: family for name, (family,) in zip(names, palettes, strict=True)})
         if not is_int(self.n_points) or self.n_points < 2:
-            raise ValueError(f"n_points must be an integer of at least 2, got {self.n_points!r}")
+            raise ValueError(f"n_points must be an integer of at least 2, got {quoted(self.n_points)}")
         put("n_points", int(self.n_points))
         n_sum_edges = self.n_points
         if self.parent is None:
@@ -289,9 +289,9 @@ def integral_circuit(
     NeurIPS. Trefethen and Weideman (2014), doi:10.1137/130932132, for the trapezoidal rule.
     """
     if not isinstance(dependence, str) or dependence not in MEASURES:
-        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {quoted(dependence)}")
     if not isinstance(tree, Mapping) and not (isinstance(tree, str) and tree in ("chow_liu", "star")):
-        raise ValueError(f"tree must be 'chow_liu', 'star' or a mapping from columns to parents, got {tree!r}")
+        raise ValueError(f"tree must be 'chow_liu', 'star' or a mapping from columns to parents, got {quoted(tree)}")
     table = read_table(data, kinds)
     if leaves is None:
         leaves = {c.name: FAMILY_OF_KIND[c.kind] for c in table.columns}
@@ -308,7 +308,7 @@ def integral_circuit(
 def _quadrature(rule: Any, n_points: int, interval: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Points (n,), ascending, and weights (n,) of a rule on an interval."""
     if not isinstance(rule, str) or rule not in RULES:
-        raise ValueError(f"rule must be one of {list(RULES)}, got {rule!r}")
+        raise ValueError(f"rule must be one of {list(RULES)}, got {quoted(rule)}")
     low, high = interval
     if rule == "legendre":
         points, weights = np.polynomial.legendre.leggauss(n_points)
@@ -324,12 +324,12 @@ def _quadrature(rule: Any, n_points: int, interval: tuple[float, float]) -> tupl
 def _checked_interval(interval: Any) -> tuple[float, float]:
     ends = list(interval) if isinstance(interval, Sequence | np.ndarray) and np.ndim(interval) == 1 else []
     if len(ends) != 2 or not all(map(is_real, ends)):
-        raise ValueError(f"interval must be two numbers (low, high), got {interval!r}")
+        raise ValueError(f"interval must be two numbers (low, high), got {quoted(interval)}")
     low, high = float(ends[0]), float(ends[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"interval must be two finite numbers (low, high) with low < high, got {interval!r}")
+        raise ValueError(f"interval must be two finite numbers (low, high) with low < high, got {quoted(interval)}")
     if not np.isfinite(high - low):
-        raise ValueError(f"interval must have a finite length, got {interval!r}")
+        raise ValueError(f"interval must have a finite length, got {quoted(interval)}")
     return low, high
 
 
@@ -337,13 +337,13 @@ def _check_one_family(leaves: Any) -> None:
     """Beside what `leaf_palettes` checks: a hidden value has one leaf for each column, so one family."""
     for name, family in leaves.items() if isinstance(leaves, Mapping) else ():
         if not isinstance(family, str):
-            raise TypeError(f"leaves must name one family for every column, got {family!r} for {name!r}")
+            raise TypeError(f"leaves must name one family for every column, got {quoted(family)} for {name!r}")
 
 
 def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ...]:
     """(parent, column) of each edge of a tree, breadth first; children in the order of the columns."""
     if not isinstance(parent, Mapping):
-        raise TypeError(f"tree must be a mapping from columns to parents, got {parent!r}")
+        raise TypeError(f"tree must be a mapping from columns to parents, got {quoted(parent)}")
     parent = {name: as_name(above) for name, above in by_name("tree", parent).items()}
     for name in names:
         if name not in parent:
@@ -352,7 +352,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
         if name not in names:
             raise ValueError(f"tree: {name!r} is no column; the columns are {quoted(names)}")
         if above is not None and (not isinstance(above, str) or above not in names):
-            raise ValueError(f"tree must name columns as parents, got {above!r} for {name!r}")
+            raise ValueError(f"tree must name columns as parents, got {quoted(above)} for {name!r}")
     roots = [name for name in names if parent[name] is None]
     if len(roots) != 1:
         raise ValueError(f"tree must have one root, a column whose parent is None, got {roots}")
@@ -373,7 +373,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
 def _called(name: str, function: Any, *given: np.ndarray, several: bool = False) -> Any:
     """What a user's function returns: a tensor, an array, or, if `several`, a tuple of these."""
     if not callable(function):
-        raise TypeError(f"{name} must be a function, got {function!r}")
+        raise TypeError(f"{name} must be a function, got {quoted(function)}")
     for array in given:
         array.setflags(write=False)
     out = function(*given)
@@ -389,7 +389,7 @@ def _numbers(name: str, out: Any) -> Any:
         raise TypeError(f"{name} must return an array of numbers or a tensor: {error}") from None
     # no None, text or answers of yes and no; a list of tensors is an array of objects
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must return an array of numbers or a tensor, got {out!r}")
+        raise TypeError(f"{name} must return an array of numbers or a tensor, got {quoted(out)}")
     return array.astype(np.float64)
 
 

@@ -14,6 +14,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.circuits.variational.fit import fit_by_ascent
+from pymc_spn.numerics.quoted_values import quoted
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
@@ -91,15 +92,15 @@ def fit_variational(
     (2006), doi:10.1214/06-BA104, for infinite width.
     """
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
+        raise TypeError(f"name must be a string, got {quoted(name)}")
     if leaves is not None and not isinstance(leaves, dict):
-        raise TypeError(f"leaves must be a dict from column names to palette entries; got {leaves!r}")
+        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
     structure, leaves = tree_and_leaves(structure, leaves)
     for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"{argument} must be an integer of at least 1, got {count!r}")
+            raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
     if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise ValueError(f"tolerance must be positive and finite, got {tolerance!r}")
+        raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
     given = {
         "concentration": concentration,
         "leaf_scale": leaf_scale,

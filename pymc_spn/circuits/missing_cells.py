@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.leaves.families import Poisson
 from pymc_spn.circuits.ops import flat_log_density
 from pymc_spn.circuits.schema import NetworkSchema
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import WHOLE_KINDS, by_name
 
@@ -123,7 +124,7 @@ def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
     found: Any = getattr(variable, "tag", None)
     found = getattr(found, "spn_completed", None)
     if found is None:
-        raise TypeError(f'variable must be a ps.SPN with missing="draw"; got {variable!r}')
+        raise TypeError(f'variable must be a ps.SPN with missing="draw"; got {quoted(variable)}')
     columns, values, missing = found
     rows, places = np.nonzero(np.isnan(values))
     out = {}

@@ -28,6 +28,7 @@ from pymc_spn.circuits.owned_variables import (
     variable_with_parameters,
 )
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")
@@ -176,7 +177,7 @@ class TopDownSPNStep(OwnerStep):
         from pymc_spn.circuits.records.rounded_cells import RoundedCells
 
         if kernel not in ("auto", "exact"):
-            raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {kernel!r}')
+            raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {quoted(kernel)}')
         return RoundedCells(schema, table)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
@@ -202,7 +203,7 @@ class TopDownSPNStep(OwnerStep):
             allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
             raise ValueError(
                 f'kernel must be one of {allowed} with missing="draw": the states of others belong to one table; '
-                f"got {kernel!r}"
+                f"got {quoted(kernel)}"
             )
         rows, columns = np.nonzero(np.isnan(table))
         self.cells = CellMoves(schema, rows, columns)
@@ -382,10 +383,10 @@ def thinning(n_bytes, plan):
 
 def _check_options(step, kernel, frontier, sweeps, record_every):
     if kernel not in step.kernels:
-        raise ValueError(f"kernel must be one of {list(step.kernels)}; got {kernel!r}")
+        raise ValueError(f"kernel must be one of {list(step.kernels)}; got {quoted(kernel)}")
     for name, value in (("frontier", frontier), ("sweeps", sweeps), ("record_every", record_every)):
         if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
 
 
 if TopDownSPNStep not in STEP_METHODS:

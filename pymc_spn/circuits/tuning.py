@@ -11,6 +11,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 
@@ -97,9 +98,9 @@ def tune_leaf_priors(
     except ImportError:
         raise ImportError("tune_leaf_priors needs Optuna: pip install pymc-spn[tune]") from None
     if isinstance(n_trials, bool) or not isinstance(n_trials, int | np.integer) or n_trials < 1:
-        raise ValueError(f"n_trials must be an integer of at least 1, got {n_trials!r}")
+        raise ValueError(f"n_trials must be an integer of at least 1, got {quoted(n_trials)}")
     if not 0.0 < smallest_ratio < 1.0:
-        raise ValueError(f"smallest_ratio must be between 0 and 1, got {smallest_ratio!r}")
+        raise ValueError(f"smallest_ratio must be between 0 and 1, got {quoted(smallest_ratio)}")
     table = train if isinstance(train, Table) else Table.from_frame(train)
     held_out = Table.from_frame(validation, schema=table.columns)
     if len(held_out.values) == 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.dags.constraints import edge_list
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,7 +62,7 @@ def read_given(names: Sequence[str], given: Any) -> Evidence:
     if given is None:
         return read_evidence(names, None, None)
     if not isinstance(given, Mapping) or set(given) - {"present", "absent"}:
-        raise ValueError(f"given must be a mapping with the keys 'present' and 'absent', got {given!r}")
+        raise ValueError(f"given must be a mapping with the keys 'present' and 'absent', got {quoted(given)}")
     return read_evidence(names, given.get("present"), given.get("absent"))
 
 
@@ -101,6 +102,6 @@ def most_probable_first(table: np.ndarray, shown: int) -> np.ndarray:
 def count(argument: str, value: Any, least: int = 1, bytes_each: float = 0.0) -> int:
     """An integer of at least `least`, refused if so many of `bytes_each` need too much memory."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(value)}")
     refuse_count(argument, int(value), bytes_each)
     return int(value)

@@ -40,11 +40,11 @@ def edge_list(names: Sequence[str], edges: Any, argument: str) -> list[tuple[int
     if edges is None:
         return []
     if isinstance(edges, str) or not isinstance(edges, Iterable):
-        raise TypeError(f"{argument} must be a sequence of (parent, child) pairs, got {edges!r}")
+        raise TypeError(f"{argument} must be a sequence of (parent, child) pairs, got {quoted(edges)}")
     found = []
     for place, edge in enumerate(edges):
         if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
-            raise ValueError(f"{argument}[{place}] must be a (parent, child) pair, got {edge!r}")
+            raise ValueError(f"{argument}[{place}] must be a (parent, child) pair, got {quoted(edge)}")
         parent, child = (position_of(names, name, f"{argument}[{place}]") for name in edge)
         if parent == child:
             raise ValueError(f"{argument}[{place}] is an edge from {edge[0]!r} to itself")
@@ -111,17 +111,17 @@ def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
     if tiers is None:
         return level
     if isinstance(tiers, str) or not isinstance(tiers, Sequence):
-        raise TypeError(f"tiers must be a sequence of lists of names, earliest first, got {tiers!r}")
+        raise TypeError(f"tiers must be a sequence of lists of names, earliest first, got {quoted(tiers)}")
     place: dict[str, int] = {}
     for number, tier in enumerate(tiers):
         if isinstance(tier, str) or not isinstance(tier, Iterable):
-            raise ValueError(f"tiers[{number}] must be a list of names, got {tier!r}")
+            raise ValueError(f"tiers[{number}] must be a list of names, got {quoted(tier)}")
         for name in tier:
             i = position_of(names, name, f"tiers[{number}]")
             name = names[i]
             if name in place:
                 raise ValueError(
-                    f"tiers must hold every variable once, got {name!r} in tiers {place[name]} and {number}"
+                    f"tiers must hold every variable once, got {quoted(name)} in tiers {place[name]} and {number}"
                 )
             place[name] = number
             level[i] = number

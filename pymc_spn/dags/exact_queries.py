@@ -162,7 +162,7 @@ class ExactQueries:
         from pymc_spn.dags import lattice_kernels
 
         if isinstance(order, str) or not isinstance(order, Iterable):
-            raise TypeError(f"order must be a sequence of names, from first to last, got {order!r}")
+            raise TypeError(f"order must be a sequence of names, from first to last, got {quoted(order)}")
         order = [as_name(name) for name in order]
         if len(order) != self.scores.d or set(order) != set(self.names):
             raise ValueError(f"order must hold every variable once, got {quoted(order)}")

@@ -311,7 +311,7 @@ class LocalScores:
         _check_names(names)
         unnamed = [name for name in names if not isinstance(name, str)]
         if unnamed:
-            raise TypeError(f"scores: variables must be named by strings, got {unnamed[0]!r}")
+            raise TypeError(f"scores: variables must be named by strings, got {quoted(unnamed[0])}")
         constraints = read_constraints(names, required, forbidden, tiers)
         position = {name: i for i, name in enumerate(names)}
         chosen, tables = [], []
@@ -320,7 +320,7 @@ class LocalScores:
             for given, value in scores[name].items():
                 parents = [as_name(p) for p in given] if isinstance(given, list | tuple | set | frozenset) else given
                 if isinstance(parents, str) or not isinstance(parents, Iterable):
-                    raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {parents!r}")
+                    raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {quoted(parents)}")
                 unknown = [p for p in parents if p not in position or p == name]
                 if unknown:
                     raise ValueError(
@@ -328,7 +328,7 @@ class LocalScores:
                     )
                 if not isinstance(value, int | float | np.number) or np.isnan(value) or value == np.inf:
                     raise ValueError(
-                        f"scores of {name!r} given {quoted(tuple(parents))} must be finite or -inf, got {value!r}"
+                        f"scores of {name!r} given {quoted(tuple(parents))} must be finite or -inf, got {quoted(value)}"
                     )
                 mask = sum(1 << position[p] for p in set(parents))
                 if mask in listed or len(set(parents)) < len(tuple(parents)):
@@ -446,5 +446,5 @@ def intervened_cells(mask: Any, table: Table) -> np.ndarray:
 
 def _whole(argument: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(value)}")
     return int(value)

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
 from pymc_spn.dags.structure_prior import EdgePenalty, prior_terms
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table
 
 if TYPE_CHECKING:
@@ -58,13 +59,13 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
     if score is None:
         score = BDeu() if all(c.kind in LEVELS for c in table.columns) else BGe()
     if not isinstance(score, BGe | BDeu):
-        raise TypeError(f"score must be a BGe or a BDeu, got {score!r}")
+        raise TypeError(f"score must be a BGe or a BDeu, got {quoted(score)}")
     learned = isinstance(prior, EdgePenalty)
     penalty = prior.penalty if learned else 0.0
     own_parameter = ("BGe: t", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
     for argument, value in (own_parameter, ("EdgePenalty: penalty", penalty)):
         if not is_number(value) and getattr(value, "ndim", None) != 0:
-            raise TypeError(f"{argument} must be a number or a scalar tensor, got {value!r}")
+            raise TypeError(f"{argument} must be a number or a scalar tensor, got {quoted(value)}")
     if learned and is_number(penalty):
         prior_terms(prior, table.names)  # refuses what is not finite
     numbers = _plain(score, d), "uniform" if learned else prior

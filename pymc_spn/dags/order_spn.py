@@ -25,6 +25,7 @@ from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -171,7 +172,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         check_scores(scores)
         size = count("max_prefixes", max_prefixes, scores.d + 3)
         if not (np.isfinite(beam_factor) and beam_factor >= 1):
-            raise ValueError(f"beam_factor must be at least 1, got {beam_factor!r}")
+            raise ValueError(f"beam_factor must be at least 1, got {quoted(beam_factor)}")
         refuse_prefixes(scores.d, size, beam_factor)
         tables = BaseTables(scores)
         none = (0,) * scores.d

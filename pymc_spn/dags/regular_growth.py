@@ -10,6 +10,7 @@ from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mcmc_chain import ranked_sets
 from pymc_spn.dags.regular_tree import RegularTree
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
 
 ORACLES = {
     "random": regular_kernels.RANDOM,
@@ -34,7 +35,7 @@ def grow(
     """A tree with given numbers of splits; see `OrderSPN.regular`."""
     d = scores.d
     if oracle not in ORACLES:
-        raise ValueError(f"oracle must be one of {list(ORACLES)}, got {oracle!r}")
+        raise ValueError(f"oracle must be one of {list(ORACLES)}, got {quoted(oracle)}")
     factors = _factors(expansion_factors, d)
     orders = np.empty((0, d), np.int64)
     if oracle == "dibs":
@@ -76,11 +77,11 @@ def _factors(expansion_factors: Any, d: int) -> list[int]:
     """One factor for each level of halving."""
     levels = max(d - 1, 0).bit_length()
     if isinstance(expansion_factors, str) or not isinstance(expansion_factors, Sequence | np.ndarray):
-        raise TypeError(f"expansion_factors must be a sequence of integers, got {expansion_factors!r}")
+        raise TypeError(f"expansion_factors must be a sequence of integers, got {quoted(expansion_factors)}")
     factors = list(expansion_factors)
     for place, k in enumerate(factors):
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"expansion_factors[{place}] must be an integer of at least 1, got {k!r}")
+            raise ValueError(f"expansion_factors[{place}] must be an integer of at least 1, got {quoted(k)}")
     if d < 2 or len(factors) != levels:
         raise ValueError(
             f"expansion_factors must have one entry for each of the {levels} levels of {d} variables, got {factors}"

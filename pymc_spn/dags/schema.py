@@ -150,5 +150,5 @@ def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
             raise ValueError(f"the tree holds several sampled graphs, give name=, one of {quoted(sorted(found))}")
         return next(iter(found.values()))
     if name not in found:
-        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")
     return found[name]

@@ -74,14 +74,14 @@ class BGe:
         """alpha_mu, alpha_w and t with their defaults filled in, checked."""
         for argument, value in (("alpha_mu", self.alpha_mu), ("alpha_w", self.alpha_w)):
             if not (is_number(value) or (argument == "alpha_w" and value is None)):
-                raise TypeError(f"BGe: {argument} must be a number, got {value!r}")
+                raise TypeError(f"BGe: {argument} must be a number, got {quoted(value)}")
         alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
         t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.t is None else self.t
         for argument, value in (("alpha_mu", self.alpha_mu), ("t", t)):
             if isinstance(value, int | float | np.number) and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"BGe: {argument} must be positive and finite, got {value!r}")
+                raise ValueError(f"BGe: {argument} must be positive and finite, got {quoted(value)}")
         if not (math.isfinite(alpha_w) and alpha_w > d - 1):
-            raise ValueError(f"BGe: alpha_w must be above d - 1 = {d - 1}, got {alpha_w!r}")
+            raise ValueError(f"BGe: alpha_w must be above d - 1 = {d - 1}, got {quoted(alpha_w)}")
         return float(self.alpha_mu), float(alpha_w), t
 
     def scorer(self, table: Table, intervened: np.ndarray) -> "BGeScorer":
@@ -97,7 +97,7 @@ class BGe:
             raise ValueError(_misfit("BGe needs numeric columns", table, wrong))
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
         if not is_number(t):
-            raise TypeError(f"BGe: t must be a number here, got {t!r}; a tensor is for ps.dag_log_evidence")
+            raise TypeError(f"BGe: t must be a number here, got {quoted(t)}; a tensor is for ps.dag_log_evidence")
         named = _warn_of_columns(table, float(t))
         x = table.values
         found = BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
@@ -136,9 +136,11 @@ class BDeu:
         if wrong:
             raise ValueError(_misfit("BDeu needs binary, categorical or ordinal columns", table, wrong))
         if not is_number(self.ess):
-            raise TypeError(f"BDeu: ess must be a number here, got {self.ess!r}; a tensor is for ps.dag_log_evidence")
+            raise TypeError(
+                f"BDeu: ess must be a number here, got {quoted(self.ess)}; a tensor is for ps.dag_log_evidence"
+            )
         if not (math.isfinite(self.ess) and self.ess > 0):
-            raise ValueError(f"BDeu: ess must be positive and finite, got {self.ess!r}")
+            raise ValueError(f"BDeu: ess must be positive and finite, got {quoted(self.ess)}")
         constant = [
             c.name for i, c in enumerate(table.columns) if len(table.values) and np.ptp(table.values[:, i]) == 0
         ]
@@ -160,7 +162,7 @@ def choose_score(score: Any, table: Table, intervened: np.ndarray) -> tuple[Any,
             raise ValueError("interventions cannot be handed to a callable score: leave the rows out inside it")
         return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__)
     raise TypeError(
-        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {score!r}"
+        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}"
     )
 
 
@@ -410,7 +412,7 @@ class CallableScorer:
             value = float(answer)
         except (TypeError, ValueError):
             raise TypeError(
-                f"score of {self.names[child]!r} given {quoted(list(words))} must be a number, got {answer!r}"
+                f"score of {self.names[child]!r} given {quoted(list(words))} must be a number, got {quoted(answer)}"
             ) from None
         if math.isnan(value) or value == math.inf:
             raise ValueError(

@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 
@@ -64,7 +65,7 @@ class DagOrderStep(OwnerStep):
         model = pm.modelcontext(model)
         ((self.dag, self.vars),) = _by_owner(type(self), vars, model).items()
         if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
-            raise ValueError(f"sweeps must be an integer of at least 1; got {sweeps!r}")
+            raise ValueError(f"sweeps must be an integer of at least 1; got {quoted(sweeps)}")
         self.sweeps = sweeps
         rv = model[self.dag]
         _refuse_descendants(model, self.dag)

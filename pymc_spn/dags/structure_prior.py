@@ -49,11 +49,11 @@ def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
     if isinstance(prior, EdgePenalty):
         penalty = prior.penalty
         if isinstance(penalty, bool) or not isinstance(penalty, int | float | np.number) or not math.isfinite(penalty):
-            raise ValueError(f"prior: EdgePenalty needs a finite number of nats, got {penalty!r}")
+            raise ValueError(f"prior: EdgePenalty needs a finite number of nats, got {quoted(penalty)}")
         return -float(penalty) * np.arange(d), by_edge, f"edge penalty {float(penalty):g}"
     if isinstance(prior, EdgeLogOdds):
         return by_size, _edge_terms(prior.log_odds, names), "log odds of edges"
-    raise ValueError(f"prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds, got {prior!r}")
+    raise ValueError(f"prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds, got {quoted(prior)}")
 
 
 def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
-from pymc_spn.numerics.quoted_values import some
+from pymc_spn.numerics.quoted_values import quoted, some
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -214,7 +214,7 @@ def _is_tensor(x: Any) -> bool:
 
 def _n_steps(n_steps: Any) -> int:
     if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
-        raise ValueError(f"n_steps must be a positive integer, got {n_steps!r}")
+        raise ValueError(f"n_steps must be a positive integer, got {quoted(n_steps)}")
     refuse_count("n_steps", int(n_steps), BYTES_A_VARIABLE, "take a shorter chain")
     return int(n_steps)
 
@@ -247,9 +247,9 @@ def _lattice(shape: Any, name: str, periodic: bool) -> tuple[list[str], np.ndarr
     sides = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
     whole = all(isinstance(s, int | np.integer) and not isinstance(s, bool) for s in sides)
     if len(sides) not in (1, 2) or not whole or min(sides) < 1:
-        raise ValueError(f"shape must be a length or (rows, columns), all positive integers, got {shape!r}")
+        raise ValueError(f"shape must be a length or (rows, columns), all positive integers, got {quoted(shape)}")
     if periodic and any(s < 3 for s in sides):
-        raise ValueError(f"shape must have sides of at least 3 with periodic=True, got {shape!r}")
+        raise ValueError(f"shape must have sides of at least 3 with periodic=True, got {quoted(shape)}")
     refuse_memory(f"shape = {shape}", BYTES_A_VARIABLE * prod(map(int, sides)), "take fewer sites")
     number = np.arange(int(np.prod(sides))).reshape(sides)
     pairs = []
@@ -287,7 +287,7 @@ def _scalar(argument: str, x: Any) -> Any:
             raise ValueError(f"{argument} must be a scalar, got a tensor of {x.type.ndim} dimensions")
         return x
     if not isinstance(x, int | float | np.number | np.ndarray) or np.ndim(x) or not np.isfinite(x):
-        raise ValueError(f"{argument} must be a finite number, got {x!r}")
+        raise ValueError(f"{argument} must be a finite number, got {quoted(x)}")
     return float(x)
 
 
@@ -296,7 +296,7 @@ def _tree(cls: Any, edges: Any, states: Any, pair: Any, unary: Any) -> Any:
     edges = [tuple(e) for e in edges]
     for e in edges:
         if len(e) != 2:
-            raise ValueError(f"edges must be pairs of names, got {e!r}")
+            raise ValueError(f"edges must be pairs of names, got {quoted(e)}")
     if isinstance(states, Mapping):
         variables = dict(states)
     else:

@@ -19,6 +19,7 @@ from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
+from pymc_spn.numerics.quoted_values import quoted
 
 
 class DiscreteField(NoTensor):
@@ -364,8 +365,8 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         raise ValueError(f"dims must name the dimension of rows alone, got {row_dims}; columns are {name}_cell")
     if row_dims and not has_rows:
         raise ValueError(
-            f"dims must be left out where the data have no rows, got {dims!r}; the variables of the field have the "
-            "dimension that ps.DiscreteField was given"
+            f"dims must be left out where the data have no rows, got {quoted(dims)}; the variables of the field "
+            "have the dimension that ps.DiscreteField was given"
         )
     return EmissionSpec(
         field,

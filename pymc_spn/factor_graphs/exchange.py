@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 
 def to_networkx(fg: Any) -> Any:
     """Bipartite graph: variables carry ``kind="variable"`` and ``states``, factors ``kind="factor"``, ``scope`` and
@@ -51,7 +53,7 @@ def from_networkx(cls: Any, graph: Any) -> Any:
                 )
             factors.append((data["scope"], data["log_table"]))
         else:
-            raise ValueError(f"node {node!r} must have kind 'variable' or 'factor', got {kind!r}")
+            raise ValueError(f"node {node!r} must have kind 'variable' or 'factor', got {quoted(kind)}")
     fg = cls(variables)
     for scope, table in factors:
         fg.add_factor(scope, table)

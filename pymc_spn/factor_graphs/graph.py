@@ -82,7 +82,7 @@ class FactorGraph(Builders):
             If a variable is unknown or repeated, the shape does not fit, or an entry is NaN or +inf.
         """
         if isinstance(variables, str):
-            raise TypeError(f"variables must be a sequence of names, got the single string {variables!r}")
+            raise TypeError(f"variables must be a sequence of names, got the single string {quoted(variables)}")
         scope = self.numbers(variables)
         self._add(scope[None, :], log_table, tuple(self.card[scope].tolist()))
 
@@ -226,7 +226,7 @@ class FactorGraph(Builders):
         ptr, flat = self.scopes()
         is_whole = isinstance(factor, int | np.integer) and not isinstance(factor, bool)
         if not is_whole or not 0 <= factor < ptr.size - 1:
-            raise ValueError(f"factor must be an integer within 0..{ptr.size - 2}, got {factor!r}")
+            raise ValueError(f"factor must be an integer within 0..{ptr.size - 2}, got {quoted(factor)}")
         return self._named(flat[ptr[factor] : ptr[factor + 1]])
 
     def potentials(self) -> np.ndarray:
@@ -312,10 +312,10 @@ class FactorGraph(Builders):
 
 def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if not isinstance(name, str):
-        raise TypeError(f"a variable's name must be a str, got {name!r}")
+        raise TypeError(f"a variable's name must be a str, got {quoted(name)}")
     # A set's order differs from run to run: tables would belong to other states.
     if isinstance(states, bool | str | float | Set | Mapping) or states is None:
-        raise TypeError(f"states of variable {name!r} must be a count or a sequence of labels, got {states!r}")
+        raise TypeError(f"states of variable {name!r} must be a count or a sequence of labels, got {quoted(states)}")
     if isinstance(states, int | np.integer):
         if states < 1:
             raise ValueError(f"variable {name!r} must have at least one state, got {states}")
@@ -325,7 +325,7 @@ def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if not labels:
         raise ValueError(f"variable {name!r} must have at least one state, got none")
     if len({type(s) for s in labels}) > 1 or not isinstance(labels[0], str | int):
-        raise TypeError(f"states of variable {name!r} must be all str, all int or all bool, got {labels!r}")
+        raise TypeError(f"states of variable {name!r} must be all str, all int or all bool, got {quoted(labels)}")
     if len(set(labels)) < len(labels):
-        raise ValueError(f"states of variable {name!r} must differ, got {labels!r}")
+        raise ValueError(f"states of variable {name!r} must differ, got {quoted(labels)}")
     return labels

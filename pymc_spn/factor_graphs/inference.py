@@ -12,6 +12,7 @@ from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, run
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import row_labels
 
@@ -145,7 +146,7 @@ class Inference:
         """
         (va, first), (vb, second) = self._states(a), self._states(b)
         if va == vb:
-            raise ValueError(f"pairwise needs two different variables, got {a!r} twice")
+            raise ValueError(f"pairwise needs two different variables, got {quoted(a)} twice")
         coords = {a: list(first), b: list(second)}
         clique = self._clique_with((va, vb))
         if clique is not None:
@@ -361,7 +362,7 @@ class Inference:
             If `k` is no positive integer, or the evidence of a row is impossible.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be a positive integer, got {k!r}")
+            raise ValueError(f"k must be a positive integer, got {quoted(k)}")
         per_row = 16.0 + 12.0 * len(self.tree.graph.names)
         refuse_count("k", int(k), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("kbest")
@@ -402,7 +403,7 @@ class Inference:
             If `n` is no positive integer, or the evidence of a row is impossible.
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, got {n!r}")
+            raise ValueError(f"n must be a positive integer, got {quoted(n)}")
         per_row = 8.0 + 12.0 * len(self.tree.graph.names)
         refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("sample")

@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pymc_spn.factor_graphs.circuit_form import FieldCircuit
@@ -30,7 +31,7 @@ class JunctionTree:
 
     def __init__(self, graph: FactorGraph, max_table: int) -> None:
         if isinstance(max_table, bool) or not isinstance(max_table, int | np.integer) or max_table < 1:
-            raise ValueError(f"max_table must be a positive integer, got {max_table!r}")
+            raise ValueError(f"max_table must be a positive integer, got {quoted(max_table)}")
         if max_table >= 2**31:  # entries are numbered by 32-bit integers
             raise ValueError(f"max_table must be below 2^31, got {max_table:,}")
         if not graph.names:

@@ -60,10 +60,10 @@ def recover_discrete(
     """
     model = pm.modelcontext(model)
     if isinstance(what, str):
-        raise TypeError(f"what must be a sequence of {KINDS}, got the single string {what!r}")
+        raise TypeError(f"what must be a sequence of {KINDS}, got the single string {quoted(what)}")
     for kind in what:
         if kind not in KINDS:
-            raise ValueError(f"what must be among {KINDS}, got {kind!r}")
+            raise ValueError(f"what must be among {KINDS}, got {quoted(kind)}")
     if not what:
         raise ValueError(f"what must name at least one of {KINDS}, got none")
     emissions = [rv for rv in model.observed_RVs if isinstance(getattr(rv.tag, "field_emission", None), EmissionSpec)]

@@ -34,6 +34,7 @@ from pymc_spn.indian_chefs.process import (
     check_positive,
     check_reputations,
 )
+from pymc_spn.numerics.quoted_values import quoted
 
 MOST_TRIES = 10_000
 
@@ -284,7 +285,7 @@ def _settings(observed_nodes, reputations, max_nodes, base, start):
     state = new_state(np.where(fixed, theta, 0.5 if uniform > 0.0 else levels[0]), fixed, max_nodes)
     if isinstance(start, str):
         if start not in ("prior", "empty"):
-            raise ValueError(f'start must be "prior", "empty" or a pair (parents, reputations); got {start!r}')
+            raise ValueError(f'start must be "prior", "empty" or a pair (parents, reputations); got {quoted(start)}')
     else:
         parents, places = check_graph(start, names, theta, max_nodes)
         _fill(state, parents, places)

@@ -282,7 +282,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         )
     numbers = [check_positive(a, v) for a, v in (("weight_sd", weight_sd), ("bias_sd", bias_sd))]
     if not isinstance(precision, tuple | list) or len(precision) != 2:
-        raise TypeError(f"precision must be a pair (shape, rate); got {precision!r}")
+        raise TypeError(f"precision must be a pair (shape, rate); got {quoted(precision)}")
     gamma = [check_positive(f"precision[{i}]", v) for i, v in enumerate(precision)]
     lost = float(gammainc(gamma[0], gamma[1] * SMALLEST_PRECISION))
     if lost > LARGEST_LOSS:

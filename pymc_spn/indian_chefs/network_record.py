@@ -45,7 +45,7 @@ def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
         raise ValueError(f"the tree holds several belief networks, give name=, one of {quoted(names)}")
     name = names[0] if name is None else name
     if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
     return NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
 
 

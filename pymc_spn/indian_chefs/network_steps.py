@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.circuits.owned_variables import OwnerStep, variable_with_parameters
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")
@@ -62,7 +63,7 @@ class _NetworkStep(OwnerStep):
         if likelihood is None or network_kind(model.values_to_rvs[self.vars[0]]) != self.kind:
             raise ValueError(f"vars: the graph {graph!r} has no likelihood of the kind {self.kind!r}")
         if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
-            raise ValueError(f"sweeps must be an integer of at least 1; got {sweeps!r}")
+            raise ValueError(f"sweeps must be an integer of at least 1; got {quoted(sweeps)}")
         self.sweeps = int(sweeps)
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
@@ -236,21 +237,23 @@ class NLGBNStep(_NetworkStep):
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{argument} must be an integer of at least {least}; got {value!r}")
+                raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
         if start not in ("auto", "warm_up", "process"):
-            raise ValueError(f'start must be "auto", "warm_up" or "process"; got {start!r}')
+            raise ValueError(f'start must be "auto", "warm_up" or "process"; got {quoted(start)}')
         if not 0.0 <= tempered <= 1.0:
-            raise ValueError(f"tempered must be a share between 0 and 1; got {tempered!r}")
+            raise ValueError(f"tempered must be a share between 0 and 1; got {quoted(tempered)}")
         for stage in race or ():
             if np.shape(stage) != (3,) or any(not isinstance(v, int | np.integer) or v < 1 for v in stage):
-                raise ValueError(f"race must hold triples of positive integers (starts, steps, pool); got {stage!r}")
+                raise ValueError(
+                    f"race must hold triples of positive integers (starts, steps, pool); got {quoted(stage)}"
+                )
         if powers is not None and tempered:
             raise ValueError("tempered and powers cannot both be given")
         from pymc_spn.indian_chefs.tempered_chains import check_powers
 
         self.powers = None if powers is None else check_powers(powers)
         if self.powers is not None and len(self.powers) == 1:
-            raise ValueError(f"powers must be at least two; got {powers!r}")
+            raise ValueError(f"powers must be at least two; got {quoted(powers)}")
         if self.powers is not None:
             self.rates = (*self.rates, "powers_exchanged")
         self.race = race
@@ -274,7 +277,9 @@ class NLGBNStep(_NetworkStep):
             or any(not isinstance(h, int | np.integer) or h < 1 for h in layers)
             or sum(layers) > room
         ):
-            raise ValueError(f"hidden_layers must be two positive integers of at most {room} in all; got {layers!r}")
+            raise ValueError(
+                f"hidden_layers must be two positive integers of at most {room} in all; got {quoted(layers)}"
+            )
         possible = bool((theta == 0.0).all()) and graph.base[0] == 1.0 and room >= 2
         if start == "warm_up" and not possible:
             raise ValueError(
@@ -363,7 +368,7 @@ class LinearGaussianStep(_NetworkStep):
     ):
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
         if isinstance(births, bool) or not isinstance(births, int | np.integer) or births < 1:
-            raise ValueError(f"births must be an integer of at least 1; got {births!r}")
+            raise ValueError(f"births must be an integer of at least 1; got {quoted(births)}")
         self.births = int(births)
 
     def _start(self, prior):

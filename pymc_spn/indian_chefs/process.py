@@ -95,7 +95,7 @@ def check_positive(name: str, value: Any) -> float:
     ------
     TypeError, ValueError
     """
-    no_number = TypeError(f"{name} must be a positive number; got {value!r}")
+    no_number = TypeError(f"{name} must be a positive number; got {quoted(value)}")
     if isinstance(value, bool | np.bool_ | str):  # which float would read
         raise no_number
     try:
@@ -103,14 +103,14 @@ def check_positive(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         raise no_number from None
     if not np.isfinite(number) or number <= 0.0:
-        raise ValueError(f"{name} must be positive and finite; got {value!r}")
+        raise ValueError(f"{name} must be positive and finite; got {quoted(value)}")
     return number
 
 
 def check_count(name: str, value: Any, bytes_each: float = 0.0) -> None:
     """Refuse what is no integer of at least 1, or asks for too much memory with so many bytes for each."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
     refuse_count(name, int(value), bytes_each)
 
 
@@ -140,18 +140,18 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
     names = tuple(as_name(label) for label in observed_nodes)
     wrong = [n for n in names if not isinstance(n, str)]
     if wrong:
-        raise TypeError(f"{argument} must be names, str or int; got {wrong[0]!r}")
+        raise TypeError(f"{argument} must be names, str or int; got {quoted(wrong[0])}")
     if not names:
         raise ValueError(f"{argument} must hold at least one node; a graph without any is empty")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise ValueError(f"{argument} must be distinct; {repeated[0]!r} is there more than once")
     if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer)):
-        raise TypeError(f"max_nodes must be an integer; got {max_nodes!r}")
+        raise TypeError(f"max_nodes must be an integer; got {quoted(max_nodes)}")
     _refuse_nodes("max_nodes", int(max_nodes or 0))
     hidden = sorted(set(names) & set(node_labels((), len(names) + (max_nodes or 0))))
     if hidden:
-        raise ValueError(f"{argument} must not have the names of hidden nodes; got {hidden[0]!r}")
+        raise ValueError(f"{argument} must not have the names of hidden nodes; got {quoted(hidden[0])}")
     if max_nodes is not None and max_nodes < len(names):
         raise ValueError(f"max_nodes must be at least the number of observed nodes, {len(names)}; got {max_nodes}")
     return names
@@ -181,11 +181,11 @@ def check_base(base: Any) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
     if isinstance(base, int | float | np.number) and not isinstance(base, bool):
         base = {float(base): 1.0}
     if not isinstance(base, Mapping):
-        raise TypeError(f"base must be None, a reputation, or a mapping from reputations to masses; got {base!r}")
+        raise TypeError(f"base must be None, a reputation, or a mapping from reputations to masses; got {quoted(base)}")
     masses = {}
     for level, mass in base.items():
         if level != "uniform" and not (isinstance(level, int | float | np.number) and 0.0 <= level <= 1.0):
-            raise ValueError(f"base must have reputations in [0, 1] or 'uniform' as keys; got {level!r}")
+            raise ValueError(f"base must have reputations in [0, 1] or 'uniform' as keys; got {quoted(level)}")
         masses[level if level == "uniform" else float(level)] = check_positive(f"base[{level!r}]", mass)
     if abs(sum(masses.values()) - 1.0) > 1e-9:
         raise ValueError(f"base must have masses that sum to 1; they sum to {sum(masses.values())}")
@@ -227,7 +227,7 @@ def check_reputations(reputations: Any, names: tuple[str, ...], base: tuple) -> 
         try:
             out[i] = float(value)
         except (TypeError, ValueError):
-            raise TypeError(f"reputations must be numbers or None; got {value!r} for {names[i]!r}") from None
+            raise TypeError(f"reputations must be numbers or None; got {quoted(value)} for {names[i]!r}") from None
         if not 0.0 <= out[i] <= 1.0:
             raise ValueError(f"reputations must lie in [0, 1]; it is {value!r} for {names[i]!r}")
     uniform, levels, _ = base
@@ -251,7 +251,7 @@ def check_graph(start: Any, names: tuple[str, ...], reputations: np.ndarray, max
         If the shapes do not fit, an edge goes upwards, a hidden node has no child, or a fixed reputation differs.
     """
     if not isinstance(start, tuple) or len(start) != 2:
-        raise TypeError(f'start must be "prior", "empty" or a pair (parents, reputations); got {start!r}')
+        raise TypeError(f'start must be "prior", "empty" or a pair (parents, reputations); got {quoted(start)}')
     parents, theta = np.asarray(start[0]), np.asarray(start[1], np.float64)
     n, n_observed = len(theta), len(names)
     if parents.shape != (n, n) or theta.ndim != 1 or not n_observed <= n <= max_nodes:

@@ -15,6 +15,7 @@ from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.circuits.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
+from pymc_spn.numerics.quoted_values import quoted
 
 _log = logging.getLogger("pymc")
 SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
@@ -123,9 +124,9 @@ class IndianChefsStep(OwnerStep):
             )
         for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{argument} must be an integer of at least {least}; got {value!r}")
+                raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
         if moves not in ("all", "published"):
-            raise ValueError(f'moves must be "all" or "published"; got {moves!r}')
+            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
         self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
         self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
         if access.schema.prior != "indian chefs":

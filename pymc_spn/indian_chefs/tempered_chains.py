@@ -10,6 +10,7 @@ from pymc_spn.indian_chefs.network_sweep import REFUSED, TALLY_NAMES
 from pymc_spn.indian_chefs.prior_density import GraphPrior
 from pymc_spn.indian_chefs.process import HYPERPARAMETERS
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def check_powers(powers: Any) -> np.ndarray:
@@ -23,7 +24,7 @@ def check_powers(powers: Any) -> np.ndarray:
     values = np.array(powers, np.float64)
     is_ladder = values.ndim == 1 and values.size > 0 and values[0] == 1.0 and (np.diff(values) < 0.0).all()
     if not is_ladder or not values[-1] > 0.0:
-        raise ValueError(f"powers must descend from 1 and be positive; got {powers!r}")
+        raise ValueError(f"powers must descend from 1 and be positive; got {quoted(powers)}")
     return values
 
 
@@ -51,7 +52,7 @@ class TemperedChains:
         self.chains: list[NetworkChain] = list(chains)
         self.powers = check_powers(powers)
         if len(self.powers) != len(self.chains):
-            raise ValueError(f"powers must hold one number for each of {len(self.chains)} chains; got {powers!r}")
+            raise ValueError(f"powers must hold one number for each of {len(self.chains)} chains; got {quoted(powers)}")
         self.set_heat(1.0)
         self.refused = np.zeros(2, np.int64)
         self.tried = np.zeros(max(0, len(self.chains) - 1), np.int64)

@@ -50,7 +50,7 @@ class UnitScaling:
             If there are gaps, or a column is constant.
         """
         if not 0.0 < low < high < 1.0:
-            raise ValueError(f"low and high must satisfy 0 < low < high < 1; got {low!r} and {high!r}")
+            raise ValueError(f"low and high must satisfy 0 < low < high < 1; got {quoted(low)} and {high!r}")
         names, values = table_of(data, "data")
         minimum, maximum = values.min(0), values.max(0)
         for name, a, b in zip(names, minimum, maximum, strict=True):

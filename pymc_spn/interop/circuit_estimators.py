@@ -23,6 +23,7 @@ from pymc_spn.interop.estimator_inputs import (
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
@@ -132,7 +133,7 @@ class NetworkEstimator(PosteriorEstimator):
         if not isinstance(made, str) or made not in STRUCTURES:
             raise ValueError(
                 f"structure must be one of {list(STRUCTURES)}, a RegionTree, or a callable from a Table to one; "
-                f"got {made!r}"
+                f"got {quoted(made)}"
             )
         return complete_tree(table.columns) if made == "complete" else learn_tree(table, random_seed=seed)
 
@@ -250,7 +251,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
+            raise ValueError(f"n_samples must be an integer of at least 1, got {quoted(n_samples)}")
         seed = seed_of(self.random_state if random_state is None else random_state)
         drawn = self.posterior_.sample(int(n_samples), random_seed=seed)
         drawn = drawn[[str(label) for label in self._columns]]

@@ -14,6 +14,7 @@ from pymc_spn.interop.scikit_learn import (
     get_tags,
     validate_data,
 )
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
@@ -92,7 +93,7 @@ def seed_of(random_state: Any) -> int | None:
 def one_of(argument: str, value: Any, allowed: Any) -> None:
     """Refuse a word that is not among those allowed."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{argument} must be one of {list(allowed)}, got {value!r}")
+        raise ValueError(f"{argument} must be one of {list(allowed)}, got {quoted(value)}")
 
 
 def _as_frame(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 
 SCORES = ("density", "cells")
@@ -173,9 +174,9 @@ cores, random_state, progressbar
         if isinstance(given, str) and given == "auto":
             return None
         if isinstance(given, bool) or not isinstance(given, int | float | np.number):
-            raise TypeError(f"{rule}, got {given!r}")
+            raise TypeError(f"{rule}, got {quoted(given)}")
         if not 0.0 < given <= LARGEST_CONTAMINATION:
-            raise ValueError(f"{rule}, got {given!r}")
+            raise ValueError(f"{rule}, got {quoted(given)}")
         return float(given)
 
     def _scores(self, rows: Table) -> np.ndarray:

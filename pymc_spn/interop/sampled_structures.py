@@ -9,6 +9,7 @@ from pymc_spn.dags.schema import graph_names
 from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names
 from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import hint_of_groups, reading
 from pymc_spn.trees.record import tree_names, unpack_trees
 
@@ -96,7 +97,7 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
         if not found:
             raise ValueError(f"the tree {NOTHING}" + hint_of_groups(tree))
         if name is not None and name not in found:
-            raise ValueError(f"name must be one of {sorted(found)}, got {name!r}")
+            raise ValueError(f"name must be one of {sorted(found)}, got {quoted(name)}")
         for chosen in found if name is None else [name]:
             tree = found[chosen].unpack(tree, chosen)
         return tree

@@ -48,7 +48,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
     In both, every array is checked before it is used.
     """
     if not isinstance(path, str | PathLike):
-        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
+        raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")
     with reading(path) as tree:
         if ORDER_SPN in tree.attrs:
             from pymc_spn.dags.order_spn import OrderSPN
@@ -83,6 +83,6 @@ def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) 
         raise ValueError(f"{path} holds several structures, give name=, one of {quoted(sorted(found))}")
     chosen = whole[0] if name is None else name
     if chosen not in found:
-        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")
     module, _, title = found[chosen].posterior.partition(":")
     return getattr(import_module(module), title).from_idata(idata, chosen)

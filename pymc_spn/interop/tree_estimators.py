@@ -15,6 +15,7 @@ from pymc_spn.interop.estimator_inputs import (
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.unseen_levels import UNSEEN
 from pymc_spn.trees.fit import fit_tree
@@ -252,7 +253,7 @@ random_state, progressbar
             if not isinstance(self.family, str) or self.family not in NUMBER_FAMILIES:
                 raise ValueError(
                     f"family must be one of {list(NUMBER_FAMILIES)}, ps.NormalLeaves(...) or ps.CountLeaves(...), "
-                    f"got {self.family!r}"
+                    f"got {quoted(self.family)}"
                 )
         y = read_response(self, y, y_numeric=True)
         rows = read_training_rows(self, X)

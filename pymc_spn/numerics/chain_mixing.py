@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import ConvergenceWarning
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def diagnosis(
     if not isinstance(questions, Mapping) or not all(callable(ask) for ask in questions.values()):
         raise TypeError(
             "questions must map names to functions of the posterior, as in "
-            "{'P(old)': lambda post: post.probability('age > 60', per_draw=True)}; " + f"got {questions!r}"
+            "{'P(old)': lambda post: post.probability('age > 60', per_draw=True)}; " + f"got {quoted(questions)}"
         )
     parts = []
     for name, values in [*own.items(), *((name, by_chain(ask(post))) for name, ask in questions.items())]:

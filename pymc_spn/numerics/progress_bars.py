@@ -4,6 +4,8 @@ import time
 from threading import Lock
 from typing import Any, Self
 
+from pymc_spn.numerics.quoted_values import quoted
+
 PATIENCE = 1.0  # seconds before a bar appears
 
 
@@ -26,7 +28,7 @@ class ProgressBar:
 
     def __init__(self, description: str, total: int, show: bool):
         if not isinstance(show, bool):
-            raise TypeError(f"progressbar must be True or False, got {show!r}")
+            raise TypeError(f"progressbar must be True or False, got {quoted(show)}")
         self.description, self.total, self.show = description, int(total), show
         self.done = 0
         self._begun = time.perf_counter()

@@ -44,7 +44,7 @@ def plot_cells(
     if getattr(cells, "dims", None) != ("row", "column"):
         raise ValueError("cells must be what SPNPosterior.cell_p_value returns, over row and column")
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 1:
-        raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}")
+        raise ValueError(f"n_rows must be an integer of at least 1, got {quoted(n_rows)}")
     names, p = cells["column"].values.tolist(), cells.values
     if data is not None:
         lacking = [name for name in names if name not in data.columns.map(str)]

@@ -6,6 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -41,7 +43,7 @@ def plot_cluster_profile(
     if labels.shape != (len(data),):
         raise ValueError(f"clusters must label the {len(data)} rows of data, got shape {labels.shape}")
     if max_clusters < 1:
-        raise ValueError(f"max_clusters must be at least 1, got {max_clusters!r}")
+        raise ValueError(f"max_clusters must be at least 1, got {quoted(max_clusters)}")
     columns = {}
     for name in data.columns:
         column = data[name]

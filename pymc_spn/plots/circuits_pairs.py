@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
 MOST_LABELS = 8  # of levels on one axis of these small drawings
@@ -45,7 +46,7 @@ def plot_pairs(
             raise TypeError(f"{argument} must be a DataFrame; got {type(table).__name__}")
     data, drawn = data.rename(columns=as_name), drawn.rename(columns=as_name)
     if isinstance(columns, str) or (columns is not None and not len(columns)):
-        raise ValueError(f"columns must be a sequence of names, got {columns!r}")
+        raise ValueError(f"columns must be a sequence of names, got {quoted(columns)}")
     names = list(data.columns[:6]) if columns is None else [as_name(label) for label in columns]
     for name in names:
         if name not in data or name not in drawn:

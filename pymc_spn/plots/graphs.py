@@ -108,7 +108,7 @@ def plot_graph(
     if not isinstance(graph, DAG | CPDAG):
         raise TypeError(f"graph must be a ps.DAG or ps.CPDAG; got {type(graph).__name__}")
     if not isinstance(positions, Mapping | None):
-        raise TypeError(f"positions must be a mapping from names to (x, y); got {positions!r}")
+        raise TypeError(f"positions must be a mapping from names to (x, y); got {quoted(positions)}")
     given = {**by_name("positions", positions or {}), **more}
     for name, at in given.items():
         if name not in graph.names:

@@ -174,11 +174,11 @@ def plot_pdp(
         mass or number of draws out of range.
     """
     if isinstance(classes, str) or (classes is not None and not len(classes)):
-        raise ValueError(f"classes must be a sequence of classes, got {classes!r}")
+        raise ValueError(f"classes must be a sequence of classes, got {quoted(classes)}")
     if not 0.0 < mass < 1.0:
-        raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
+        raise ValueError(f"mass must lie in (0, 1), got {quoted(mass)}")
     if not isinstance(n_draws, int | np.integer) or n_draws < 1:
-        raise ValueError(f"n_draws must be an integer of at least 1, got {n_draws!r}")
+        raise ValueError(f"n_draws must be an integer of at least 1, got {quoted(n_draws)}")
     rng = np.random.default_rng(random_seed)
     mean = post.partial_dependence(feature, grid, X)
     curves = post.partial_dependence(feature, grid, X, per_draw=True)
@@ -191,7 +191,7 @@ def plot_pdp(
         levels = mean["class"].values.tolist()
         unknown = [level for level in ([] if classes is None else classes) if level not in levels]
         if unknown:
-            raise ValueError(f"classes must be among {levels}, got {unknown[0]!r}")
+            raise ValueError(f"classes must be among {levels}, got {quoted(unknown[0])}")
         for k, level in enumerate(levels):
             if classes is None or level in classes:
                 _curve(ax, x, mean.values[:, k], low[:, k], high[:, k], f"C{k % 10}", str(level), ticks is not None)
@@ -243,14 +243,14 @@ def plot_ice(
         of rows.
     """
     if not isinstance(n_rows, int | np.integer) or n_rows < 0:
-        raise ValueError(f"n_rows must be an integer of at least 0, got {n_rows!r}")
+        raise ValueError(f"n_rows must be an integer of at least 0, got {quoted(n_rows)}")
     curves = post.ice(feature, grid, X)
     _refuse_classes("level", level, curves)
     if "class" in curves.dims:
         levels = curves["class"].values.tolist()
         level = levels[-1] if level is None else level
         if level not in levels:
-            raise ValueError(f"level must be one of {levels}, got {level!r}")
+            raise ValueError(f"level must be one of {levels}, got {quoted(level)}")
         curves = curves.sel({"class": level})
     ax = _axes(ax, (5.0, 3.2))
     x, ticks = _positions(curves[dimension_of(feature)].values)
@@ -276,7 +276,7 @@ def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | Non
         raise ValueError(f"name must be given, one of {quoted(names)}")
     name = names[0] if name is None else name
     if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
     idata = with_sample_dimensions(idata)
     for dim in ("chain", "draw"):
         if dim not in idata["posterior"].dims:
@@ -327,4 +327,4 @@ def _ticks(ax: Axes, x: np.ndarray, labels: list[str] | None) -> None:
 
 def _refuse_classes(argument: str, asked: Any, curves: Any) -> None:
     if asked is not None and "class" not in curves.dims:
-        raise ValueError(f"{argument} is for a response of classes, this one is of numbers; got {asked!r}")
+        raise ValueError(f"{argument} is for a response of classes, this one is of numbers; got {quoted(asked)}")

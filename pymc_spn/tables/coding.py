@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
-from pymc_spn.numerics.quoted_values import some
+from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables.column import LEVEL_KINDS, WHOLE_KINDS, Column, check_kind
 
 EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
@@ -318,7 +318,7 @@ def raise_at(series, name, bad, rule, error=ValueError):
         return
     row = int(np.argmax(bad))
     (label,), (value,) = series.index[row : row + 1].tolist(), series.iloc[row : row + 1].tolist()
-    raise error(f"column {name!r}, row {label!r} (position {row}): {rule}, got {value!r}")
+    raise error(f"column {name!r}, row {label!r} (position {row}): {rule}, got {quoted(value)}")
 
 
 def number_array(numbers, dtype_text):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categorical")
 NOMINAL_KINDS = ("binary", "categorical")  # of an ordinal column the levels are numbers, of these labels
 LEVEL_KINDS = ("ordinal", *NOMINAL_KINDS)
@@ -43,31 +45,36 @@ class Column:
 
     def __post_init__(self):
         if not isinstance(self.name, str):
-            raise TypeError(f"a column's name must be a str, got {self.name!r}")
+            raise TypeError(f"a column's name must be a str, got {quoted(self.name)}")
         if not isinstance(self.dtype, str):
-            raise TypeError(f"column {self.name!r}: dtype must be a str, got {self.dtype!r}")
+            raise TypeError(f"column {self.name!r}: dtype must be a str, got {quoted(self.dtype)}")
         check_kind(self.kind, self.name)
         if self.kind not in LEVEL_KINDS:
             if self.levels is not None:
-                raise ValueError(f"column {self.name!r}: kind {self.kind!r} has no levels, got {self.levels!r}")
+                raise ValueError(f"column {self.name!r}: kind {self.kind!r} has no levels, got {quoted(self.levels)}")
             return
         if not isinstance(self.levels, tuple):
-            raise TypeError(f"column {self.name!r}: kind {self.kind!r} needs a tuple of levels, got {self.levels!r}")
+            raise TypeError(
+                f"column {self.name!r}: kind {self.kind!r} needs a tuple of levels, got {quoted(self.levels)}"
+            )
         types = {type(level) for level in self.levels}
         if len(types) > 1 or not types <= {str, int, float, bool}:
             raise TypeError(
-                f"column {self.name!r}: levels must be all str, all int, all float or all bool, got {self.levels!r}"
+                f"column {self.name!r}: levels must be all str, all int, all float or all bool, got "
+                f"{quoted(self.levels)}"
             )
         if float in types and not all(math.isfinite(level) for level in self.levels):
-            raise ValueError(f"column {self.name!r}: levels must be finite, got {self.levels!r}")
+            raise ValueError(f"column {self.name!r}: levels must be finite, got {quoted(self.levels)}")
         if len(set(self.levels)) < len(self.levels):
-            raise ValueError(f"column {self.name!r}: levels must differ, got {self.levels!r}")
+            raise ValueError(f"column {self.name!r}: levels must differ, got {quoted(self.levels)}")
         if self.kind == "binary" and len(self.levels) != 2:
-            raise ValueError(f"column {self.name!r}: kind 'binary' needs exactly two levels, got {self.levels!r}")
+            raise ValueError(f"column {self.name!r}: kind 'binary' needs exactly two levels, got {quoted(self.levels)}")
         if self.kind == "ordinal" and not (
             types == {int} and self.levels == tuple(range(self.levels[0], self.levels[0] + len(self.levels)))
         ):
-            raise ValueError(f"column {self.name!r}: kind 'ordinal' needs consecutive integers, got {self.levels!r}")
+            raise ValueError(
+                f"column {self.name!r}: kind 'ordinal' needs consecutive integers, got {quoted(self.levels)}"
+            )
 
     @property
     def origin(self):
@@ -83,9 +90,9 @@ class Column:
     def from_json(cls, fields):
         """Rebuild a column from the dict of `to_json`; levels keep their types."""
         if not isinstance(fields, Mapping) or set(fields) != {"name", "kind", "levels", "dtype"}:
-            raise ValueError(f"a column needs name, kind, levels and dtype, got {fields!r}")
+            raise ValueError(f"a column needs name, kind, levels and dtype, got {quoted(fields)}")
         if not isinstance(fields["levels"], list | tuple | None):
-            raise TypeError(f"column {fields['name']!r}: levels must be a list or null, got {fields['levels']!r}")
+            raise TypeError(f"column {fields['name']!r}: levels must be a list or null, got {quoted(fields['levels'])}")
         levels = None if fields["levels"] is None else tuple(fields["levels"])
         return cls(fields["name"], fields["kind"], levels, fields["dtype"])
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -42,7 +44,7 @@ def save_tree(tree: "xr.DataTree", path: "str | PathLike[str]") -> None:
         If the file cannot be written, with its path: no such folder, no permission, a full disk.
     """
     if not isinstance(path, str | PathLike):
-        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
+        raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")
     marked = tree.copy()
     marked.attrs = tree.attrs | {CHECKSUM: "sha256 of the bytes before the last line"}
     buffer = io.BytesIO()

@@ -193,7 +193,7 @@ def check_columns(columns, argument):
     columns = tuple(columns)
     for column in columns:
         if not isinstance(column, Column):
-            raise TypeError(f"{argument} must hold Column objects, got {column!r}")
+            raise TypeError(f"{argument} must hold Column objects, got {quoted(column)}")
     if not columns:
         raise ValueError(f"{argument} must hold at least one column, got none")
     _refuse_duplicates([column.name for column in columns])
@@ -203,7 +203,7 @@ def check_columns(columns, argument):
 def _refuse_duplicates(names):
     if len(set(names)) < len(names):
         first = next(name for position, name in enumerate(names) if name in names[:position])
-        raise ValueError(f"column names must be unique, got {first!r} {names.count(first)} times")
+        raise ValueError(f"column names must be unique, got {quoted(first)} {names.count(first)} times")
 
 
 def _as_frame(data, names, schema):
@@ -249,7 +249,9 @@ def _frame_of_mapping(data):
     lengths, index = {}, None
     for name, cells in data.items():
         if np.ndim(cells) != 1 and not isinstance(cells, pd.Series | pd.Index | list | tuple):
-            raise ValueError(f"column {name!r}: values must be one-dimensional, got {cells!r}; of a single row [value]")
+            raise ValueError(
+                f"column {name!r}: values must be one-dimensional, got {quoted(cells)}; of a single row [value]"
+            )
         lengths[name] = len(cells)
         if isinstance(cells, pd.Series):
             if index is not None and not cells.index.equals(index):
@@ -264,12 +266,12 @@ def _name(label):
     name = as_name(label)
     if isinstance(name, str):
         return str(name)
-    raise TypeError(f"column names must be str or int, got {label!r}; rename the columns")
+    raise TypeError(f"column names must be str or int, got {quoted(label)}; rename the columns")
 
 
 def _infer_schema(frame, kinds, own_dtypes):
     if not isinstance(kinds, Mapping):
-        raise TypeError(f"kinds must map column names to kinds, got {kinds!r}")
+        raise TypeError(f"kinds must map column names to kinds, got {quoted(kinds)}")
     kinds = {_name(label): kind for label, kind in by_name("kinds", kinds).items()}
     for name, kind in kinds.items():
         if name not in frame.columns:

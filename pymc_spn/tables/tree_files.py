@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import AGAIN, BY_LISTS, GAPS
 from pymc_spn.tables.saved_files import CHECKSUM, NO_NETCDF, check_bytes, refuse_file, refusing_damage
 
@@ -48,7 +49,7 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
     import xarray as xr
 
     if not isinstance(path, str | PathLike):
-        raise TypeError(f"path must be that of a netCDF file, got {path!r}")
+        raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")
     has_checksum = check_bytes(path)
     with open(path, "rb") as file:
         if file.read(len(SIGNATURE)) != SIGNATURE:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.coding import unseen_cells
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name
 
@@ -33,7 +34,7 @@ def known_levels(data: Any, columns: Sequence[Column], unseen: str) -> Any:
         If `unseen` is neither.
     """
     if not isinstance(unseen, str) or unseen not in UNSEEN:
-        raise ValueError(f'unseen must be "error" or "missing", got {unseen!r}')
+        raise ValueError(f'unseen must be "error" or "missing", got {quoted(unseen)}')
     if unseen == "error" or not isinstance(data, pd.DataFrame | Mapping):
         return data
     frame = pd.DataFrame(data)

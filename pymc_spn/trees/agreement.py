@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.predictives import log_predictive_density, training_leaves
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def distances(draws: "TreeDraws", numbers: Any, n_pairs: int, rng: np.random.Gen
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or ((numbers < 0) | (numbers >= draws.n_trees)).any():
         raise ValueError(f"numbers must be integers within 0..{draws.n_trees - 1}, got {numbers.tolist()}")
     if not isinstance(n_pairs, int | np.integer) or n_pairs < 1:
-        raise ValueError(f"n_pairs must be an integer of at least 1, got {n_pairs!r}")
+        raise ValueError(f"n_pairs must be an integer of at least 1, got {quoted(n_pairs)}")
     n_rows = len(draws.y)
     refuse_count("n_pairs", min(int(n_pairs), n_rows * (n_rows - 1) // 2), 16.0 + 9.0 * len(numbers))
     if len(draws.y) < 2:

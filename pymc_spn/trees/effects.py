@@ -42,7 +42,7 @@ def importance(
     """Greedy forward selection by the mean log predictive of the submodel that sees the features chosen so far."""
     names = draws.features.names
     if max_features is not None and (not isinstance(max_features, int | np.integer) or max_features < 1):
-        raise ValueError(f"max_features must be an integer of at least 1, got {max_features!r}")
+        raise ValueError(f"max_features must be an integer of at least 1, got {quoted(max_features)}")
     n_steps = len(names) if max_features is None else min(max_features, len(names))
     blind = _forget_sides(draws)
     hidden = np.full_like(values, np.nan)
@@ -88,7 +88,7 @@ def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarra
     """Column number, coded grid and its labels."""
     names = draws.features.names
     if as_name(feature) not in names:
-        raise ValueError(f"feature must be one of {quoted(names)}, got {feature!r}")
+        raise ValueError(f"feature must be one of {quoted(names)}, got {quoted(feature)}")
     d = names.index(as_name(feature))
     column = draws.features.columns[d]
     if column.levels is not None:
@@ -108,7 +108,7 @@ def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarra
         except (TypeError, ValueError):
             coded = np.empty(0)
     if coded.ndim != 1 or coded.size == 0 or not np.isfinite(coded).all():
-        raise ValueError(f"grid must be a sequence of finite numbers, got {grid!r}")
+        raise ValueError(f"grid must be a sequence of finite numbers, got {quoted(grid)}")
     return d, coded, coded.tolist()
 
 

@@ -117,7 +117,7 @@ def check_same_labels(labels: pd.Index | None, y: Any) -> None:
     n = next((n for n, (a, b) in enumerate(zip(labels, y.index, strict=True)) if a != b), None)
     if n is not None:
         raise ValueError(
-            f"y must have the row labels of X, got {y.index[n]!r} for {labels[n]!r} at position {n}; say "
+            f"y must have the row labels of X, got {quoted(y.index[n])} for {labels[n]!r} at position {n}; say "
             "y.loc[X.index], or y.to_numpy() if rows go together as they stand"
         )
 
@@ -186,13 +186,15 @@ def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> Non
         if not isinstance(value, number) and not hasattr(value, "type"):
             raise TypeError(f"{name} must be a number or a variable of a model, got {quoted(value)}")
     if isinstance(alpha_s, number) and not 0.0 < alpha_s < 1.0:
-        raise ValueError(f"alpha_s must lie in (0, 1): it is the probability that the root splits; got {alpha_s!r}")
+        raise ValueError(
+            f"alpha_s must lie in (0, 1): it is the probability that the root splits; got {quoted(alpha_s)}"
+        )
     if isinstance(beta_s, number) and not (np.isfinite(beta_s) and beta_s >= 0.0):
-        raise ValueError(f"beta_s must be at least 0 and finite, got {beta_s!r}")
+        raise ValueError(f"beta_s must be at least 0 and finite, got {quoted(beta_s)}")
     if max_depth is not None and not (_is_int(max_depth) and max_depth >= 0):
-        raise ValueError(f"max_depth must be None or an integer of at least 0, got {max_depth!r}")
+        raise ValueError(f"max_depth must be None or an integer of at least 0, got {quoted(max_depth)}")
     if not (_is_int(min_size) and min_size >= 1):
-        raise ValueError(f"min_size must be an integer of at least 1, got {min_size!r}")
+        raise ValueError(f"min_size must be an integer of at least 1, got {quoted(min_size)}")
 
 
 TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
@@ -201,7 +203,7 @@ TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
 def check_at_least(name: str, value: Any, least: int, bytes_each: float = 0.0) -> None:
     """Refuse what is no integer of at least so many, or asks for too much memory with so many bytes for each."""
     if not _is_int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")
     refuse_count(name, int(value), bytes_each)
 
 
@@ -214,7 +216,7 @@ def _split_of(column: Column, categorical: Any) -> str:
         return "cut"
     split = categorical.get(column.name, "onehot") if isinstance(categorical, Mapping) else categorical
     if not isinstance(split, str) or split not in ("onehot", "subset"):
-        raise ValueError(f'categorical must be "onehot", "subset" or a dict of them by column, got {split!r}')
+        raise ValueError(f'categorical must be "onehot", "subset" or a dict of them by column, got {quoted(split)}')
     return split
 
 

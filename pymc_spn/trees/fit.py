@@ -14,6 +14,7 @@ import numpy as np
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
     TREE_BYTES,
@@ -201,7 +202,7 @@ def fit_tree(
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
-        raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {ess_threshold!r}")
+        raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
     rng = np.random.default_rng(random_seed)
     common: dict[str, Any] = {
         "name": "tree",
@@ -294,7 +295,7 @@ def _leave_interrupts_to_the_caller() -> None:
 
 def _choice(name: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {list(allowed)}, got {quoted(value)}")
 
 
 def _log_mean(log_weight: np.ndarray) -> float:

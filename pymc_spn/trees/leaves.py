@@ -58,11 +58,11 @@ class ClassLeaves:
         for level in levels:  # files and the axes of answers hold no others
             if not isinstance(level, str | bool | int | float):
                 raise TypeError(
-                    f"labels of y must be strings, numbers or True and False, got {level!r} of type "
+                    f"labels of y must be strings, numbers or True and False, got {quoted(level)} of type "
                     f"{type(level).__name__}; convert by astype(str)"
                 )
         if not levels or len(set(levels)) < len(levels):
-            raise ValueError(f"levels must be distinct and at least one, got {levels!r}")
+            raise ValueError(f"levels must be distinct and at least one, got {quoted(levels)}")
         place = {level: k for k, level in enumerate(levels)}
         for label, value in zip(series.index, series, strict=True):
             if _plain(value) not in place:
@@ -171,14 +171,15 @@ def as_family(family: Any, y: Any) -> LeafFamily:
         return FAMILIES[family]()
     if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
         raise ValueError(
-            f"family must be one of {list(FAMILIES)} or an object such as ps.ClassLeaves(alpha=5.0), got {family!r}"
+            f"family must be one of {list(FAMILIES)} or an object such as ps.ClassLeaves(alpha=5.0), got "
+            f"{quoted(family)}"
         )
     for name in family.parameters:
         value = getattr(family, name)
         if value is None or not isinstance(value, int | float | np.number) or name == "mu0":
             continue
         if not (np.isfinite(value) and value > 0.0):
-            raise ValueError(f"{type(family).__name__}: {name} must be positive and finite, got {value!r}")
+            raise ValueError(f"{type(family).__name__}: {name} must be positive and finite, got {quoted(value)}")
     return family
 
 

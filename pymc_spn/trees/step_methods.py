@@ -21,6 +21,7 @@ from pymc_spn.circuits.owned_variables import (
     variable_with_parameters,
 )
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
 
@@ -197,12 +198,14 @@ class ParticleGibbsTreeStep(_TreeStep):
         from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
 
         if not isinstance(particles, int | np.integer) or particles < 2:
-            raise ValueError(f"particles must be an integer of at least 2, the retained tree is one; got {particles!r}")
+            raise ValueError(
+                f"particles must be an integer of at least 2, the retained tree is one; got {quoted(particles)}"
+            )
         for argument, value, allowed in (("proposal", proposal, PROPOSALS), ("expansion", expansion, EXPANSIONS)):
             if value not in allowed:
-                raise ValueError(f"{argument} must be one of {list(allowed)}, got {value!r}")
+                raise ValueError(f"{argument} must be one of {list(allowed)}, got {quoted(value)}")
         if not 0.0 <= ess_threshold <= 1.0:
-            raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {ess_threshold!r}")
+            raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
         self._set_up(vars, model, compile_kwargs, rng)
         self.particles, self.threshold = int(particles), float(ess_threshold)
         self.proposal, self.expansion = PROPOSALS[proposal], EXPANSIONS[expansion]
@@ -259,7 +262,7 @@ class ChipmanTreeStep(_TreeStep):
         self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, moves=50
     ):
         if not isinstance(moves, int | np.integer) or moves < 1:
-            raise ValueError(f"moves must be an integer of at least 1, got {moves!r}")
+            raise ValueError(f"moves must be an integer of at least 1, got {quoted(moves)}")
         self._set_up(vars, model, compile_kwargs, rng)
         self.moves = int(moves)
         self._declare([f"accepted_{m}" for m in _MOVES])

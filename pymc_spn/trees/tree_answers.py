@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.trees import agreement
 from pymc_spn.trees.agreement import SHOWN_ROWS
 from pymc_spn.trees.features import TREE_BYTES, check_at_least
@@ -69,7 +70,7 @@ class TreeAnswers:
         """
         is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if not is_whole or not 0 <= number < self._draws.n_trees:
-            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {number!r}")
+            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {quoted(number)}")
         return self._draws.tree(number)
 
     def rules(self, number: int | None = None) -> str:
@@ -109,7 +110,7 @@ class TreeAnswers:
             If there is no such tree, or `mass` lies outside (0, 1).
         """
         if not 0.0 < mass < 1.0:
-            raise ValueError(f"mass must lie in (0, 1), got {mass!r}")
+            raise ValueError(f"mass must lie in (0, 1), got {quoted(mass)}")
         return leaf_frame(self._draws, self._number(number), mass)
 
     def _number(self, number: int | None) -> int:

@@ -10,6 +10,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
 from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
@@ -61,7 +62,7 @@ def chow_liu_tree(data: Any, *, prior_rows: float = 1.0, kinds: Mapping[str, str
 def positive(name: str, value: Any) -> float:
     """The value, refused unless it is a positive finite number."""
     if not is_real(value) or not 0.0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        raise ValueError(f"{name} must be a positive finite number, got {quoted(value)}")
     return float(value)
 
 

@@ -16,6 +16,7 @@ from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def fit_em(
@@ -124,18 +125,18 @@ def fit_em(
         raise ValueError("circuit must not declare leaf_support: fit_em does not keep leaves within it")
     for name, count in (("restarts", restarts), ("max_steps", max_steps), ("batch_epochs", batch_epochs)):
         if not is_int(count) or count < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {count!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, got {quoted(count)}")
     for name, number in (
         ("edge_prior_rows", edge_prior_rows), ("leaf_prior_rows", leaf_prior_rows), ("tolerance", tolerance),
     ):  # fmt: skip
         if not is_real(number) or not 0.0 <= float(number) < np.inf:
-            raise ValueError(f"{name} must be a finite number of at least 0, got {number!r}")
+            raise ValueError(f"{name} must be a finite number of at least 0, got {quoted(number)}")
     if tolerance == 0.0:
         raise ValueError("tolerance must be positive, got 0")
     if not is_real(step_decay) or not 0.5 < float(step_decay) <= 1.0:
-        raise ValueError(f"step_decay must be a number above 0.5 and at most 1, got {step_decay!r}")
+        raise ValueError(f"step_decay must be a number above 0.5 and at most 1, got {quoted(step_decay)}")
     if not isinstance(learn_ends, bool | np.bool_):
-        raise TypeError(f"learn_ends must be True or False, got {learn_ends!r}")
+        raise TypeError(f"learn_ends must be True or False, got {quoted(learn_ends)}")
     used = families_in_use(circuit)
     if learn_ends and "uniform" not in used:
         raise ValueError(f"learn_ends must be False where there are no uniform leaves; circuit has {', '.join(used)}")
@@ -147,7 +148,9 @@ def fit_em(
         )
     values, labels = coded_rows(circuit, observed)
     if batch_size is not None and (not is_int(batch_size) or not 1 <= batch_size <= len(values)):
-        raise ValueError(f"batch_size must be an integer from 1 to the {len(values)} rows, or None; got {batch_size!r}")
+        raise ValueError(
+            f"batch_size must be an integer from 1 to the {len(values)} rows, or None; got {quoted(batch_size)}"
+        )
     for name, needs in (*((f, f in used) for f in BY_ROWS), ("uniform", learn_ends)):
         if batch_size is not None and needs:
             raise ValueError(

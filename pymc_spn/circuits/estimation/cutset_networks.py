@@ -14,6 +14,7 @@ from pymc_spn.circuits.structures.level_scores import BayesianInformation, Diric
 from pymc_spn.circuits.structures.or_trees import Divided, Forest, Growth, grow_or_tree
 from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def cutset_network(
@@ -90,13 +91,13 @@ def cutset_network(
     """
     rows, size = positive("prior_rows", prior_rows), positive("equivalent_sample_size", equivalent_sample_size)
     if score is not None and (not isinstance(score, str) or score not in ("evidence", "bic")):
-        raise ValueError(f"score must be 'evidence', 'bic' or None, got {score!r}")
+        raise ValueError(f"score must be 'evidence', 'bic' or None, got {quoted(score)}")
     whole_numbers: dict[str, tuple[Any, int]] = {"min_rows": (min_rows, 1), "n_networks": (n_networks, 1)}
     if max_depth is not None:
         whole_numbers["max_depth"] = max_depth, 0
     for name, (value, least) in whole_numbers.items():
         if not is_int(value) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")
     refuse_count("n_networks", n_networks, 1000.0, "take fewer")
     table, n_levels = table_of_levels(data, kinds)
     growth = Growth(
@@ -126,12 +127,16 @@ def _candidates(given: Any, score: str | None, n_networks: int, n_columns: int) 
     """How many columns are drawn at a node."""
     if score is None:
         if given is not None:
-            raise ValueError(f"n_candidates must be None where score is None, which draws one column, got {given!r}")
+            raise ValueError(
+                f"n_candidates must be None where score is None, which draws one column, got {quoted(given)}"
+            )
         return 1
     if given is None:
         return n_columns if n_networks == 1 else math.isqrt(n_columns - 1) + 1
     if not is_int(given) or not 1 <= given <= n_columns:
-        raise ValueError(f"n_candidates must be an integer from 1 to the {n_columns} columns, or None; got {given!r}")
+        raise ValueError(
+            f"n_candidates must be an integer from 1 to the {n_columns} columns, or None; got {quoted(given)}"
+        )
     if given == n_columns and n_networks > 1:
         raise ValueError(
             f"n_candidates must be below the {n_columns} columns for n_networks={n_networks}, "

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights, refuse_distributions
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.circuit_json import is_number
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
@@ -56,12 +57,12 @@ def fields_from_json(data: Any) -> dict[str, Any]:
         if fields[name].size == 0:
             raise ValueError(f"{name} must hold at least one number, got none")
     if type(data["converged"]) is not bool:
-        raise TypeError(f"converged must be true or false, got {data['converged']!r}")
+        raise TypeError(f"converged must be true or false, got {quoted(data['converged'])}")
     if type(data["epochs"]) is not int or data["epochs"] < 0:
-        raise ValueError(f"epochs must be an integer of at least 0, got {data['epochs']!r}")
+        raise ValueError(f"epochs must be an integer of at least 0, got {quoted(data['epochs'])}")
     leaves = data["leaf_parameters"]
     if not isinstance(leaves, Mapping):
-        raise TypeError(f"leaf_parameters must be a mapping from families to rows, got {leaves!r}")
+        raise TypeError(f"leaf_parameters must be a mapping from families to rows, got {quoted(leaves)}")
     parameters = {family: _rows(f"leaf_parameters[{family!r}]", rows) for family, rows in leaves.items()}
     return {
         **fields,
@@ -76,16 +77,16 @@ def fields_from_json(data: Any) -> dict[str, Any]:
 
 def _numbers(name: str, values: Any) -> np.ndarray:
     if not isinstance(values, list):
-        raise TypeError(f"{name} must be a list, got {values!r}")
+        raise TypeError(f"{name} must be a list, got {quoted(values)}")
     for i, x in enumerate(values):
         if x != IMPOSSIBLE and not (is_number(x) and math.isfinite(x)):
-            raise ValueError(f"{name} must hold finite numbers or {IMPOSSIBLE!r}, got {x!r} at place {i}")
+            raise ValueError(f"{name} must hold finite numbers or {IMPOSSIBLE!r}, got {quoted(x)} at place {i}")
     return np.array([float(x) for x in values])
 
 
 def _rows(name: str, rows: Any) -> np.ndarray:
     if not isinstance(rows, list):
-        raise TypeError(f"{name} must be a list of rows, got {rows!r}")
+        raise TypeError(f"{name} must be a list of rows, got {quoted(rows)}")
     found = [_numbers(f"{name}[{i}]", row) for i, row in enumerate(rows)]
     for i, row in enumerate(found):
         if row.size != found[0].size:

@@ -8,6 +8,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.leaf_updates import GIVEN, IN_PART, WITH_A_SCALE, Pooled, of_mean, possible
 from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weights, families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def checked_start(
@@ -20,12 +21,12 @@ def checked_start(
     if start is None:
         start = None, {}
     if not isinstance(start, tuple) or len(start) != 2 or not isinstance(start[1], Mapping):
-        raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {start!r}")
+        raise TypeError(f"start must be a tuple of log_weights and leaf_parameters, a dict; got {quoted(start)}")
     log_weights, given = start
     used = families_in_use(circuit)
     for name in given:
         if name not in used:
-            raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {name!r}")
+            raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {quoted(name)}")
     for name in GIVEN:
         if name in used and name not in given and not (name == "uniform" and learn_ends):
             what = f"of which fit_em keeps {IN_PART[name]}" if name in IN_PART else "which fit_em keeps"

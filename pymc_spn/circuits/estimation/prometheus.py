@@ -16,6 +16,7 @@ from pymc_spn.circuits.structures.circuit_builders import Growing, check_at_leas
 from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.spanning_decompositions import spanning_decompositions
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
@@ -95,7 +96,7 @@ def prometheus(
     if max_decompositions is not None:
         check_at_least("max_decompositions", max_decompositions, 1)
     if not isinstance(dependence, str) or dependence not in MEASURES:
-        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {quoted(dependence)}")
     prior_rows = positive("leaf_prior_rows", leaf_prior_rows)
     table = read_table(data, kinds)
     palettes = leaf_palettes(table.columns, leaves)
@@ -113,7 +114,7 @@ def _check_leaves(table: Table, palettes: list[list[str]]) -> None:
     for d, (name, palette) in enumerate(zip(table.names, palettes, strict=True)):
         for family in palette:
             if family not in ASSIGNED:
-                raise ValueError(f"leaves must be among {ASSIGNED}, got {family!r} for {name!r}")
+                raise ValueError(f"leaves must be among {ASSIGNED}, got {quoted(family)} for {name!r}")
         if len(set(palette)) < len(palette):
             raise ValueError(f"leaves must name each family of a column once, got {palette} for {name!r}")
         x = table.values[:, d]

@@ -171,11 +171,11 @@ def refuse_distributions(circuit: Any, what: str) -> None:
 def check_names(circuit: Any, given: Mapping[str, Any], argument: str = "leaf_parameters") -> list[str]:
     """Families in use, if the mapping has an entry for each of them and for no other."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"{argument} must be a mapping from families, got {given!r}")
+        raise TypeError(f"{argument} must be a mapping from families, got {quoted(given)}")
     used = families_in_use(circuit)
     for name in given:
         if name not in circuit.families:
-            raise ValueError(f"{argument} must be given for {tuple(used)}, got {name!r}")
+            raise ValueError(f"{argument} must be given for {tuple(used)}, got {quoted(name)}")
     for name in used:
         if name not in given:
             raise ValueError(f"{argument} must be given for {tuple(used)}, {name!r} is missing")

@@ -140,7 +140,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             kinds = ALLOWED_KINDS.get(type(entry))
             if kinds is None:
                 raise TypeError(
-                    f"leaves[{column.name!r}] must hold palette entries such as ps.Gaussian(); got {entry!r}"
+                    f"leaves[{column.name!r}] must hold palette entries such as ps.Gaussian(); got {quoted(entry)}"
                 )
             if column.kind not in kinds:
                 raise ValueError(
@@ -303,12 +303,12 @@ def _grid(name, observed, resolution):
     value: Any = resolution.get(name, "auto") if isinstance(resolution, dict) else resolution
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {value!r}')
+            raise ValueError(f'resolution must be "auto", a number or a dict of numbers by column; got {quoted(value)}')
         return find_resolution(observed)
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f'resolution of column {name!r} must be "auto" or a number; got {type(value).__name__}')
     if not (math.isfinite(value) and value >= 0.0):
-        raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {value!r}")
+        raise ValueError(f"resolution of column {name!r} must be finite and not negative; got {quoted(value)}")
     return float(value)
 
 

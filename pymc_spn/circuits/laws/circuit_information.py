@@ -14,6 +14,7 @@ from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.column_mixtures import ColumnMixture
 from pymc_spn.circuits.laws.draw_laws import Grid, beyond_grid, information
 from pymc_spn.circuits.laws.information_bounds import NO_MASS, largest_tree
+from pymc_spn.numerics.quoted_values import quoted
 
 FINE, PAIRED_GRIDS = 1e-9, 1e-6  # errors of the grid of one column, and beside another one
 IN_TABLES = 1e-4  # of every pair of a table, and for bounds
@@ -212,7 +213,7 @@ def _divergence_bounds(law: Law, other: Law) -> Answer:
 
 def _method(method: str, law: Law, known: Sequence[str]) -> str:
     if method not in ("auto", *known):
-        raise ValueError(f"method must be one of {('auto', *known)}, got {method!r}")
+        raise ValueError(f"method must be one of {('auto', *known)}, got {quoted(method)}")
     if method == "auto":
         return "enumeration" if law.n_states <= MOST_STATES else "quadrature" if len(law.names) == 1 else "bounds"
     if method == "enumeration" and law.n_states > MOST_STATES:

@@ -16,6 +16,7 @@ from pymc_spn.circuits.leaves.leaf_statistics import (
 )
 from pymc_spn.circuits.leaves.plain_leaves import PLAIN, on_counts
 from pymc_spn.circuits.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.numerics.quoted_values import quoted
 
 SUMMED = 256  # counts of an interval that are summed at a time
 
@@ -53,7 +54,7 @@ class Binomial:
     def __post_init__(self) -> None:
         n = self.n_trials
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"Binomial: n_trials must be an integer of at least 1, got {n!r}")
+            raise ValueError(f"Binomial: n_trials must be an integer of at least 1, got {quoted(n)}")
         object.__setattr__(self, "n_trials", int(n))  # NumPy's integers are none to JSON
         if self.mean is not None and not 0.0 < self.mean < n:
             raise ValueError(f"Binomial: mean must be above 0 and below n_trials={n}, got {self.mean}")

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from pymc_spn.circuits.leaves.plain_leaves import ExplicitLeaf
 from pymc_spn.circuits.leaves.tail_probabilities import log_difference
 from pymc_spn.numerics.halving import smallest_reaching
+from pymc_spn.numerics.quoted_values import quoted
 
 CONTINUOUS, DISCRETE = "scipy_continuous", "scipy_discrete"
 SCIPY = (CONTINUOUS, DISCRETE)
@@ -37,7 +38,7 @@ def family_of(distribution: Any) -> str:
             return family
     raise TypeError(
         "distribution must be the name of a family or a frozen distribution of scipy.stats, such as "
-        f"{EXAMPLE[CONTINUOUS]}; got {distribution!r}"
+        f"{EXAMPLE[CONTINUOUS]}; got {quoted(distribution)}"
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
 
@@ -16,10 +17,10 @@ def column_name(column: Any) -> str:
 def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
     """Columns as a tuple, integers as their digits, refused unless they are non-empty and have distinct names."""
     if isinstance(columns, str):
-        raise ValueError(f"columns must be a sequence of columns or names, got the single string {columns!r}")
+        raise ValueError(f"columns must be a sequence of columns or names, got the single string {quoted(columns)}")
     if not isinstance(columns, Iterable):
         hint = "; pass its .columns, which know their kinds" if hasattr(columns, "columns") else ""
-        raise TypeError(f"columns must be a sequence of columns or names, got {columns!r}{hint}")
+        raise TypeError(f"columns must be a sequence of columns or names, got {quoted(columns)}{hint}")
     result = tuple(str(c) if isinstance(c, str) else as_name(c) for c in columns)
     if not result:
         raise ValueError("columns must hold at least one column, got none")
@@ -28,10 +29,12 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
         name = column if isinstance(column, str) else getattr(column, "name", None)
         if not isinstance(name, str):
             raise ValueError(
-                f"columns must hold names or objects with a string name, got {column!r} at position {position}"
+                f"columns must hold names or objects with a string name, got {quoted(column)} at position {position}"
             )
         if name in seen:
-            raise ValueError(f"columns must have distinct names, got {name!r} at positions {seen[name]} and {position}")
+            raise ValueError(
+                f"columns must have distinct names, got {quoted(name)} at positions {seen[name]} and {position}"
+            )
         seen[name] = position
     return result
 

@@ -31,6 +31,7 @@ from pymc_spn.circuits.records.completion import checked_count
 from pymc_spn.circuits.records.draw_averages import fewer_draws, relative_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.numerics.marks import limited, scope_of
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
 
 TOLERANCE = 1e-6  # nats
@@ -312,11 +313,11 @@ def _quantile(given: Parameterised, known: ColumnEvents, d: int, p: float) -> fl
 
 def _checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
     if not (isinstance(tolerance, int | float) and 0 < tolerance < np.inf):
-        raise ValueError(f"tolerance must be positive and finite, got {tolerance!r}")
+        raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
     if max_boxes is not None and (
         isinstance(max_boxes, bool) or not isinstance(max_boxes, int | np.integer) or max_boxes < 1
     ):
-        raise ValueError(f"max_boxes must be an integer of at least 1, got {max_boxes!r}")
+        raise ValueError(f"max_boxes must be an integer of at least 1, got {quoted(max_boxes)}")
     return float(tolerance), None if max_boxes is None else int(max_boxes)
 
 

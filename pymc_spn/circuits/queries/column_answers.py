@@ -211,7 +211,7 @@ class ColumnAnswers(KnownCases):
         """Number of a column that the answers are about."""
         number, asked = {c.name: d for d, c in zip(self._kept, self._left, strict=True)}, as_name(name)
         if not isinstance(asked, str) or asked not in number:
-            raise ValueError(f"{argument} must name one of the columns {quoted(list(number))}, got {name!r}")
+            raise ValueError(f"{argument} must name one of the columns {quoted(list(number))}, got {quoted(name)}")
         d = number[asked]
         if numeric and self._schema.columns[d].kind == "categorical":
             raise ValueError(f"{argument} must be numeric, {name!r} is categorical: its levels have no order")
@@ -337,12 +337,12 @@ def names_of(argument: str, given: Any) -> list[Any]:
     if isinstance(as_name(given), str):
         return [as_name(given)]
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise TypeError(f"{argument} must be a list of names, got {given!r}; what is known goes into given=")
+        raise TypeError(f"{argument} must be a list of names, got {quoted(given)}; what is known goes into given=")
     return [as_name(label) for label in given]
 
 
 def checked_order(order: Any) -> int:
     """Order of a moment."""
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
-        raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {order!r}")
+        raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {quoted(order)}")
     return int(order)

@@ -21,6 +21,7 @@ from pymc_spn.circuits.queries.known_cases import Cases
 from pymc_spn.circuits.records.draw_averages import chain_error, relative_weights
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class DependenceAnswers(ColumnAnswers):
         """See `mutual_information`."""
         groups = self._groups(first, second)
         if method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+            raise ValueError(f"method must be one of {METHODS}, got {quoted(method)}")
         self._refuse_given("mutual_information", [*groups[0], *groups[1]], known)
         single = len(groups[0]) == len(groups[1]) == 1
         n_states = self._n_states([*groups[0], *groups[1]])
@@ -146,7 +147,7 @@ class DependenceAnswers(ColumnAnswers):
 
         check_prob(prob)
         if not threshold >= 0.0:
-            raise ValueError(f"threshold must be at least 0, got {threshold!r}")
+            raise ValueError(f"threshold must be at least 0, got {quoted(threshold)}")
         log_weights = self._log_of_cases(known) + self._log_weights
         asked = [d for d in self._kept if d not in points_of(known[0])]
         if len(asked) < 2:
@@ -155,7 +156,7 @@ class DependenceAnswers(ColumnAnswers):
         used = np.arange(n_draws)
         if max_draws is not None and not per_draw:
             if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
-                raise ValueError(f"max_draws must be an integer of at least 1 or None, got {max_draws!r}")
+                raise ValueError(f"max_draws must be an integer of at least 1 or None, got {quoted(max_draws)}")
             length = n_draws // self._n_chains  # alike in every chain
             each = min(max(1, max_draws // self._n_chains), length)
             within = np.linspace(0, length - 1, each).round().astype(np.int64)

@@ -23,6 +23,7 @@ from pymc_spn.circuits.queries.dependence_answers import BLOCK_VALUES, MOST_STAT
 from pymc_spn.circuits.queries.known_cases import Cases
 from pymc_spn.circuits.records.draw_averages import relative_weights
 from pymc_spn.circuits.records.leaf_predictives import Likelihood
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -260,7 +261,7 @@ class InformationAnswers(DependenceAnswers):
 
     def _method(self, method: str, asked: Sequence[int]) -> str:
         if method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+            raise ValueError(f"method must be one of {METHODS}, got {quoted(method)}")
         n_states = self._n_states(asked)
         if method == "auto":
             return "enumeration" if n_states <= MOST_STATES else "quadrature" if len(asked) == 1 else "bounds"

@@ -295,7 +295,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
         """
         names = [c.name for c in self.columns]
         if isinstance(as_name(columns), str):
-            raise TypeError(f"columns must be a list of names, got {columns!r}")
+            raise TypeError(f"columns must be a list of names, got {quoted(columns)}")
         asked = names_of("columns", columns)
         for column in asked:
             if column not in names:

@@ -11,6 +11,7 @@ from pymc_spn.circuits.records.completion import checked_count, choose_draws, co
 from pymc_spn.circuits.records.draw_averages import log_average
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.queries.simulated_answers import SimulatedAnswers
@@ -32,7 +33,9 @@ def check_comparison(n: Any, level: Any, argument: str = "n") -> None:
     check_prob(level, "level")
     least = 1.0 / (count + 1)
     if level < least * (1.0 - 1e-12):
-        raise ValueError(f"level must be at least 1 / ({argument} + 1), with {argument}={n} {least:.3g}, got {level!r}")
+        raise ValueError(
+            f"level must be at least 1 / ({argument} + 1), with {argument}={n} {least:.3g}, got {quoted(level)}"
+        )
 
 
 def compare_rows(

@@ -13,6 +13,7 @@ from pymc_spn.circuits.queries.partitions import average_togetherness, losses_of
 from pymc_spn.circuits.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 from pymc_spn.tables import Table, row_labels
 
@@ -190,7 +191,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
         else:
             orders = PERMUTATIONS if n_permutations is None else n_permutations
             if isinstance(orders, bool) or not isinstance(orders, int | np.integer) or orders < 2:
-                raise ValueError(f"n_permutations must be an integer of at least 2, got {n_permutations!r}")
+                raise ValueError(f"n_permutations must be an integer of at least 2, got {quoted(n_permutations)}")
             coalitions = _some_orders(m, int(orders), np.random.default_rng(random_seed))
         mixture, each = self._coalitions(values, features, goal, coalitions.subsets)
         full, nothing = len(coalitions.subsets) - 1, 0

@@ -13,6 +13,7 @@ from pymc_spn.circuits.queries.stored_queries import read_query
 from pymc_spn.circuits.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
 from pymc_spn.numerics.marks import GIVEN_FIT
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -55,7 +56,7 @@ class VariationalPosterior(SPNPosterior):
         with reading(idata) as idata:
             states = read_fit(idata)
             if name is not None and name != states.schema.name:
-                raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {name!r}")
+                raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {quoted(name)}")
             kept, evidence = read_query(idata.attrs[QUERY], states.schema)
             return cls(states, kept, evidence)
 

@@ -10,6 +10,7 @@ from pymc_spn.circuits.records.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.records.rounded_cells import RoundedCells
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
 
 SIMULATION = "exact simulation"  # the mark of rows that are drawn
 
@@ -92,6 +93,6 @@ def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0
         If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {n!r}")
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(n)}")
     refuse_count(argument, int(n), bytes_each)
     return int(n)

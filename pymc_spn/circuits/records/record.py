@@ -186,7 +186,7 @@ def find_name(idata: "xr.DataTree", name: str | None) -> str:
             raise ValueError(f"the tree holds several sum-product networks, give name=, one of {quoted(names)}")
         return names[0]
     if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {name!r}")
+        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
     return name
 
 

@@ -11,6 +11,7 @@ from pymc_spn.circuits.circuit_density import packed_inputs
 from pymc_spn.circuits.evaluation.parameters import checked_family
 from pymc_spn.circuits.squares.symbolic_products import normalised, uniform_weights
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.numerics.quoted_values import quoted
 
 ADDED, TAKEN = 0, 1  # the two parts of a node: its value is the first less the second
 ABSENT = -1
@@ -119,7 +120,7 @@ def _checked_weights(circuit: Circuit, given: Any) -> Any:
         return pt.specify_shape(tensor.astype("float64"), expected)
     raw = np.asarray(given)
     if raw.dtype.kind not in "iuf" or np.ma.is_masked(given):
-        raise TypeError(f"weights must be an array of real numbers or one tensor, got {given!r}")
+        raise TypeError(f"weights must be an array of real numbers or one tensor, got {quoted(given)}")
     if raw.shape != expected:
         raise ValueError(f"weights must have shape {expected}, got {raw.shape}")
     if not np.all(np.isfinite(raw)):

@@ -67,7 +67,7 @@ class SumOfSquares:
     def __post_init__(self) -> None:
         put = object.__setattr__
         if isinstance(self.components, Mapping | str) or not isinstance(self.components, Sequence):
-            raise TypeError(f"components must be a sequence of circuits with parameters, got {self.components!r}")
+            raise TypeError(f"components must be a sequence of circuits with parameters, got {quoted(self.components)}")
         operands = [operand(f"components[{k}]", given) for k, given in enumerate(self.components)]
         check_components([circuit for circuit, _, _ in operands])
         for k, (_, log_weights, leaf_parameters) in enumerate(operands):
@@ -234,7 +234,7 @@ class SumOfSquares:
             If n is no integer of at least 0.
         """
         if not is_int(n) or n < 0:
-            raise ValueError(f"n must be an integer of at least 0, got {n!r}")
+            raise ValueError(f"n must be an integer of at least 0, got {quoted(n)}")
         refuse_count("n", int(n), 16.0 * len(self.names))
         return self.complete(np.full((n, len(self.names)), np.nan), random_seed)
 
@@ -339,7 +339,7 @@ def checked_coefficients(given: Any, n_components: int) -> np.ndarray:
             raise TypeError
         found = np.atleast_2d(np.array(raw, np.float64))
     except (TypeError, ValueError):
-        raise TypeError(f"coefficients must be an array of real numbers, got {given!r}") from None
+        raise TypeError(f"coefficients must be an array of real numbers, got {quoted(given)}") from None
     if found.ndim != 2 or found.shape[0] == 0 or found.shape[1] != n_components:
         raise ValueError(
             f"coefficients must have shape ({n_components},) or (squares, {n_components}), one for each component, "

@@ -22,6 +22,7 @@ from pymc_spn.circuits.ops import source_version
 from pymc_spn.circuits.squares.sums_of_squares import check_components, checked_coefficients, known_columns
 from pymc_spn.circuits.squares.symbolic_squares import SymbolicSquares
 from pymc_spn.circuits.structures.parameterised import operand
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 
 
@@ -131,11 +132,11 @@ def SumOfSquaresDensity(
     """
     model = pm.modelcontext(None)
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {name!r}")
+        raise TypeError(f"name must be a string, got {quoted(name)}")
     if isinstance(components, str) or not isinstance(components, Sequence):
-        raise TypeError(f"components must be a sequence of circuits with parameters, got {components!r}")
+        raise TypeError(f"components must be a sequence of circuits with parameters, got {quoted(components)}")
     if isinstance(_value(observed), Variable) or observed is None:
-        raise TypeError(f"observed must be a DataFrame, a Table or an array of rows, got {observed!r}")
+        raise TypeError(f"observed must be a DataFrame, a Table or an array of rows, got {quoted(observed)}")
     operands = [operand(f"components[{k}]", given) for k, given in enumerate(components)]
     circuits = [circuit for circuit, _, _ in operands]
     check_components(circuits)
@@ -159,7 +160,9 @@ def _coefficients(given: Any, n_components: int) -> Any:
     if not isinstance(given, Variable):
         rows = given if isinstance(given, list | tuple) else []
         if any(isinstance(x, Variable) for row in rows for x in (row if isinstance(row, list | tuple) else [row])):
-            raise TypeError(f"coefficients must be one array or one tensor, see pytensor.tensor.stack, got {given!r}")
+            raise TypeError(
+                f"coefficients must be one array or one tensor, see pytensor.tensor.stack, got {quoted(given)}"
+            )
         numbers = checked_coefficients(given, n_components)
         return pt.as_tensor_variable(numbers / np.abs(numbers).max())
     tensor: Any = pt.as_tensor_variable(given)

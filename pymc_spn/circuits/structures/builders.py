@@ -10,6 +10,7 @@ import numpy as np
 from pymc_spn.circuits.leaves.validation import checked_columns, column_name
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order, is_int
+from pymc_spn.numerics.quoted_values import quoted
 
 MAX_REGIONS = 100_000  # regions beyond this take seconds to check and do not mix anyway
 
@@ -103,9 +104,9 @@ def _build_tree(
     columns = checked_columns(columns)
     names = tuple(column_name(c) for c in columns)
     if not is_int(n_parts) or n_parts < 2:
-        raise ValueError(f"n_parts must be an integer of at least 2, got {n_parts!r}")
+        raise ValueError(f"n_parts must be an integer of at least 2, got {quoted(n_parts)}")
     if not is_int(repetitions) or repetitions < 1:
-        raise ValueError(f"repetitions must be an integer of at least 1, got {repetitions!r}")
+        raise ValueError(f"repetitions must be an integer of at least 1, got {quoted(repetitions)}")
     if repetitions > 1 and len(columns) < 2:
         raise ValueError(f"repetitions must be 1 for a single column, which has nothing to split, got {repetitions}")
     if repetitions > MAX_REGIONS:

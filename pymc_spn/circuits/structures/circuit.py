@@ -13,6 +13,7 @@ from pymc_spn.circuits.leaves.validation import checked_columns, column_name, re
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -134,7 +135,7 @@ class Circuit(CircuitQueries):
             raise ValueError(f"families must be distinct, got {self.families}")
         for name in self.families:
             if name not in EXPLICIT:
-                raise ValueError(f"families must be among {tuple(EXPLICIT)}, got {name!r}")
+                raise ValueError(f"families must be among {tuple(EXPLICIT)}, got {quoted(name)}")
         bad_family = np.where(
             is_leaf, (self.leaf_family < 0) | (self.leaf_family >= len(self.families)), self.leaf_family != -1
         )
@@ -251,7 +252,7 @@ class Circuit(CircuitQueries):
             If the circuit has no such family.
         """
         if family not in self.families:
-            raise ValueError(f"family must be among {self.families}, got {family!r}")
+            raise ValueError(f"family must be among {self.families}, got {quoted(family)}")
         return np.flatnonzero(self.leaf_family == self.families.index(family))
 
     def scope(self, node: int) -> tuple[str, ...]:

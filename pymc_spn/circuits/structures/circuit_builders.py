@@ -142,7 +142,7 @@ def hidden_chow_liu_tree(
     if n_states > MAX_EDGES:
         raise ValueError(f"n_states = {n_states:,} makes a circuit of more than {MAX_EDGES:,} edges; take fewer")
     if not isinstance(dependence, str) or dependence not in MEASURES:
-        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {quoted(dependence)}")
     table = read_table(data, kinds)
     palettes = leaf_palettes(table.columns, leaves, "n_states", n_states)
     parent = tree_of_dependence(table, dependence, np.random.default_rng(random_seed))
@@ -272,7 +272,7 @@ def leaf_palettes(
                 raise ValueError(f"leaves must be given where columns are names only, as {column!r} is")
         return [[FAMILY_OF_KIND[c.kind]] for c in columns]
     if not isinstance(leaves, Mapping):
-        raise TypeError(f"leaves must be a mapping from columns to families, got {leaves!r}")
+        raise TypeError(f"leaves must be a mapping from columns to families, got {quoted(leaves)}")
     leaves = by_name("leaves", leaves)
     for name in leaves:
         if name not in names:
@@ -283,10 +283,14 @@ def leaf_palettes(
             raise ValueError(f"leaves must name families for every column, {name!r} is missing")
         given = [leaves[name]] if isinstance(leaves[name], str) else leaves[name]
         if not isinstance(given, list | tuple) or not all(isinstance(family, str) for family in given):
-            raise TypeError(f"leaves must name a family or a list of them for every column, got {given!r} for {name!r}")
+            raise TypeError(
+                f"leaves must name a family or a list of them for every column, got {quoted(given)} for {name!r}"
+            )
         for family in given:
             if family not in EXPLICIT:
-                raise ValueError(f"leaves must name families among {tuple(EXPLICIT)}, got {family!r} for {name!r}")
+                raise ValueError(
+                    f"leaves must name families among {tuple(EXPLICIT)}, got {quoted(family)} for {name!r}"
+                )
         if not 0 < len(given) <= room:
             most = "" if argument is None else f" and at most {argument}={room}"
             raise ValueError(
@@ -299,4 +303,4 @@ def leaf_palettes(
 def check_at_least(name: str, value: Any, least: int) -> None:
     """Refuse what is no integer of at least this."""
     if not is_int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def fields_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: data[name] for name in NAMES}
     for name, value in fields.items():
         if not isinstance(value, list) and not (name == "leaf_support" and value is None):
-            raise TypeError(f"{name} must be a list, got {value!r}")
+            raise TypeError(f"{name} must be a list, got {quoted(value)}")
     _check("columns", fields["columns"], lambda c: isinstance(c, str | Mapping), "names or schemas of columns")
     _check("families", fields["families"], lambda f: isinstance(f, str), "names")
     for name in ARRAYS:
@@ -54,7 +55,7 @@ def fields_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 def _check(name: str, values: list[Any], is_valid: Any, what: str) -> None:
     for i, value in enumerate(values):
         if not is_valid(value):
-            raise ValueError(f"{name} must hold {what}, got {value!r} at place {i}")
+            raise ValueError(f"{name} must hold {what}, got {quoted(value)} at place {i}")
 
 
 def is_number(value: Any) -> bool:

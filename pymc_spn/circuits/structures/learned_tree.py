@@ -10,6 +10,7 @@ from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 
@@ -73,11 +74,13 @@ def learn_tree(
     width = one_width(n_children, "")
     for name, value, least in (("n_clusters", n_clusters, 1), ("min_rows", min_rows, 2), ("max_depth", max_depth, 0)):
         if not is_int(value) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")
     if 0 < width < n_clusters:
-        raise ValueError(f"n_children must be at least n_clusters={n_clusters}, or 'infinite', got {n_children!r}")
+        raise ValueError(
+            f"n_children must be at least n_clusters={n_clusters}, or 'infinite', got {quoted(n_children)}"
+        )
     if not isinstance(dependence, str) or dependence not in MEASURES:
-        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {dependence!r}")
+        raise ValueError(f"dependence must be one of {sorted(MEASURES)}, got {quoted(dependence)}")
     table = read_table(data, kinds)
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])

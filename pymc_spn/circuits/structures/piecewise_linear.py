@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def piecewise_linear(knots: Any, densities: Any, *, column: Any = "x", normalise: bool = False) -> ParameterisedCircuit:
@@ -87,7 +88,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
     try:
         found = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a list of numbers, got {given!r}") from error
+        raise TypeError(f"{name} must be a list of numbers, got {quoted(given)}") from error
     if found.ndim != 1:
         raise ValueError(f"{name} must be a list of numbers, got an array of shape {found.shape}")
     if not np.all(np.isfinite(found)):

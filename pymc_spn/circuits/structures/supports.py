@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
+
 if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit
 
@@ -32,7 +34,7 @@ def checked_support(leaf_support: Sequence[Any], leaves: np.ndarray) -> tuple[Su
             if not low <= high:
                 raise ValueError(
                     f"leaf_support must be a mask of levels, an interval (low, high) or None, "
-                    f"got {support!r} at leaf {leaf}"
+                    f"got {quoted(support)} at leaf {leaf}"
                 )
             result.append((low, high))
     return tuple(result)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
 
@@ -26,17 +27,19 @@ def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.nda
             return np.arange(len(names))
         if split == "random":
             return np.random.default_rng(random_seed).permutation(len(names))
-        raise ValueError(f"split must be 'order', 'random', 'per_product' or a sequence of column names, got {split!r}")
+        raise ValueError(
+            f"split must be 'order', 'random', 'per_product' or a sequence of column names, got {quoted(split)}"
+        )
     listed = [as_name(label) for label in split]
     position = {name: d for d, name in enumerate(names)}
     for i, name in enumerate(listed):
         if name not in position:
             raise ValueError(
-                f"split must list the columns by name, got {name!r} at position {i}, which is not a column"
+                f"split must list the columns by name, got {quoted(name)} at position {i}, which is not a column"
             )
         if name in listed[:i]:
             raise ValueError(
-                f"split must list every column once, got {name!r} at positions {listed.index(name)} and {i}"
+                f"split must list every column once, got {quoted(name)} at positions {listed.index(name)} and {i}"
             )
     missing = [name for name in names if name not in listed]
     if missing:
@@ -62,6 +65,6 @@ def one_width(value: Any, place: str) -> int:
         return 0
     if not is_int(value) or not 1 <= value < 2**31:
         raise ValueError(
-            f"n_children must be an integer of at least 1, one per depth, or 'infinite', got {value!r}{place}"
+            f"n_children must be an integer of at least 1, one per depth, or 'infinite', got {quoted(value)}{place}"
         )
     return int(value)

@@ -21,6 +21,7 @@ from pymc_spn.circuits.leaves.leaf_statistics import variance_of
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import by_name
 
@@ -86,11 +87,11 @@ def empirical_leaf_priors(
     structure.check_names("table", dict.fromkeys(table.names))
     ratios = checked_ratios(ratio, table.names)
     if not (np.isfinite(floor) and floor > 0.0):
-        raise ValueError(f"floor must be positive and finite, got {floor!r}: without it b0 can be 0")
+        raise ValueError(f"floor must be positive and finite, got {quoted(floor)}: without it b0 can be 0")
     if n_entries is not None and (
         isinstance(n_entries, bool) or not isinstance(n_entries, int | np.integer) or n_entries < 1
     ):
-        raise ValueError(f"n_entries must be an integer of at least 1, got {n_entries!r}")
+        raise ValueError(f"n_entries must be an integer of at least 1, got {quoted(n_entries)}")
     families = dict(leaves or {})
     _refuse_unknown("leaves", families, list(table.names))
     rng = np.random.default_rng(random_seed)
@@ -126,7 +127,7 @@ def checked_ratios(ratio: Any, names: Sequence[str]) -> dict[str, float]:
         found = dict.fromkeys(names, ratio)
     for name, r in found.items():
         if isinstance(r, bool) or not isinstance(r, int | float | np.floating | np.integer) or not 0.0 < r <= 1.0:
-            raise ValueError(f"ratio must be in (0, 1], got {r!r} for column {name!r}")
+            raise ValueError(f"ratio must be in (0, 1], got {quoted(r)} for column {name!r}")
     return {name: float(r) for name, r in found.items()}
 
 
@@ -153,7 +154,7 @@ def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, 
             mean = 1.0 / (sample.size + 1.0)  # a sample of zeros: as if one more row had counted one
         return replace(entry, mean=mean)
     if not isinstance(entry, Gaussian):
-        raise TypeError(f"leaves must hold palette entries such as ps.Gaussian(), got {entry!r}")
+        raise TypeError(f"leaves must hold palette entries such as ps.Gaussian(), got {quoted(entry)}")
     return replace(entry, mean=mean, variance=_variance(sample, observed, floor, grid))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from pymc_spn.indian_chefs.convolutional.architecture import Architecture, architecture_of
 from pymc_spn.indian_chefs.convolutional.layout import NetworkLayout, make_layout
 from pymc_spn.indian_chefs.convolutional.network_kernels import evaluate, train
+from pymc_spn.numerics.quoted_values import quoted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,9 +86,9 @@ class ArchitectureEvidence:
         for name in ("n_bins", "steps", "batch_size", "n_extra", "random_seed"):
             value, least = getattr(self, name), 0 if name in ("n_extra", "random_seed") else 1
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}")
+                raise ValueError(f"{name} must be an integer of at least {least}; got {quoted(value)}")
         if not np.isfinite(self.rate) or self.rate <= 0.0:
-            raise ValueError(f"rate must be positive and finite; got {self.rate!r}")
+            raise ValueError(f"rate must be positive and finite; got {quoted(self.rate)}")
         images = _check_images("images", self.images)
         side, unit = images.shape[1], 1 << (self.n_bins - 1)
         if side % unit:
