@@ -129,6 +129,8 @@ class GraphDraws:
             stats = idata["sample_stats"].to_dataset()
             raw = name + GRAPH, name + FINGERPRINT
             mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and v not in raw]
+            for variable in mine:
+                draws_of_record(stats[variable], group["chain"].values, group["draw"].values)
             scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
             refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
             if refused:

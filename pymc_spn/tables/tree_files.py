@@ -224,7 +224,7 @@ def draws_of_record(values: "xr.DataArray", chains: Any, draws: Any) -> "xr.Data
         there = values[dimension].values if dimension in values.coords else np.arange(values.sizes.get(dimension, 0))
         if len(there) != len(labels) or (dimension in values.coords and not np.array_equal(there, labels)):
             raise ValueError(
-                f"{values.name!r} of the posterior must have the labels of dimension {dimension!r} that the record in "
+                f"{values.name!r} must have the labels of dimension {dimension!r} that the record in "
                 f"sample_stats has, {_few(labels)}, got {_few(there)}; select draws of all groups together, as in "
                 "idata.isel(draw=slice(100, None))"
             )

@@ -185,7 +185,7 @@ def test_the_posterior_group_has_the_draws_of_the_record(change):
     places = {"draws": {"draw": slice(2, None)}, "order": {"draw": slice(None, None, -1)}, "chains": {"chain": [1, 0]}}
     place = places[change]
     for idata, name, kind in ((sampled(), "order", ps.DagDraws), (chefs(), "g", ps.GraphDraws)):
-        with pytest.raises(ValueError, match=r"of the posterior must have the labels of dimension '(draw|chain)' that"):
+        with pytest.raises(ValueError, match=r"must have the labels of dimension '(draw|chain)' that"):
             kind.from_idata(with_posterior(idata, lambda d: d.isel(place)), name)
 
 

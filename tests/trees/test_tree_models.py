@@ -410,7 +410,7 @@ def test_hyperparameters_of_other_draws_are_refused(place, runs):
     groups = {name: node.to_dataset() for name, node in idata.children.items()}
     other = xr.DataTree.from_dict(groups | {"posterior": groups["posterior"].isel(place)})
     for read in (ps.TreePosterior.from_idata, lambda d: ps.load_trees(d, model)):
-        with pytest.raises(ValueError, match=r"'.*' of the posterior must have the labels of dimension '(draw|chain)'"):
+        with pytest.raises(ValueError, match=r"'.*' must have the labels of dimension '(draw|chain)'"):
             read(other)
 
 
