@@ -124,13 +124,13 @@ def test_recorded_numbers_have_the_tails_of_their_cells(width):
     assert float(found.sel(column="x1")[0]) == pytest.approx(min(1.0, 2.0 * min(lower, upper)), rel=1e-9)
 
 
-@pytest.mark.parametrize("given", [{}, {"a": (-2e7, 1e9), "n": (1, None)}, {"n": {1, 2, 10**8}}])
+@pytest.mark.parametrize("given", [{}, {"a": (-2e7, 1e9), "n": (1, None)}, {"n": {1, 2, 400}}])
 def test_far_tails_have_digits_on_both_sides(given):
     """They are below what is left of 1 by rounding, and below the leaves that distribution functions leave out."""
     post = fitted().condition(given) if given else fitted()
-    df = pd.DataFrame({"a": [1e7, -1e7, 300.0], "b": -4.0, "n": [2, 2, 10**8], "c": "0"})
+    df = pd.DataFrame({"a": [1e7, -1e7, 300.0], "b": -4.0, "n": [2, 2, 400], "c": "0"})
     found = post.cell_p_value(df)
-    for m, name, event in [(0, "a", (1e7, None)), (1, "a", (None, -1e7)), (2, "n", (10**8, None))]:
+    for m, name, event in [(0, "a", (1e7, None)), (1, "a", (None, -1e7)), (2, "n", (400, None))]:
         exact = 2.0 * float(post.probability({name: event}, given=others(df, m, name)))
         assert 1e-300 < exact < 1e-15
         assert float(found.sel(row=m, column=name)) == pytest.approx(exact, rel=1e-9, abs=0.0)

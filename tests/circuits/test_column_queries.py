@@ -328,7 +328,10 @@ def test_leaf_types_find_the_families_that_made_the_data():
         (lambda p: p.quantile(1.5, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got 1.5"),
         (lambda p: p.moment(0), "order must be an integer within 1 and 8, got 0"),
         (lambda p: p.marginal(["x1"]).moment(1), "moments need a numeric column"),
-        (lambda p: p.predict_proba({"x0": [1], "x1": ["a"], "x2": [1]}, "x0"), "target must be binary or categorical"),
+        (
+            lambda p: p.predict_proba({"x0": [1], "x1": ["a"], "x2": [1]}, "x0"),
+            "target must be binary, categor",
+        ),
         (lambda p: p.marginal(["x1"]).predict_proba({"x1": ["a"]}, "x1"), "nothing to predict it from"),
         (lambda p: p.predict({"x0": [1]}, "x1"), "column 'x2': missing from the data"),
         (lambda p: p.leaf_types("z"), "column must name one of the columns"),

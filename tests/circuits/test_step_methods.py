@@ -75,7 +75,9 @@ def own(width=3, **arguments):
 
 
 def fixed(width=3):
-    return own(width, concentration=1.0, leaf_scale=0.3, leaf_shape=1.5, precision_ratio={"a": 0.05, "b": 0.1})
+    return own(
+        width, concentration=1.0, leaf_scale=0.3, leaf_shape=1.5, precision_ratio={"a": 0.05, "b": 0.1, "c": 0.05}
+    )
 
 
 def splits():
@@ -269,7 +271,7 @@ SOURCES = {
     "variable": lambda: pm.Gamma("given", 2.0, 2.0),
     "dist": lambda: pm.Gamma.dist(2.0, 2.0),
 }
-GROUPS = {"concentration": 2, "leaf_scale": 4, "leaf_shape": 2, "precision_ratio": 2}
+GROUPS = {"concentration": 2, "leaf_scale": 4, "leaf_shape": 3, "precision_ratio": 3}
 
 
 @pytest.mark.parametrize(
@@ -335,12 +337,12 @@ def test_numbers_by_name():
             observed=frame(),
             concentration={"univariate": 0.5, "inner": 2.0},
             leaf_scale={"d": 4.0, "a": 1.0, "c": 3.0, "b": 2.0},
-            leaf_shape={"b": 2.5, "a": 1.5},
+            leaf_shape={"b": 2.5, "c": 1.2, "a": 1.5},
         )
     h = read_record(draw(model, chains=1)).hyperparameters
     assert h["concentration"][0, 0].tolist() == [2.0, 0.5]
     assert h["leaf_scale"][0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
-    assert h["leaf_shape"][0, 0, :2].tolist() == [1.5, 2.5]
+    assert h["leaf_shape"][0, 0, :3].tolist() == [1.5, 2.5, 1.2]
 
 
 # ---- thinning, interruption

@@ -409,7 +409,7 @@ def test_quantiles_of_chains():
         (lambda u: u.quantile(1.2, "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
         (lambda u: u.cdf("x0", 1.0, given={"x0": 0.5}), "column 'x0' is given at a value"),
         (lambda u: u.mean(given={"x1": 0, "x0": (2, 3), "x2": 9}), "nothing of it can occur within the union"),
-        (lambda u: u.predict_proba({"x0": [0.5]}, "x2"), "must be binary or categorical, 'x2' is count"),
+        (lambda u: u.predict_proba({"x0": [0.5]}, "x2"), "must be binary, categorical or ordinal, 'x2' is count"),
         (lambda u: u.predict({"x0": [0.5, 0.1], "x2": [1, 9]}, "x1"), "row 1: the union that the posterior"),
         (lambda u: u.mpe(max_draws=0), "max_draws must be an integer of at least 1"),
     ],
@@ -529,7 +529,7 @@ def test_most_probable_rows_between_two_counts():
     low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
     union, part = fit.condition([low, high]), fit.condition(low)
     found, alone = union.mpe(), part.mpe()
-    assert found.certified and alone.value["n"].item() % 1 > 0
+    assert found.certified and 0 <= alone.value["n"].item() <= 20
     pd.testing.assert_frame_equal(found.value, alone.value)
     share = float(fit.probability(low)) / float(fit.probability([low, high]))
     assert float(found.log_density) == pytest.approx(float(alone.log_density) + np.log(share), abs=1e-9)

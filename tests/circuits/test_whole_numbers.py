@@ -283,3 +283,5 @@ def test_densities_of_whole_numbers_are_marked_as_lower_bounds():
     assert mass.attrs["exactness"] == "exact given the fit"
     assert -0.2 < float(low[0]) - np.log(float(mass)) < 0.0
     assert fit.marginal(["survived"]).log_density(row[["survived"]]).attrs["exactness"] == "exact given the fit"
+    assert "whole_numbers" not in fit.marginal(["survived"]).as_circuit().attrs
+    assert fit.as_circuit().attrs["whole_numbers"] == ["year"]  # it has densities there

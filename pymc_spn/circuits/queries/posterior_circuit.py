@@ -213,7 +213,8 @@ def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int 
             found._given, read, list(posterior._kept), list(events)
         )
         found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
-    return replace(found, attrs=posterior._attrs(n_draws=len(found.draws)))
+    densities = {k: v for k, v in posterior._cell_mark().items() if k == "whole_numbers"}
+    return replace(found, attrs=posterior._attrs(n_draws=len(found.draws), **densities))
 
 
 class _Building:
