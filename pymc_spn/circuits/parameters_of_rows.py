@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_spn.numerics.quoted_values import quoted
-
 
 def checked_numbers(check: Callable[[Any], np.ndarray], given: Any, n_dims: int | None) -> Any:
     """Numbers as a constant; with ``n_dims`` dimensions they are each row's own."""
@@ -39,7 +37,7 @@ def check_n_rows(n_rows: Mapping[str, int | None]) -> None:
             unknown = next(a for a in n_rows if a not in known)
             are_cells = argument == "observed" or argument.startswith("given")
             hint = "have them in a pm.Data, too" if are_cells else "leave the dimension of rows out"
-            raise ValueError(f"{argument} must not have one row where {quoted(unknown)} may have others: {hint}")
+            raise ValueError(f"{argument} must not have one row where {unknown} may have others: {hint}")
 
 
 def flat_leaf_parameters(parameters: Sequence[Any]) -> Any:

@@ -341,7 +341,7 @@ def test_what_is_refused(runs):
     with pytest.raises(ValueError, match="scores must be the LocalScores of the model"):
         ps.DagDraws.from_idata(runs["order"][1]).edge_probabilities(scores)
     model = runs["order"][0]
-    with model, pytest.raises(UserWarning, match="orders and partitions are discrete"):
+    with model, pytest.raises(RuntimeError, match="orders and partitions are discrete"):
         pm.find_MAP(progressbar=False, return_inferencedata=True, jitter=False)
 
 
