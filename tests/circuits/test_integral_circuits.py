@@ -160,7 +160,7 @@ def test_the_tree_is_learned_or_given_and_columns_choose_their_leaves():
     frame = pd.DataFrame(np.cumsum(steps, axis=1), columns=list("badc")).assign(k=np.arange(300) % 3)
     tree = ps.integral_circuit(frame, 4, dependence="rdc", random_seed=1)
     assert {frozenset(edge) for edge in tree.edges} >= {frozenset("ba"), frozenset("ad"), frozenset("dc")}
-    assert tree.leaves["k"] == "poisson"
+    assert tree.leaves["k"] == "categorical"
     other = ps.hidden_chow_liu_tree(frame, 4, dependence="rdc", random_seed=1)
     assert (other.n_sum_edges, other.n_leaf) == (tree.circuit.n_sum_edges, tree.circuit.n_leaf)
     given = ps.integral_circuit(frame[list(NAMES)], 4, tree=PARENT)

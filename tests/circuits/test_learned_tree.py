@@ -126,7 +126,7 @@ def test_a_mixed_table_with_gaps_and_a_constant():
     frame.loc[:, "calls"] = pd.array(np.arange(len(frame)) % 5, dtype="Int64")
     tree = ps.learn_tree(frame, 4, n_clusters=3, min_rows=50, random_seed=1)
     assert tree.names == tuple(frame) and set(tree.n_children.tolist()) == {4}
-    assert [c.kind for c in tree.columns] == ["real"] * 4 + ["categorical", "real", "count"]
+    assert [c.kind for c in tree.columns] == ["real"] * 4 + ["categorical", "real", "ordinal"]
     again = ps.learn_tree(ps.Table.from_frame(frame), 4, n_clusters=3, min_rows=50, random_seed=1)
     assert again == tree
     for columns in (["a"], ["a", "one"]):

@@ -233,7 +233,7 @@ def test_a_wide_column_keeps_its_digits():
         (
             "count",
             [ps.Poisson(), ps.Geometric()],
-            r"counts must be at most 1e\+11 under Poisson leaves, .*; column 'x' has 1099511627776. Declare it real",
+            r"counts must be at most 1e\+11 under Poisson leaves, .*; column 'x' has 1099511627776. Declare it integer",
         ),
     ],
 )

@@ -201,8 +201,8 @@ class ConditionedDraws:
         rounded = cells and self._states.rounded is not None
         if rounded and any(d in self._kept and d not in exact for d in self._schema.rounded_columns):
             return {"exactness": "numerical", "tolerance": CELL_TOLERANCE}
-        bounded = () if rounded else [d for d in self._schema.mixed_columns if d in self._kept and d not in exact]
-        names = [self._schema.columns[d].name for d in bounded]
+        by_cells = () if rounded else np.flatnonzero(self._states.compiled.cell_variance)
+        names = [self._schema.columns[d].name for d in by_cells if d in self._kept and d not in exact]
         return {"whole_numbers": names} if names else {}
 
     def _density_mark(self, cells: bool = True) -> dict[str, Any]:
