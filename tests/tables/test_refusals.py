@@ -312,5 +312,5 @@ def test_columns(fields, error, words):
 
 
 def test_json_fields():
-    with pytest.raises(ValueError, match=r"needs name, kind, levels and dtype, got \['name'\]"):
+    with pytest.raises(ValueError, match=r"needs name, kind, levels and dtype, got \{'name': 'a'\}"):
         Column.from_json({"name": "a"})

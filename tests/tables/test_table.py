@@ -360,7 +360,7 @@ def test_objects_of_bools_are_nullable_bools(cells):
 
 def test_unseen_levels_are_missing_where_that_is_asked():
     frame = pd.DataFrame(
-        {"t": list("ab"), "c": pd.Categorical(["u", "v"]), 2: [1, 2], "b": [True, False], "x": [0.0, 1.0]}
+        {"t": list("ab"), "c": pd.Categorical(["u", "v"]), 2: [1, 2], "b": [True, False], "x": [0.5, 1.0]}
     )
     table = Table.from_frame(frame, kinds={2: "categorical"})
     new = pd.DataFrame(
