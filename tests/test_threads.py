@@ -138,7 +138,7 @@ def regular() -> bytes:
 
 def dag_draws() -> Any:
     rng = np.random.default_rng(6)
-    schema = DagSchema("g", "order", tuple("abc"), "bge", "uniform", ())
+    schema = DagSchema("g", "order", tuple("abc"), "bge", "uniform", (), "", (0.0,) * 6)
     order = np.argsort(rng.random((2, 30, 3)), axis=-1)
     earlier = (order[..., None] > order[..., None, :]) & (rng.random((2, 30, 3, 3)) < 0.6)  # (child, parent)
     return ps.DagDraws(schema, (earlier << np.arange(3)).sum(axis=-1), order, np.arange(2), np.arange(30))

@@ -35,7 +35,7 @@ from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_tic
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table, row_labels
 from pymc_spn.tables.column import by_name
-from pymc_spn.tables.fingerprints import table_digest
+from pymc_spn.tables.fingerprints import data_digest
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
 # leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
@@ -228,7 +228,7 @@ def SPN(
         missing=missing,
         rounded=bool(rounded),
         n_rows=len(table.values),
-        data=table_digest(table.names, table.values),
+        data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )
     if rounded and not draft.rounded_columns.size:
         raise ValueError(

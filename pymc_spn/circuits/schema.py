@@ -50,7 +50,7 @@ class NetworkSchema:
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
-        `table_digest` of the table; None where it was not written down.
+        `data_digest` of the table as PyMC holds it; None where it was not written down.
     """
 
     name: str

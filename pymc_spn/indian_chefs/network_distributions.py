@@ -26,7 +26,7 @@ from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
-from pymc_spn.tables.fingerprints import table_digest
+from pymc_spn.tables.fingerprints import data_digest
 
 STALE = (
     "it needs the hidden units of the running chain, which stored draws do not hold, so that PyMC can neither evaluate "
@@ -311,7 +311,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         if getattr(v.tag, "graph_owner", None) == graph.name:
             v.tag.graph_likelihood, v.tag.network_kind = full, kind
     graph.packed.tag.graph_likelihood = full
-    digest = table_digest(columns, values)
+    digest = data_digest(columns, values.astype(pytensor.config.floatX))
     schema = NetworkSchema(full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest)
     pm.Data(f"{name}{NETWORK_SCHEMA}", schema.to_vector())
     return rv

@@ -30,7 +30,7 @@ class NetworkSchema:
     scaling : UnitScaling or None
     max_nodes : int
     data : str, optional
-        `table_digest` of the observed table; None where it was not written down.
+        `data_digest` of the observed table as PyMC holds it; None where it was not written down.
     """
 
     name: str

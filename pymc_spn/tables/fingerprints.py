@@ -132,26 +132,6 @@ def model_digest_of(
     return model_digest
 
 
-def table_digest(names: Iterable[str], values: Any) -> str:
-    """Return the digest of a table at half the width of a double.
-
-    PyMC may round observed values to that width, and a table before and after it must have one digest.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of the columns.
-    values : (N, D) array_like of numbers
-
-    Returns
-    -------
-    str
-        Hexadecimal digits.
-    """
-    with np.errstate(over="ignore"):  # numbers beyond that width are alike
-        return data_digest(names, np.asarray(values, np.float64).astype(np.float32))
-
-
 def refuse_other_data(place: str, digest: str | None, names: Iterable[str], values: Any) -> None:
     """Refuse a table that is not the one of the fit, row by row.
 
@@ -159,15 +139,18 @@ def refuse_other_data(place: str, digest: str | None, names: Iterable[str], valu
     ----------
     place : str
     digest : str or None
-        From `table_digest` when the model was made; None where it was not written down.
-    names : iterable of str
+        From `data_digest` of the table as PyMC holds it, which may be at half the width of a double; None where it was
+        not written down.
+    names : sequence of str
     values : (N, D) array_like
 
     Raises
     ------
     ValueError
     """
-    if digest is not None and table_digest(names, values) != digest:
+    with np.errstate(over="ignore"):
+        widths = values, np.asarray(values).astype(np.float32)
+    if digest is not None and digest not in [data_digest(names, at_width) for at_width in widths]:
         raise ValueError(
             f"{place} must hold the data of the fit with its rows in the same order, got others: rows were sorted or "
             "selected, or cells were changed, and the draws belong to the rows as they stood; take observed_data as "

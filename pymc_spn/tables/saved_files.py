@@ -144,12 +144,20 @@ def refuse_file(path: "str | PathLike[str]", why: str, error: Exception | None =
     raise ValueError(f"damaged file {fspath(path)!r}: {why}; restore it from a copy, or make it again") from error
 
 
+def _is_refusal(error: Exception) -> bool:
+    """Whether the package raised an error, and not a library that it called."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or str(trace.tb_frame.f_globals.get("__name__", "")).startswith("pymc_spn.")
+
+
 @contextmanager
 def refusing_damage(source: Any) -> "Iterator[None]":
     """Say of stored results that cannot be read that they are damaged, and where they come from.
 
     Whatever the readers did not look at first ends in some error of Python: a missing variable in a KeyError, a text
-    that is no number in a TypeError.
+    that is no number in a TypeError, an array of another shape in a ValueError of xarray.
 
     Parameters
     ----------
@@ -161,7 +169,7 @@ def refusing_damage(source: Any) -> "Iterator[None]":
     except (ImportError, MemoryError, OSError, Warning):
         raise  # not about what was stored
     except Exception as error:
-        if type(error) is ValueError:
+        if type(error) is ValueError and _is_refusal(error):
             if not is_file or fspath(source) in str(error):
                 raise
             raise ValueError(f"{fspath(source)}: {error}") from error

@@ -74,7 +74,7 @@ def checked(
         where = tuple(map(int, np.argwhere(~fits)[0]))
         position = where[0] if len(where) == 1 else where
         refuse(place, rule, f"{array[where]} at position {position}" if where else array[where])
-    return np.asarray(array, np.int64 if whole else np.float64, order="C")
+    return np.asarray(array, np.int64 if whole and not gaps else np.float64, order="C")
 
 
 def json_of(vector: Any, place: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def test_samplers_return_what_was_drawn(cores):
     outcomes = outcomes_of_interrupts(lambda begin: sample(begin, 8, 2, cores), [0.0, 0.03], whole_group=True)
     for sizes, _ in outcomes:
         assert isinstance(sizes, dict), sizes
-        assert sizes["chain"] == cores and 2 <= sizes["draw"] < MANY
+        assert 1 <= sizes["chain"] <= cores and 2 <= sizes["draw"] < MANY  # PyMC leaves short chains out
 
 
 def test_in_tuning_there_is_nothing_to_return():
