@@ -93,8 +93,8 @@ def infer_column(series, name, kind=None, own_dtype=True):
 def guessed_kind(numbers, is_int):
     """Kind of a column of numbers (N,), NaN where missing, that its own values do not refute.
 
-    A float column is read as whole numbers if all its values are whole and cells are missing, since pandas stores
-    integers with gaps as floats, or if these are so few that they are binary or ordinal.
+    Floats are read as whole numbers only if these are so few that they are binary or ordinal: pandas stores integers
+    with gaps as floats, and others may follow that are not whole.
     """
     present = numbers[~np.isnan(numbers)]
     if not is_int and ((np.abs(present) >= EXACT_LIMIT) | (np.floor(present) != present)).any():
@@ -107,7 +107,7 @@ def guessed_kind(numbers, is_int):
     is_scale = span <= min(MOST_GUESSED, 2.0 * values.size, present.size / ROWS_A_LEVEL)
     if varies and is_scale and min(rows[0], rows[-1]) >= ROWS_AT_ENDS:
         return "ordinal"
-    if not is_int and present.size == numbers.size:
+    if not is_int:
         return "real"
     # mixtures of Poisson leaves have a variance of at least their mean, of which that of N counts is known to this
     limit = present.mean() * (1.0 - DISPERSION_ERRORS * math.sqrt(2.0 / present.size))

@@ -226,9 +226,9 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     assert [type(e) for e in schema.palette[0]] == [ps.Poisson, ps.Gaussian]
     assert not schema.compiled.is_density[0] and schema.compiled.cell_variance[0] == pytest.approx(1.0 / 12.0)
     with pm.Model():  # what is drawn has to be a count
-        x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, np.nan]}), missing="draw")
+        x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
     assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.Poisson]
-    gaps = pd.DataFrame({"n": [*range(-20, 20), np.nan]})
+    gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")
     message = r"column 'n' is integer and has missing cells.*kinds={'n': 'real'}"
     with pm.Model(), pytest.raises(ValueError, match=message):
         ps.SPN("s", observed=gaps, missing="draw")

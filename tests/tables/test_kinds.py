@@ -34,9 +34,10 @@ GAP = [np.nan]
         (np.repeat(np.arange(13), 9), "count"),
         (rng.poisson(4.0, 100), "count"),
         (np.array([2.0, 7.0, 3.0, 900.0]), "real"),
-        (np.array([2.0, 7.0, 3.0, 900.0, np.nan]), "count"),  # pandas' integers with gaps
+        (np.array([2.0, 7.0, 3.0, 900.0, np.nan]), "real"),  # others need not be whole
         (YEARS, "integer"),  # vary less than any mixture of Poisson leaves
-        (np.append(YEARS, GAP), "integer"),
+        (np.append(YEARS, GAP), "real"),  # of integers with gaps pandas makes floats
+        (pd.array([*YEARS, None], dtype="Int64"), "integer"),
         (YEARS.astype(float), "real"),
         ([-3, 5, 800], "integer"),
         ([1e300, 2.0, np.nan], "real"),  # no integers that floats tell apart
