@@ -5,7 +5,7 @@ REST = {
     "circuits": """
         alternation beta_leaves bottom_up cell_p_values chain_weights changed_models circuit_algebra
         circuit_builders circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors
-        circuit_events circuit_information circuit_parts column_queries composition conditional_circuits
+        circuit_events circuit_fit circuit_information circuit_parts column_queries composition conditional_circuits
         cutset_networks dense_networks dependence_queries discriminative_circuits distributions draw_averages
         evaluation event_draws event_text families fit_json fitted_leaves flows geweke hyperparameters
         integer_names integral_circuits interval_moments joint_distribution large_counts leaf_kernels
@@ -29,7 +29,7 @@ REST = {
         predictive_quantiles tree_models
     """,
     "interop": """
-        damaged_results estimators scikit_checks
+        damaged_results estimators interrupts scikit_checks
     """,
     "numerics": """
         progress_bars
