@@ -3,7 +3,7 @@
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
     "circuits": """
-        alternation beta_leaves bottom_up cell_p_values chain_weights changed_models circuit_algebra
+        alternation beta_leaves bottom_up cell_p_values chain_answers chain_weights changed_models circuit_algebra
         circuit_builders circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors
         circuit_events circuit_fit circuit_information circuit_parts column_queries composition conditional_circuits
         cutset_networks dense_networks dependence_queries discriminative_circuits distributions draw_averages
@@ -22,14 +22,14 @@ REST = {
         extremes fields known_models
     """,
     "indian_chefs": """
-        cascading cascading_networks convolutional exact_chains move_ratios moves network_geweke
+        cascading cascading_networks convolutional exact_chains graph_variable move_ratios moves network_geweke
         network_kernels tempered_chains warm_up
     """,
     "trees": """
         predictive_quantiles tree_models
     """,
     "interop": """
-        damaged_results estimators interrupts scikit_checks
+        combined_results damaged_results estimators interrupts scikit_checks
     """,
     "numerics": """
         progress_bars

@@ -15,7 +15,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
-from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
 
 # 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
 FORMAT = 2
@@ -97,11 +97,7 @@ class NetworkSchema:
         ValueError
             When the text was written in another format version.
         """
-        fields = json_of(text, "the network's schema")
-        if fields.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"the network's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
-            )
+        fields = schema_fields(text, "the network's schema", FORMAT)
         with refusing_damage(None):
             palette = tuple(tuple(map(_entry_from_json, entries)) for entries in fields.pop("palette"))
             schema = cls(

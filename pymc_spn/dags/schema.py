@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse, schema_fields
 from pymc_spn.tables.tree_files import hint_of_groups
 
 if TYPE_CHECKING:
@@ -69,15 +69,12 @@ class DagSchema:
         ValueError
             When it is no schema of a graph, or of another format version.
         """
-        fields = json_of(vector, "the schema of a graph")
+        place = "the schema of a graph"
+        fields = schema_fields(vector, place, FORMAT)
         if fields.pop("kind", None) != "dag":
             raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
-        if fields.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"the graph's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
-            )
         if fields.keys() != cls.__dataclass_fields__.keys() or fields["state"] not in ("order", "partition"):
-            refuse("the schema of a graph", f"have {list(cls.__dataclass_fields__)}", fields)
+            refuse(place, f"have {list(cls.__dataclass_fields__)}", fields)
         for key in ("variables", "restricted"):
             if not isinstance(fields[key], list) or not all(isinstance(n, str) for n in fields[key]):
                 refuse(f"{key} of a graph", "be a list of strings", fields[key])

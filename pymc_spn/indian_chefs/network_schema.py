@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
-from pymc_spn.tables.stored_arrays import json_of, refuse
+from pymc_spn.tables.stored_arrays import refuse, schema_fields
 
 FORMAT = 2
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
@@ -56,13 +56,10 @@ class NetworkSchema:
         ValueError
             If it is of another format version.
         """
-        fields = json_of(vector, "the schema of a belief network")
-        if fields.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"the network's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
-            )
-        if fields.keys() != cls.__dataclass_fields__.keys() or fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
-            refuse("the schema of a belief network", f"have {list(cls.__dataclass_fields__)}", fields)
+        place = "the schema of a belief network"
+        fields = schema_fields(vector, place, FORMAT, cls.__dataclass_fields__)
+        if fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
+            refuse(f"kind in {place}", f"be {NONLINEAR}, {LINEAR} or {SIGMOID}", fields["kind"])
         fields["columns"] = tuple(fields["columns"])
         fields["max_nodes"] = checked_room(fields["max_nodes"], fields["columns"])
         if fields["scaling"] is not None:

@@ -12,7 +12,7 @@ from pymc_spn.indian_chefs.draw_checks import checked_room
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name, by_name
-from pymc_spn.tables.stored_arrays import json_of, refuse
+from pymc_spn.tables.stored_arrays import schema_fields
 
 FORMAT = 2
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
@@ -60,13 +60,7 @@ class GraphSchema:
         ValueError
             If it is of another format version.
         """
-        fields = json_of(vector, "the schema of a graph")
-        if fields.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"the graph's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
-            )
-        if fields.keys() != cls.__dataclass_fields__.keys():
-            refuse("the schema of a graph", f"have {list(cls.__dataclass_fields__)}", list(fields))
+        fields = schema_fields(vector, "the schema of a graph", FORMAT, cls.__dataclass_fields__)
         for key in ("observed_nodes", "reputations", "base"):
             fields[key] = tuple(fields[key])
         fields["max_nodes"] = checked_room(fields["max_nodes"], fields["observed_nodes"])

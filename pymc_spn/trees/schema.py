@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.tables import Column
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.stored_arrays import json_of, refuse
+from pymc_spn.tables.stored_arrays import schema_fields
 
 FORMAT = 2
 SCHEMA, RECORD, TICKET = "_tree_schema", "_record", "_log_joint"
@@ -61,13 +61,7 @@ class TreeSchema:
     @classmethod
     def from_bytes(cls, stored: Any) -> "TreeSchema":
         """Read back what `to_bytes` wrote."""
-        fields = json_of(stored, "the tree's schema")
-        if fields.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"the tree's schema has a format other than {FORMAT}: use the version that wrote it, or fit again"
-            )
-        if fields.keys() != cls.__dataclass_fields__.keys():
-            refuse("the tree's schema", f"have {list(cls.__dataclass_fields__)}", list(fields))
+        fields = schema_fields(stored, "the tree's schema", FORMAT, cls.__dataclass_fields__)
         for key in ("columns", "splits", "weights"):
             fields[key] = tuple(fields[key])
         return cls(**fields)

@@ -168,9 +168,7 @@ def test_every_answer_is_marked(kind):
                 "given what": limited != alone,
                 "learner": attrs.get("learner", "").startswith(kind.split()[0]),
                 "tolerance": mark != "numerical" or 0.0 <= attrs["tolerance"] < 1e-3,
-                "bound": mark != "bound"
-                or name == "trace"
-                or not {"tolerance", "gap", "whole_numbers"}.isdisjoint(attrs),
+                "bound": mark != "bound" or name == "trace" or not {"tolerance", "gap"}.isdisjoint(attrs),
                 "mcse": mark != "monte-carlo" or part == "dataset" or np.all(np.isfinite(attrs["mcse"])),
                 "mcse_chain": own or any(w in name for w in WITHOUT_AVERAGE) or error == kind.startswith("mcmc"),
             }

@@ -280,15 +280,102 @@ def test_dependence_of_whole_numbers_with_long_tails(monkeypatch):
     assert float(entropy) == pytest.approx(np.log(31.0), abs=0.2)
 
 
-def test_densities_of_whole_numbers_are_marked_as_lower_bounds():
-    """A value counts by the mean log density over its cell, a set of it by the mass."""
-    fit = posteriors()["fit"]
-    row = pd.DataFrame({"survived": [1], "rating": [3], "year": [2004]})
-    low = fit.log_density(row)
-    assert low.attrs["exactness"] == "bound given the fit" and low.attrs["whole_numbers"] == ["year"]
-    mass = fit.probability({"survived": {1}, "rating": {3}, "year": {2004}})
-    assert mass.attrs["exactness"] == "exact given the fit"
-    assert -0.2 < float(low[0]) - np.log(float(mass)) < 0.0
-    assert fit.marginal(["survived"]).log_density(row[["survived"]]).attrs["exactness"] == "exact given the fit"
-    assert "whole_numbers" not in fit.marginal(["survived"]).as_circuit().attrs
-    assert fit.as_circuit().attrs["whole_numbers"] == ["year"]  # it has densities there
+# ---- rows and conditions take the masses of unit cells
+
+
+@cache
+def of_counts():
+    """Counts, many of them 0, and numbers below 0: a fit, and draws."""
+    rng = np.random.default_rng(3)
+    kind = rng.random(80) < 0.5
+    frame = pd.DataFrame(
+        {
+            "visits": np.where(kind, rng.poisson(0.6, 80), 30 + rng.poisson(40, 80)),
+            "change": np.where(kind, rng.integers(-4, 3, 80), rng.integers(3, 40, 80)),
+        }
+    )
+    kinds = {"visits": "count", "change": "integer"}
+    tree = ps.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
+    fit = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=1, progressbar=False)
+    with pm.Model():
+        ps.SPN("x", observed=frame, kinds=kinds)
+        idata = pm.sample(
+            draws=8, tune=20, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return frame, {"fit": fit, "drawn": ps.SPNPosterior.from_idata(idata)}
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_a_row_has_the_mass_of_its_cells(name):
+    """Sets go by the distribution functions of the leaves, rows by quadrature."""
+    frame, posteriors = of_counts()
+    post = posteriors[name]
+    more = pd.DataFrame({"visits": [0, 0, 900, 5], "change": [-40, 0, 5, 2_000]})
+    asked = pd.concat([frame.head(6), more], ignore_index=True)
+    logs = post.log_density(asked)
+    assert logs.attrs["exactness"].startswith("exact given") and "whole_numbers" not in logs.attrs
+    cells = [{k: {v} for k, v in row.items()} for row in asked.to_dict("records")]
+    np.testing.assert_allclose(logs, [np.log(float(post.probability(c))) for c in cells], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_a_known_whole_number_counts_by_its_mass(name):
+    post = of_counts()[1][name]
+    for visits in (0, 1, 66):
+        point, cell = {"visits": visits}, {"visits": {visits}}
+        for question in (
+            lambda given: post.mean(given=given).sel(column="change"),
+            lambda given: post.probability({"change": (-2, 9)}, given=given),
+            lambda given: post.cdf("change", [0.0, 12.0], given=given),
+        ):
+            np.testing.assert_allclose(question(point), question(cell), rtol=1e-9)
+        predicted = post.predict(pd.DataFrame({"visits": [visits]}), target="change")
+        np.testing.assert_allclose(predicted[0], post.mean(given=cell).sel(column="change"), rtol=1e-9)
+        circuit = post.condition(point).as_circuit()
+        at = post.condition(cell).probability({"change": (-2, 9)})
+        np.testing.assert_allclose(circuit.probability({"change": (-2.5, 9.5)}), at, rtol=1e-9)
+    given = {"visits": {0, 66}, "change": (0, 30)}
+    circuit = post.condition(given).as_circuit()
+    at = post.probability({"change": (4, 5)}, given=given)
+    np.testing.assert_allclose(circuit.probability({"change": (3.5, 5.5)}), at, rtol=1e-9)
+    assert circuit.attrs["whole_numbers"] == ["visits", "change"]  # it has densities there
+
+
+def test_a_row_that_is_left_out_has_the_mass_of_its_cell():
+    """One leaf, whose Student t given the other rows is known."""
+    values = np.array([3, 3, 4, 9, -2])
+    columns = ps.Table.from_frame(pd.DataFrame({"n": values}), {"n": "integer"}).columns
+    fixed = {"concentration": 1.0, "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
+    with pm.Model():
+        x = ps.SPN("s", ps.complete_tree(columns, n_children=1), observed=pd.DataFrame({"n": values}), **fixed)
+        idata = pm.sample(draws=2, tune=0, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    schema = NetworkSchema.from_json(x.owner.op.schema)
+    sampler = Sampler(schema.structure, schema.compiled, schema.code(values[:, None]))
+    sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
+    mu0, rho0, a0, b0 = sampler.net.prior[0]
+    logs = []
+    for i, value in enumerate(values - schema.centre[0]):
+        rest = np.delete(values, i) - schema.centre[0]
+        n, mean = rest.size, rest.mean()
+        spread = ((rest - mean) ** 2).sum() + n / 12.0 + rho0 * n / (rho0 + n) * (mean - mu0) ** 2
+        rho, a, b = rho0 + n, a0 + 0.5 * n, b0 + 0.5 * spread
+        t = stats.t(2.0 * a, (rho0 * mu0 + n * mean) / rho, np.sqrt((rho + 1.0) / rho * b / a))
+        logs.append(np.log(t.cdf(value + 0.5) - t.cdf(value - 0.5)))
+    found = ps.SPNPosterior.from_idata(idata).log_likelihood()
+    np.testing.assert_allclose(np.squeeze(found["s"].values if "s" in found else found.values)[0], logs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+@pytest.mark.parametrize("known", [{}, {"change": -3}, {"change": (5, 9)}, {"visits": (1, 80)}])
+def test_the_most_probable_whole_numbers_are_those_of_largest_mass(name, known):
+    post = of_counts()[1][name]
+    found = post.mpe(given=known)
+    low, high = known.get("visits", (0, 90))
+    first, last = np.ravel([known.get("change", (-6, 45))])[[0, -1]]
+    rows = pd.MultiIndex.from_product([range(low, high + 1), range(first, last + 1)], names=["visits", "change"])
+    rows = rows.to_frame(index=False)
+    logs = post.log_density(rows).values
+    at = rows.iloc[[int(logs.argmax())]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found.value, at[found.value.columns.to_list()], check_dtype=False)
+    rest = np.log(float(post.probability(known))) if known else 0.0
+    assert found.certified and float(found.log_density) == pytest.approx(logs.max() - rest, abs=1e-6)

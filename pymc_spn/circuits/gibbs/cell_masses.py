@@ -10,7 +10,16 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.gibbs.leaf_kernels import log_predictive
-from pymc_spn.circuits.gibbs.network import BINOMIAL, EMPTY_LEAF, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.circuits.gibbs.network import (
+    BINOMIAL,
+    COUNT_CELLS,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
 from pymc_spn.numerics.elementary import fast_exp, fast_log1p
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
@@ -89,6 +98,16 @@ def log_cell(net, d, slot, low, high):
     z_high = (high - net.centre[slot]) * root
     log_mass = net.log_scale[slot] - math.log(root) + log_student_integral(z_low, z_high, net.power[slot])
     return max(min(log_mass, 0.0), EMPTY_LEAF)
+
+
+@bare_kernel
+def log_whole_number(net, d, slot, y):
+    """Log predictive mass of a whole number, in coded units, where Gaussian leaves hold unit cells."""
+    if net.entry_family[net.entry[slot]] != GAUSSIAN:
+        return log_predictive(net, d, slot, y)
+    half = math.sqrt(3.0 * net.cell_variance[d])
+    is_first = net.column_kind[d] == COUNT_CELLS and y + net.offset[d] < half
+    return log_cell(net, d, slot, -math.inf if is_first else y - half, y + half)
 
 
 @bare_kernel

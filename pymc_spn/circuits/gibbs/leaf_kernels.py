@@ -7,7 +7,8 @@ leaf is a Gaussian one at u = log(y + offset), less the Jacobian u.
 
 A whole number stands for its cell. Its log likelihood under a Gaussian leaf is the mean log density over the cell,
 log N(y) - precision * cell_variance / 2: conjugate, since it adds cell_variance to the sum of squares, and never above
-the log mass of the cell, so that no leaf earns from numbers that repeat. In the predictive it is a factor.
+the log mass of the cell, so that no leaf earns from numbers that repeat. In the predictive it is a factor. Questions
+take the mass of the cell under the same posterior instead (`cell_masses.log_whole_number`).
 Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_N) b_N / a_N.
 """
 
@@ -15,6 +16,7 @@ import math
 
 from pymc_spn.circuits.gibbs.network import (
     BINOMIAL,
+    CELLS,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -62,7 +64,7 @@ def refresh_leaf(net, d, slot, n):
         net.log_scale[slot] = net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width))
         net.power[slot] = a + 0.5
         net.centre[slot] = mean
-        if net.cell_variance[d] > 0.0:
+        if net.cell_variance[d] > 0.0 and net.column_kind[d] < CELLS:
             growth = 0.5 * net.cell_variance[d] / b
             net.log_scale[slot] -= (a + 0.5) * math.log1p(growth)
             width *= 1.0 + growth

@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-VECTOR, LEVELS, GENERAL, LOGS = range(4)  # how the leaves of a column are evaluated; LOGS: densities, some of the log
+# How the leaves of a column are evaluated. LOGS: densities, some of the log. CELLS, COUNT_CELLS: whole numbers in
+# networks that answer questions, where Gaussian leaves have masses of unit cells, and a count of 0 all that is below.
+VECTOR, LEVELS, GENERAL, LOGS, CELLS, COUNT_CELLS = range(6)
 GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE, LOG_NORMAL, GEOMETRIC, BINOMIAL = range(7)  # family codes of palette entries
 LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
 LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
@@ -50,7 +52,7 @@ class Network(NamedTuple):
     entry_source: np.ndarray  # (E,) the entry's number in the palette of the columns
     entry_family: np.ndarray  # (E,) family code
     entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
-    column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL or LOGS
+    column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL, LOGS, CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
     offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what all but Gaussian leaves see
     cell_variance: np.ndarray  # (P,) of a value within its cell, as Gaussian leaves of whole numbers see it; else 0

@@ -12,6 +12,8 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import (
     BINOMIAL,
+    CELLS,
+    COUNT_CELLS,
     DISCRETE,
     EXPONENTIAL,
     GAUSSIAN,
@@ -88,7 +90,7 @@ class CompiledPalette(NamedTuple):
     family: np.ndarray  # (E,) family codes
     constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale;
     #                         of binomial entries mean, number of trials, 0, relative scale
-    column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS
+    column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS; in `asked_palette` CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (D,)
     centre: np.ndarray  # (D,) coded value = (x - centre) / scale
     scale: np.ndarray  # (D,)
@@ -240,6 +242,15 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         cell_variance=cell_variance,
         is_count=np.array([column.kind == "count" and not rounded for column in columns]),
     )
+
+
+def asked_palette(compiled):
+    """The palette of networks that answer questions: a whole number has the mass of its unit cell in Gaussian leaves.
+
+    While learning it has the mean log density over the cell (`leaf_kernels`), which is conjugate and lower.
+    """
+    whole = np.where(compiled.is_count, COUNT_CELLS, CELLS)
+    return compiled._replace(column_kind=np.where(compiled.cell_variance > 0.0, whole, compiled.column_kind))
 
 
 def code_values(compiled, values):

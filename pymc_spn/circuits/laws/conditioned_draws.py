@@ -196,19 +196,12 @@ class ConditionedDraws:
         return self._states.log_densities_left_out(values, spread_of(self._evidence), self._cells(values))
 
     def _cell_mark(self, cells: bool = True) -> dict[str, Any]:
-        """Attributes of answers from rows: masses of cells are integrals, or are bounded from below."""
+        """Attributes of answers from rows: masses of cells of rounded columns are integrals."""
         exact = points_of(self._evidence)
         rounded = cells and self._states.rounded is not None
         if rounded and any(d in self._kept and d not in exact for d in self._schema.rounded_columns):
             return {"exactness": "numerical", "tolerance": CELL_TOLERANCE}
-        by_cells = () if rounded else np.flatnonzero(self._states.compiled.cell_variance)
-        names = [self._schema.columns[d].name for d in by_cells if d in self._kept and d not in exact]
-        return {"whole_numbers": names} if names else {}
-
-    def _density_mark(self, cells: bool = True) -> dict[str, Any]:
-        """`_cell_mark` of densities of rows, which are too low where masses of cells are."""
-        mark = self._cell_mark(cells)
-        return mark | {"exactness": "bound"} if "whole_numbers" in mark else mark
+        return {}
 
     def _log_of(self, known: Events, check: bool = True) -> np.ndarray:
         """Log probability (S,) of points and events under each draw."""

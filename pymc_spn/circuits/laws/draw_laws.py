@@ -19,10 +19,8 @@ MISPLACED = 1e-8  # mass of the leaves that the points of a grid may have in the
 MOST_PANELS = 600  # of a column: of two, the points of one times those of the other are held
 ROUNDS = 60  # of halving panels
 MOST_COUNTS = 4_000  # values of a count column that are summed
-WIDE_COUNTS, LARGEST_CUT = (
-    1_000,
-    1e-4,
-)  # of one whose rounded Gaussian leaves have long tails: these are cut up to there
+WIDE_COUNTS = 1_000  # values of a column whose rounded Gaussian leaves have long tails: beyond so many tails are cut
+LARGEST_CUT = 1e-4  # mass of what is cut there
 GRID_DRAWS = 8  # draws whose mixture places a grid
 KEPT_BYTES = 64_000_000  # densities below parts of regions, kept for the next pair of columns
 BLOCK_VALUES = 2_000_000  # densities of leaves held at a time (16 MB)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.cell_masses import log_student_integral
 from pymc_spn.numerics.kernel_options import (
     bare_inner_kernel,
     bare_kernel,
@@ -18,7 +19,7 @@ from pymc_spn.numerics.kernel_options import (
 
 SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
 LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
-TRIANGULAR, BETA, WEIBULL = 19, 20, 21
+TRIANGULAR, BETA, WEIBULL, STUDENT_CELL, STUDENT_COUNT = range(19, 24)
 NOTHING = -1e300
 
 
@@ -46,7 +47,9 @@ class Tape(NamedTuple):
         BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log
         constant); BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the
         mode); BETA (alpha - 1, beta - 1, log density at the mode, mode), both above 0; WEIBULL (shape, scale, log
-        shape, mode), of a shape above 1; LEVELS (first entry in `level`, number of levels, ., .).
+        shape, mode), of a shape above 1; STUDENT_CELL and STUDENT_COUNT as STUDENT, of which whole numbers have the
+        masses of their unit cells, and a count of 0 that of all below 1/2; LEVELS (first entry in `level`, number of
+        levels, ., .).
     level : (m,) float64
         Log probabilities of the levels of all LEVELS leaves.
     """
@@ -85,6 +88,10 @@ def log_leaf(kind, a, b, c, e, x):
         if abs(away) < 0.5 * min(m, rest):  # large terms that nearly cancel: what is left of each after the first order
             return c + a * (math.log1p(away / m) - away / m) + b * (math.log1p(-away / rest) + away / rest)
         return c + a * (math.log(x) - math.log(m)) + b * (math.log1p(-x) - math.log(rest))
+    if kind == STUDENT_CELL or (kind == STUDENT_COUNT and x >= 0.0):
+        unit = b * math.sqrt(c)
+        low = (x - 0.5 - a) / unit if kind == STUDENT_CELL or x > 0.0 else -math.inf
+        return e + math.log(unit) + log_student_integral(low, (x + 0.5 - a) / unit, 0.5 * (c + 1.0))
     if x < 0.0:
         return NOTHING
     if kind == WEIBULL:
@@ -147,7 +154,7 @@ def is_one_sided(kind):
     """Whether a leaf has no density below 0."""
     if kind == UNIFORM or kind == TRIANGULAR or kind == BETA:
         return False
-    return not (kind == NORMAL or kind == STUDENT or kind == LAPLACE or kind == CONSTANT)
+    return not (kind == NORMAL or kind == STUDENT or kind == STUDENT_CELL or kind == LAPLACE or kind == CONSTANT)
 
 
 @bare_inner_kernel
@@ -157,6 +164,8 @@ def leaf_mode(tape, i):
     p = tape.parameter[i]
     if kind == NORMAL or kind == STUDENT or kind == LAPLACE:
         return p[0]
+    if kind == STUDENT_CELL or kind == STUDENT_COUNT:
+        return max(np.round(p[0]), 0.0) if kind == STUDENT_COUNT else np.round(p[0])
     if kind == UNIFORM:
         return 0.5 * (p[0] + p[1])
     if kind == TRIANGULAR:
@@ -218,8 +227,8 @@ def beta_binomial_range(tape, i, low, high):
 def leaf_log_range(tape, i, low, high):
     """Smallest and largest log value of leaf i over [low, high].
 
-    Each leaf is unimodal but LEVELS, LOG_STUDENT, which falls from infinity at 0 before it rises to its mode, and
-    BETA_BINOMIAL, which may be largest at both ends.
+    Each leaf is unimodal but LEVELS, LOG_STUDENT, which falls from infinity at 0 before it rises to its mode,
+    BETA_BINOMIAL, which may be largest at both ends, and STUDENT_COUNT, whose 0 has the mass of all below.
     """
     kind = tape.kind[i]
     if kind == LEVELS:
@@ -240,6 +249,9 @@ def leaf_log_range(tape, i, low, high):
     at_low = leaf_log(tape, i, low)
     if low == high:
         return at_low, at_low
+    if kind == STUDENT_COUNT and low == 0.0:
+        least, most = leaf_log_range(tape, i, 1.0, high)
+        return min(at_low, least), max(at_low, most)
     at_high = leaf_log(tape, i, high)
     mode = leaf_mode(tape, i)
     if kind == LOG_STUDENT:

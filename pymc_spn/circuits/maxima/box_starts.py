@@ -21,6 +21,8 @@ from pymc_spn.circuits.maxima.box_leaves import (
     NORMAL,
     POISSON,
     STUDENT,
+    STUDENT_CELL,
+    STUDENT_COUNT,
     TRIANGULAR,
     UNIFORM,
     WEIBULL,
@@ -36,6 +38,8 @@ def modes_of(tape: Tape) -> np.ndarray:
     out = np.full(kind.size, np.nan)
     for centred in (NORMAL, STUDENT, LAPLACE):
         out[kind == centred] = p[kind == centred, 0]
+    for whole, lowest in ((STUDENT_CELL, -np.inf), (STUDENT_COUNT, 0.0)):
+        out[kind == whole] = np.maximum(np.round(p[kind == whole, 0]), lowest)
     for falling in (EXPONENTIAL, LOMAX, BETA_GEOMETRIC):
         out[kind == falling] = 0.0
     for at_fourth in (NEGATIVE_BINOMIAL, GAMMA, WEIBULL, BETA, BINOMIAL):
@@ -88,8 +92,8 @@ def first_boxes(tape: Tape, allowed: dict[int, list[tuple[float, float]]], is_di
             low, high = float(others.min()), float(others.max())
             if levels.any():  # beside counts: any of them may be the largest
                 low, high = min(low, 0.0), max(high, highest)
-            if (kinds == LOG_STUDENT).any():
-                low = min(low, 0.0)  # these fall from infinity at 0, so the least value that is allowed counts, too
+            if np.isin(kinds, (LOG_STUDENT, STUDENT_COUNT)).any():
+                low = min(low, 0.0)  # these may be large at 0, so the least value that is allowed counts, too
             two = p[here & (tape.kind == BETA_BINOMIAL) & (p[:, 0] < 1.0) & (p[:, 1] < 1.0)]
             if len(two):  # these are largest at both ends
                 low, high = min(low, 0.0), max(high, float(two[:, 2].max()))

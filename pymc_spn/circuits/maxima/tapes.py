@@ -35,6 +35,8 @@ from pymc_spn.circuits.maxima.box_leaves import (
     POISSON,
     PRODUCT,
     STUDENT,
+    STUDENT_CELL,
+    STUDENT_COUNT,
     SUM,
     TRIANGULAR,
     UNIFORM,
@@ -42,7 +44,16 @@ from pymc_spn.circuits.maxima.box_leaves import (
     Tape,
     log_leaf,
 )
-from pymc_spn.circuits.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
+from pymc_spn.circuits.records.leaf_predictives import (
+    FAMILY,
+    ROUNDED,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+    as_masses,
+    by_family,
+    leaves_at,
+    log_event,
+)
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
@@ -55,6 +66,8 @@ TAPE_KIND = {
     POISSON_LEAF: NEGATIVE_BINOMIAL,
     GEOMETRIC: BETA_GEOMETRIC,
     BINOMIAL_LEAF: BETA_BINOMIAL,
+    ROUNDED_GAUSSIAN: STUDENT_CELL,
+    ROUNDED_COUNT: STUDENT_COUNT,
 }
 
 PREDICTIVE = {  # leaves that are predictives: code of the family, and the posterior that predicts so
@@ -305,9 +318,9 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
     column = int(net.source[d])
     if column not in points and unasked[column] is None:
         return np.zeros(0)
-    leaves = leaves_at(net, states.compiled, d)
+    leaves = as_masses(leaves_at(net, states.compiled, d), states.compiled, column)
     if column not in points:
-        return np.maximum(log_event(as_masses(leaves, states.compiled, column), unasked[column]), NOTHING)
+        return np.maximum(log_event(leaves, unasked[column]), NOTHING)
     logs = np.zeros(leaves.family.size)
     for code, which, params in by_family(leaves):
         shaped = type(params)(*(np.asarray(v) for v in params))
@@ -317,8 +330,8 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
 
 def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
     """A tape node for each leaf slot at place d that is reached."""
-    leaves = leaves_at(net, states.compiled, d)
-    d = int(net.source[d])
+    leaves, d = leaves_at(net, states.compiled, d), int(net.source[d])
+    leaves = as_masses(leaves, states.compiled, d)
     out = [-1] * reached.size
     for code, which, params in by_family(leaves):
         at = np.flatnonzero(which)
@@ -336,7 +349,7 @@ def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: i
 
 def _leaf_rows(code: int, params: Any) -> np.ndarray:
     """Parameters (n, 4) of the tape's leaves from posteriors of one family."""
-    if code == GAUSSIAN or code == LOG_NORMAL:
+    if code in (GAUSSIAN, LOG_NORMAL, *ROUNDED):
         nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
         log_scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(scale)
         return np.stack([params.mu, scale, nu, log_scale], axis=1)

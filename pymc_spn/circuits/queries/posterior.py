@@ -224,7 +224,7 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
             record = self._states.record
             seen = ~np.isnan(record.table).all(axis=1)  # az.loo stops at a row that is worth 0 in every draw
             found = self._states.leave_one_out()[:, seen]
-            logs = self._labelled("log", found, {rows: record.rows[seen]}, True, **self._density_mark())
+            logs = self._labelled("log", found, {rows: record.rows[seen]}, True, **self._cell_mark())
         else:
             logs = self.log_density(df, per_draw=True).rename({"row": rows})
         return xr.DataTree(xr.Dataset({self.name: logs}))

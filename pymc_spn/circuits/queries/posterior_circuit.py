@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.events.circuit_events import as_column_event
-from pymc_spn.circuits.events.events import Events
+from pymc_spn.circuits.events.circuit_events import ColumnEvent, as_column_event
+from pymc_spn.circuits.events.events import Event, Events
 from pymc_spn.circuits.gibbs.network import (
     BINOMIAL,
     DISCRETE,
@@ -20,9 +20,10 @@ from pymc_spn.circuits.gibbs.network import (
 )
 from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
 from pymc_spn.circuits.laws.draw_laws import shares_of
+from pymc_spn.circuits.leaves.rounded_gaussian import cells_within, count_cells_within
 from pymc_spn.circuits.records.completion import SIMULATION, checked_count
 from pymc_spn.circuits.records.draw_averages import fewer_draws
-from pymc_spn.circuits.records.leaf_predictives import Leaves, leaves_at
+from pymc_spn.circuits.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
@@ -208,13 +209,32 @@ def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int 
     columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept
     found = posterior_circuit(posterior._states, columns, posterior._log_weights, max_draws)
     if is_given:
-        read = [{d: as_column_event(event) for d, event in one.items()} for one in events]
+        read = [{d: _before_rounding(posterior, d, event) for d, event in one.items()} for one in events]
         circuit, log_weights, leaf_parameters = part_given_one_of(
             found._given, read, list(posterior._kept), list(events)
         )
         found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
-    densities = {k: v for k, v in posterior._cell_mark().items() if k == "whole_numbers"}
+    rounded = posterior._states.compiled.cell_variance > 0.0
+    names = [posterior._schema.columns[d].name for d in posterior._kept if rounded[d]]
+    densities = {"whole_numbers": names} if names else {}
     return replace(found, attrs=posterior._attrs(n_draws=len(found.draws), **densities))
+
+
+def _before_rounding(posterior: Any, d: int, event: Event) -> ColumnEvent:
+    """An event of a column as one of what its leaves in the circuit are densities of, numbers before rounding."""
+    compiled = posterior._states.compiled
+    if not compiled.cell_variance[d] > 0.0:
+        return as_column_event(event)
+    if isinstance(event, Likelihood):
+        name = posterior._schema.columns[d].name
+        raise ValueError(f"as_circuit: column {name!r} has whole numbers, of which it takes no soft evidence")
+    within = count_cells_within if compiled.is_count[d] else cells_within
+    parts = (
+        [event]
+        if isinstance(event, Interval)
+        else [(x, x) for x in sorted({event} if isinstance(event, float) else event)]
+    )
+    return ColumnEvent(np.array([np.nan]), [tuple(np.atleast_1d(end) for end in within(*part)) for part in parts])
 
 
 class _Building:

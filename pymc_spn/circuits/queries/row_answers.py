@@ -55,7 +55,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
         table = Table.from_frame(df, schema=self._left, unseen=unseen)
         values, possible = self._embed(table, cells)
         base = self._log_evidence()
-        rows, mark = {"row": row_labels(table.index)}, self._density_mark(cells)
+        rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
         if per_draw:
             _refuse_per_draw(len(values), self._states.n_draws)
             logs = self._log_rows(values, cells) - base[:, None]
@@ -127,7 +127,7 @@ class RowAnswers(InformationAnswers, NoInterventions):
             relative = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(relative - weight[:, None], self._n_chains))
         own_marks = {**self._cell_mark(), **self._draw_weights()}
-        joined = self._attrs(**own_marks | self._density_mark() | self._joined_errors(errors, len(values), step))
+        joined = self._attrs(**own_marks, **self._joined_errors(errors, len(values), step))
         attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
         return xr.Dataset(
             {

@@ -91,7 +91,7 @@ class UnionPosterior(NoInterventions):
         """
         table = Table.from_frame(df, schema=self._first._left, unseen=unseen)
         rows, base = {"row": row_labels(table.index)}, self._log_union()
-        mark = self._first._density_mark(cells)
+        mark = self._first._cell_mark(cells)
         if per_draw:
             joint = self._log_joint(table, cells)
             return self._first._labelled("log_density", joint - base[:, None], rows, True, **mark)

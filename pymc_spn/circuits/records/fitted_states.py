@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.palette import asked_palette
 from pymc_spn.circuits.records.record import SCHEMA, Record, read_schema, write_schema
 from pymc_spn.circuits.records.recorded_states import RecordedStates
 from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
@@ -53,7 +54,7 @@ class FittedStates(RecordedStates):
         """Network with fractional counts."""
         tree = self.fit.tree(self.structure, self.compiled)
         hyperparameters = tuple(self.fit.hyperparameters[k] for k in HYPERPARAMETERS)
-        return fitted_network(self.structure, self.compiled, tree, self.fit.statistics, hyperparameters)
+        return fitted_network(self.structure, asked_palette(self.compiled), tree, self.fit.statistics, hyperparameters)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Expected training rows (1, n) whose leaf of a column has each entry of its palette."""

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from pymc_spn.circuits.gibbs.cell_masses import log_whole_number
 from pymc_spn.circuits.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.circuits.gibbs.leaf_kernels import (
     evaluate_leaves,
@@ -20,6 +21,7 @@ from pymc_spn.circuits.gibbs.leaf_kernels import (
 )
 from pymc_spn.circuits.gibbs.network import (
     BINOMIAL,
+    CELLS,
     DISCRETE,
     EMPTY_LEAF,
     EXPONENTIAL,
@@ -76,7 +78,7 @@ def evaluate_row(net, y, event, event_log):
         r = net.leaf_region[d]
         if net.missing[r]:
             by_hand |= event[d]
-        elif is_outside(net, d, y[d]):
+        elif net.column_kind[d] >= CELLS or is_outside(net, d, y[d]):
             net.missing[r] = True
             by_hand = True
     shift = evaluate_leaves(net, y)
@@ -90,7 +92,12 @@ def evaluate_row(net, y, event, event_log):
                 r = net.leaf_region[d]
                 net.missing[r] = False
                 for i in range(net.begin[r], net.begin[r] + net.top[r]):
-                    net.log_value[i] = event_log[i] if is_event else log_predictive(net, d, i, y[d])
+                    if is_event:
+                        net.log_value[i] = event_log[i]
+                    elif net.column_kind[d] >= CELLS:
+                        net.log_value[i] = log_whole_number(net, d, i, y[d])
+                    else:
+                        net.log_value[i] = log_predictive(net, d, i, y[d])
             shift += shift_column(net, c)
             for d in range(first, net.place_ptr[c + 1]):
                 begin = net.begin[net.leaf_region[d]]

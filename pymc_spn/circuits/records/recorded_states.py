@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.gibbs.network import tight_capacity
 from pymc_spn.circuits.gibbs.occupancy import rebuild
+from pymc_spn.circuits.gibbs.palette import asked_palette
 from pymc_spn.circuits.gibbs.sampler import Sampler, place_columns
 from pymc_spn.circuits.records import predictive_kernels
 from pymc_spn.circuits.records.column_leaves import ColumnLeaves
@@ -98,7 +99,7 @@ class RecordedStates:
         return len(self.digits)
 
     def load(self, s: int, sampler: Sampler | None = None) -> Sampler:
-        """Sampler with the state of draw s, the same bits whatever was loaded before.
+        """Sampler with the state of draw s, to be asked and not to be run; the same bits whatever was loaded before.
 
         Parameters
         ----------
@@ -107,7 +108,7 @@ class RecordedStates:
             One that `load` returned, to be used again. By default it is a new one.
         """
         if sampler is None:
-            sampler = Sampler(self.structure, self.compiled, self.coded)
+            sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         if self.rounded is not None and self.record.exact is not None:
             n_rows, n_columns = self.rounded.low.shape
             sampler.coded = self.rounded.exact(self.record.exact.reshape(-1, n_rows, n_columns)[s])
@@ -261,7 +262,7 @@ class RecordedStates:
         out = np.empty((self.n_draws, len(self.coded)))
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
         asked = place_columns(self.structure, self.coded)
-        sampler = Sampler(self.structure, self.compiled, self.coded)
+        sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         if self.rounded is not None:
             return np.array([self.rounded.leave_one_out(self.load(s, sampler)) for s in range(self.n_draws)])
         for s in range(self.n_draws):

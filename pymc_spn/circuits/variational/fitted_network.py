@@ -81,7 +81,7 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
             at = tree.level_ptr[leaves][:, None] + np.arange(net.n_levels[d])
             cells.reshape(net.n_levels[d], -1)[:, local[held]] = statistics.levels[at].T
         else:
-            _set_predictives(net, slots, net.cell_variance[d])
+            _set_predictives(net, slots)
     return net
 
 
@@ -158,16 +158,14 @@ def _link(net, r, node, local):
     net.node_first[net.node_begin[r] + node[is_first]] = local[is_first]
 
 
-def _set_predictives(net, slots, cell_variance):
-    """What `refresh_leaf` writes for leaves without data."""
+def _set_predictives(net, slots):
+    """What `refresh_leaf` writes for leaves without data, where whole numbers have the masses of their cells."""
     entry = net.entry[slots]
     family, (p0, p1, p2, p3) = net.entry_family[entry], net.prior[entry].T
     g, x, p = np.isin(family, (GAUSSIAN, LOG_NORMAL)), family == EXPONENTIAL, family == POISSON
     at, width = slots[g], (2.0 * p3 * (p1 + 1.0) / np.where(g, p1, 1.0))[g]
     half_step = np.array([half_step_log_gamma(a) for a in p2[g]])
-    growth = 0.5 * cell_variance / p3[g]
-    net.log_scale[at] = half_step - 0.5 * (LOG_PI + np.log(width)) - (p2[g] + 0.5) * np.log1p(growth)
-    width = width * (1.0 + growth)
+    net.log_scale[at] = half_step - 0.5 * (LOG_PI + np.log(width))
     net.power[at], net.centre[at], net.curvature[at], net.slope[at] = p2[g] + 0.5, p0[g], 1.0 / width, 0.0
     at, a, b = slots[x], p0[x], p1[x]
     net.log_scale[at], net.power[at], net.slope[at] = np.log(a / b), a + 1.0, 1.0 / b
