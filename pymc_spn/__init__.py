@@ -10,54 +10,32 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pymc_spn.circuits import step_methods as _circuits_steps  # noqa: F401
 from pymc_spn.dags import step_methods as _dags_steps  # noqa: F401
 from pymc_spn.indian_chefs import network_steps as _network_steps  # noqa: F401
 from pymc_spn.indian_chefs import step_methods as _chefs_steps  # noqa: F401
+from pymc_spn.networks import step_methods as _circuits_steps  # noqa: F401
 from pymc_spn.trees import step_methods as _trees_steps  # noqa: F401
 
 if TYPE_CHECKING:
-    from pymc_spn.circuits.circuit_algebra import CircuitProduct as CircuitProduct
-    from pymc_spn.circuits.circuit_algebra import cauchy_schwarz_divergence as cauchy_schwarz_divergence
-    from pymc_spn.circuits.circuit_algebra import log_inner_product as log_inner_product
-    from pymc_spn.circuits.circuit_algebra import multiply as multiply
-    from pymc_spn.circuits.circuit_algebra import renyi_entropy as renyi_entropy
-    from pymc_spn.circuits.circuit_algebra import squared_l2_distance as squared_l2_distance
-    from pymc_spn.circuits.circuit_density import CircuitDensity as CircuitDensity
-    from pymc_spn.circuits.composition import ComposedCircuit as ComposedCircuit
-    from pymc_spn.circuits.composition import leaf as leaf
-    from pymc_spn.circuits.composition import mixture_of as mixture_of
-    from pymc_spn.circuits.composition import product_of as product_of
-    from pymc_spn.circuits.dense_networks import dense_network as dense_network
-    from pymc_spn.circuits.dense_networks import network_parameters as network_parameters
-    from pymc_spn.circuits.distributions import SPN as SPN
+    from pymc_spn.answers.posterior import SPNPosterior as SPNPosterior
+    from pymc_spn.answers.union_posterior import UnionPosterior as UnionPosterior
+    from pymc_spn.answers.variational_posterior import VariationalPosterior as VariationalPosterior
+    from pymc_spn.circuits.algebra.circuit_algebra import CircuitProduct as CircuitProduct
+    from pymc_spn.circuits.algebra.circuit_algebra import cauchy_schwarz_divergence as cauchy_schwarz_divergence
+    from pymc_spn.circuits.algebra.circuit_algebra import log_inner_product as log_inner_product
+    from pymc_spn.circuits.algebra.circuit_algebra import multiply as multiply
+    from pymc_spn.circuits.algebra.circuit_algebra import renyi_entropy as renyi_entropy
+    from pymc_spn.circuits.algebra.circuit_algebra import squared_l2_distance as squared_l2_distance
+    from pymc_spn.circuits.algebra.composition import ComposedCircuit as ComposedCircuit
+    from pymc_spn.circuits.algebra.composition import leaf as leaf
+    from pymc_spn.circuits.algebra.composition import mixture_of as mixture_of
+    from pymc_spn.circuits.algebra.composition import product_of as product_of
+    from pymc_spn.circuits.algebra.sums_of_squares import SumOfSquares as SumOfSquares
     from pymc_spn.circuits.estimation.chow_liu import chow_liu_tree as chow_liu_tree
     from pymc_spn.circuits.estimation.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.estimation.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.estimation.prometheus import prometheus as prometheus
-    from pymc_spn.circuits.integral_circuits import IntegralCircuit as IntegralCircuit
-    from pymc_spn.circuits.integral_circuits import integral_circuit as integral_circuit
-    from pymc_spn.circuits.learners import fit_variational as fit_variational
-    from pymc_spn.circuits.leaves.binomial import Binomial as Binomial
-    from pymc_spn.circuits.leaves.families import Bernoulli as Bernoulli
-    from pymc_spn.circuits.leaves.families import Categorical as Categorical
-    from pymc_spn.circuits.leaves.families import Exponential as Exponential
-    from pymc_spn.circuits.leaves.families import Gaussian as Gaussian
-    from pymc_spn.circuits.leaves.families import Poisson as Poisson
-    from pymc_spn.circuits.leaves.geometric import Geometric as Geometric
-    from pymc_spn.circuits.leaves.log_normal import LogNormal as LogNormal
-    from pymc_spn.circuits.maxima.most_probable import MostProbable as MostProbable
-    from pymc_spn.circuits.maxima.most_probable import most_probable as most_probable
-    from pymc_spn.circuits.missing_cells import completed_columns as completed_columns
-    from pymc_spn.circuits.queries.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.circuits.queries.union_posterior import UnionPosterior as UnionPosterior
-    from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior as VariationalPosterior
-    from pymc_spn.circuits.squares.monotone_parts import monotone_parts as monotone_parts
-    from pymc_spn.circuits.squares.sums_of_squares import SumOfSquares as SumOfSquares
-    from pymc_spn.circuits.squares.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
-    from pymc_spn.circuits.step_methods import BottomUpSPNStep as BottomUpSPNStep
-    from pymc_spn.circuits.step_methods import TopDownSPNStep as TopDownSPNStep
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
@@ -67,9 +45,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit as ParameterisedCircuit
     from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
-    from pymc_spn.circuits.tuning import TunedLeafPriors as TunedLeafPriors
-    from pymc_spn.circuits.tuning import tune_leaf_priors as tune_leaf_priors
-    from pymc_spn.circuits.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
     from pymc_spn.dags.distributions import DagOrder as DagOrder
@@ -85,6 +60,13 @@ if TYPE_CHECKING:
     from pymc_spn.dags.step_methods import DagPartitionStep as DagPartitionStep
     from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
     from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
+    from pymc_spn.densities.circuit_density import CircuitDensity as CircuitDensity
+    from pymc_spn.densities.dense_networks import dense_network as dense_network
+    from pymc_spn.densities.dense_networks import network_parameters as network_parameters
+    from pymc_spn.densities.integral_circuits import IntegralCircuit as IntegralCircuit
+    from pymc_spn.densities.integral_circuits import integral_circuit as integral_circuit
+    from pymc_spn.densities.monotone_parts import monotone_parts as monotone_parts
+    from pymc_spn.densities.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
     from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
     from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
@@ -122,6 +104,24 @@ if TYPE_CHECKING:
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.interop.tree_estimators import BayesianTreeClassifier as BayesianTreeClassifier
     from pymc_spn.interop.tree_estimators import BayesianTreeRegressor as BayesianTreeRegressor
+    from pymc_spn.leaves.binomial import Binomial as Binomial
+    from pymc_spn.leaves.families import Bernoulli as Bernoulli
+    from pymc_spn.leaves.families import Categorical as Categorical
+    from pymc_spn.leaves.families import Exponential as Exponential
+    from pymc_spn.leaves.families import Gaussian as Gaussian
+    from pymc_spn.leaves.families import Poisson as Poisson
+    from pymc_spn.leaves.geometric import Geometric as Geometric
+    from pymc_spn.leaves.log_normal import LogNormal as LogNormal
+    from pymc_spn.maxima.most_probable import MostProbable as MostProbable
+    from pymc_spn.maxima.most_probable import most_probable as most_probable
+    from pymc_spn.networks.distributions import SPN as SPN
+    from pymc_spn.networks.learners import fit_variational as fit_variational
+    from pymc_spn.networks.missing_cells import completed_columns as completed_columns
+    from pymc_spn.networks.step_methods import BottomUpSPNStep as BottomUpSPNStep
+    from pymc_spn.networks.step_methods import TopDownSPNStep as TopDownSPNStep
+    from pymc_spn.networks.tuning import TunedLeafPriors as TunedLeafPriors
+    from pymc_spn.networks.tuning import tune_leaf_priors as tune_leaf_priors
+    from pymc_spn.networks.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
     from pymc_spn.numerics.trust_warnings import ConvergenceWarning as ConvergenceWarning
     from pymc_spn.numerics.trust_warnings import CoverageWarning as CoverageWarning
     from pymc_spn.tables import Column as Column
@@ -149,21 +149,21 @@ _PUBLIC = {
     "BayesianTreeClassifier": "interop.tree_estimators",
     "BayesianTreeRegressor": "interop.tree_estimators",
     "BeliefNetworkPosterior": "indian_chefs.network_posterior",
-    "Bernoulli": "circuits.leaves.families",
-    "Binomial": "circuits.leaves.binomial",
+    "Bernoulli": "leaves.families",
+    "Binomial": "leaves.binomial",
     "BinaryLeaves": "trees.leaves",
-    "BottomUpSPNStep": "circuits.step_methods",
+    "BottomUpSPNStep": "networks.step_methods",
     "CPDAG": "dags.dag",
     "CascadingIBP": "indian_chefs.cascading",
-    "Categorical": "circuits.leaves.families",
+    "Categorical": "leaves.families",
     "ChipmanTreeStep": "trees.step_methods",
     "Circuit": "circuits.structures.circuit",
-    "CircuitDensity": "circuits.circuit_density",
+    "CircuitDensity": "densities.circuit_density",
     "CircuitFit": "circuits.estimation.fitted_circuit",
-    "CircuitProduct": "circuits.circuit_algebra",
+    "CircuitProduct": "circuits.algebra.circuit_algebra",
     "ClassLeaves": "trees.leaves",
     "Column": "tables",
-    "ComposedCircuit": "circuits.composition",
+    "ComposedCircuit": "circuits.algebra.composition",
     "ConditionalGaussian": "dags.mixed_score",
     "ConvergenceWarning": "numerics.trust_warnings",
     "CountLeaves": "trees.leaves",
@@ -179,24 +179,24 @@ _PUBLIC = {
     "EdgeLogOdds": "dags.structure_prior",
     "EdgePenalty": "dags.structure_prior",
     "ExactTrees": "trees.exact",
-    "Exponential": "circuits.leaves.families",
+    "Exponential": "leaves.families",
     "ExtendedCascadingIBP": "indian_chefs.cascading",
     "FactorGraph": "factor_graphs.graph",
     "FieldCircuit": "factor_graphs.circuit_form",
     "FieldEmission": "factor_graphs.distributions",
-    "Gaussian": "circuits.leaves.families",
-    "Geometric": "circuits.leaves.geometric",
+    "Gaussian": "leaves.families",
+    "Geometric": "leaves.geometric",
     "GraphDraws": "indian_chefs.graph_draws",
     "IndianChefsProcess": "indian_chefs.distributions",
     "IndianChefsStep": "indian_chefs.step_methods",
     "Inference": "factor_graphs.inference",
-    "IntegralCircuit": "circuits.integral_circuits",
+    "IntegralCircuit": "densities.integral_circuits",
     "JunctionTree": "factor_graphs.junction_tree",
     "LinearGaussianNetwork": "indian_chefs.network_distributions",
     "LinearGaussianStep": "indian_chefs.network_steps",
     "LocalScores": "dags.local_scores",
-    "LogNormal": "circuits.leaves.log_normal",
-    "MostProbable": "circuits.maxima.most_probable",
+    "LogNormal": "leaves.log_normal",
+    "MostProbable": "maxima.most_probable",
     "NLGBN": "indian_chefs.network_distributions",
     "NLGBNPosterior": "indian_chefs.network_posterior",
     "NLGBNStep": "indian_chefs.network_steps",
@@ -205,67 +205,67 @@ _PUBLIC = {
     "OrderSPN": "dags.order_spn",
     "ParameterisedCircuit": "circuits.structures.parameterised",
     "ParticleGibbsTreeStep": "trees.step_methods",
-    "Poisson": "circuits.leaves.families",
+    "Poisson": "leaves.families",
     "RegionTree": "circuits.structures.regions",
-    "SPN": "circuits.distributions",
+    "SPN": "networks.distributions",
     "SPNClassifier": "interop.circuit_estimators",
     "SPNDensity": "interop.circuit_estimators",
     "SPNImputer": "interop.imputation_estimators",
     "SPNOutlierDetector": "interop.outlier_estimators",
-    "SPNPosterior": "circuits.queries.posterior",
+    "SPNPosterior": "answers.posterior",
     "SPNRegressor": "interop.regression_estimators",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "SigmoidNetworkStep": "indian_chefs.network_steps",
-    "SumOfSquares": "circuits.squares.sums_of_squares",
-    "SumOfSquaresDensity": "circuits.squares.sums_of_squares_density",
+    "SumOfSquares": "circuits.algebra.sums_of_squares",
+    "SumOfSquaresDensity": "densities.sums_of_squares_density",
     "Table": "tables",
     "TooWideError": "factor_graphs.plan",
-    "TopDownSPNStep": "circuits.step_methods",
+    "TopDownSPNStep": "networks.step_methods",
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
-    "TunedLeafPriors": "circuits.tuning",
-    "UnionPosterior": "circuits.queries.union_posterior",
+    "TunedLeafPriors": "networks.tuning",
+    "UnionPosterior": "answers.union_posterior",
     "UnitScaling": "indian_chefs.unit_scaling",
-    "VariationalPosterior": "circuits.queries.variational_posterior",
+    "VariationalPosterior": "answers.variational_posterior",
     "annealed_tree_evidence": "trees.annealing",
-    "cauchy_schwarz_divergence": "circuits.circuit_algebra",
+    "cauchy_schwarz_divergence": "circuits.algebra.circuit_algebra",
     "chow_liu_tree": "circuits.estimation.chow_liu",
     "complete_tree": "circuits.structures.builders",
-    "completed_columns": "circuits.missing_cells",
+    "completed_columns": "networks.missing_cells",
     "cutset_network": "circuits.estimation.cutset_networks",
     "dag_log_evidence": "dags.log_evidence",
-    "dense_network": "circuits.dense_networks",
-    "empirical_leaf_priors": "circuits.variational.empirical_priors",
+    "dense_network": "densities.dense_networks",
+    "empirical_leaf_priors": "networks.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "expected_graph": "indian_chefs.node_law",
     "fit_em": "circuits.estimation.circuit_fit",
     "fit_tree": "trees.fit",
-    "fit_variational": "circuits.learners",
+    "fit_variational": "networks.learners",
     "gamma_for_nodes": "indian_chefs.node_law",
     "hidden_chow_liu_tree": "circuits.structures.circuit_builders",
-    "integral_circuit": "circuits.integral_circuits",
-    "leaf": "circuits.composition",
+    "integral_circuit": "densities.integral_circuits",
+    "leaf": "circuits.algebra.composition",
     "learn_tree": "circuits.structures.learned_tree",
     "load": "interop.saved_posteriors",
     "load_graphs": "indian_chefs.stored_graphs",
     "load_trees": "trees.record",
-    "log_inner_product": "circuits.circuit_algebra",
-    "mixture_of": "circuits.composition",
-    "monotone_parts": "circuits.squares.monotone_parts",
-    "most_probable": "circuits.maxima.most_probable",
-    "multiply": "circuits.circuit_algebra",
-    "network_parameters": "circuits.dense_networks",
+    "log_inner_product": "circuits.algebra.circuit_algebra",
+    "mixture_of": "circuits.algebra.composition",
+    "monotone_parts": "densities.monotone_parts",
+    "most_probable": "maxima.most_probable",
+    "multiply": "circuits.algebra.circuit_algebra",
+    "network_parameters": "densities.dense_networks",
     "node_count_pmf": "indian_chefs.node_law",
     "piecewise_linear": "circuits.structures.piecewise_linear",
-    "product_of": "circuits.composition",
+    "product_of": "circuits.algebra.composition",
     "prometheus": "circuits.estimation.prometheus",
     "rat_spn": "circuits.structures.circuit_builders",
     "recover_discrete": "factor_graphs.recovery",
-    "renyi_entropy": "circuits.circuit_algebra",
+    "renyi_entropy": "circuits.algebra.circuit_algebra",
     "sample_indian_chefs": "indian_chefs.simulation",
     "skewed_tree": "circuits.structures.builders",
-    "squared_l2_distance": "circuits.circuit_algebra",
-    "tune_leaf_priors": "circuits.tuning",
+    "squared_l2_distance": "circuits.algebra.circuit_algebra",
+    "tune_leaf_priors": "networks.tuning",
     "unpack": "interop.sampled_structures",
 }
 

@@ -76,8 +76,8 @@ def test_public_names_lead_somewhere(name):
 
 def of_public_classes():
     """Classes that users hold, and the functions that they find on them."""
-    from pymc_spn.circuits.queries.drawn_circuits import DrawnCircuit
-    from pymc_spn.circuits.queries.posterior_circuit import PosteriorCircuit
+    from pymc_spn.answers.drawn_circuits import DrawnCircuit
+    from pymc_spn.answers.posterior_circuit import PosteriorCircuit
 
     public = [getattr(ps, name) for name in ps.__all__]
     for cls in [c for c in public if inspect.isclass(c)] + [DrawnCircuit, PosteriorCircuit]:

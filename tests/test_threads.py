@@ -15,15 +15,15 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from pymc_spn.circuits.gibbs.sampler import Sampler
-from pymc_spn.circuits.records import recorded_states
 from pymc_spn.dags.schema import DagSchema
 from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
 from pymc_spn.indian_chefs.network_schema import NONLINEAR, NetworkSchema, pack_parameters
 from pymc_spn.indian_chefs.process import GraphSchema
-from tests.circuits.shared_circuits import random_parameters
-from tests.circuits.test_mixed_counts import rounded
-from tests.circuits.test_posterior import sampled_tree
+from pymc_spn.networks.gibbs.sampler import Sampler
+from pymc_spn.networks.records import recorded_states
+from tests.answers.test_posterior import sampled_tree
+from tests.networks.test_mixed_counts import rounded
+from tests.shared_circuits import random_parameters
 
 THREADS = 8
 GAPS = np.random.default_rng(1).random((60, 3)) < 0.1

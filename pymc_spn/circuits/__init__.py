@@ -1,1 +1,1 @@
-"""Probabilistic circuits: structures, leaf families, and the Bayesian sum-product network inside PyMC."""
+"""Probabilistic circuits: structures, evaluation, algebra, estimation."""

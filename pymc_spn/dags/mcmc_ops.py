@@ -1,17 +1,15 @@
 """Log weights of orders and ordered partitions as PyTensor operations."""
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.circuits.tickets import FlatLogDensity
 from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
 from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
+from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.tickets import FlatLogDensity
 
 NO_GRADIENT = (
     "ps.DagOrder, ps.DagPartition: orders and partitions are discrete, only pm.sample moves them; a method that "
@@ -22,13 +20,6 @@ NOT_WRITTEN = (
     "ps.DagOrder, ps.DagPartition: the log score is not that of the order or partition; only the step that pm.sample "
     "picks by itself draws a graph and writes its score, so pm.sample_smc and other steps do not apply"
 )
-
-
-def source_version():
-    """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
-    folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*_kernels.py")), *sorted(folder.glob("*mcmc*.py"))]
-    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
 
 
 class OrderLogWeight(Op):

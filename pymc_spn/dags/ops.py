@@ -1,8 +1,5 @@
 """The log evidence of a table over all graphs as a PyTensor operation, differentiable in hyperparameters."""
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
@@ -12,15 +9,9 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 from pymc_spn.dags.evidence_kernels import bdeu_evidence, bge_evidence
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.source_version import source_version
 
 _KERNELS = {"BGe": bge_evidence, "BDeu": bdeu_evidence}
-
-
-def source_version():
-    """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
-    folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), *sorted((folder.parent / "numerics").glob("*.py"))]
-    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
 
 
 class DagLogEvidence(Op):

@@ -15,9 +15,9 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 

@@ -15,11 +15,11 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.circuits.evaluation.parameters import array_values
-from pymc_spn.circuits.no_tensor import NoTensor
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.no_tensor import NoTensor
 
 
 class DiscreteField(NoTensor):

@@ -3,8 +3,6 @@
 The plan's arrays are inputs and not part of an operation: compiled code is the same for every graph.
 """
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,19 +20,13 @@ from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
 from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
 from pymc_spn.factor_graphs.plan import PlanArrays
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.source_version import source_version
 
 N_ARRAYS = 2
 NO_SECOND_DERIVATIVE = (
     "second derivatives of a factor graph's log partition function are not offered; samplers and optimisers that need "
     "only the gradient work"
 )
-
-
-def _version() -> int:
-    """Number that changes with the kernels' source: PyTensor's cache of compiled code does not look into callees."""
-    here = Path(__file__).parent
-    files = [*sorted(here.glob("*.py")), *sorted((here.parent / "numerics").glob("*.py"))]
-    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
 
 
 def plan_inputs(arrays: PlanArrays) -> list[Any]:
@@ -172,7 +164,7 @@ def _(op, node, **kwargs):
             finish_in_logs(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
         return log_z
 
-    return log_partition_numba, _version()
+    return log_partition_numba, source_version()
 
 
 @register_funcify_default_op_cache_key(LogPartitionGradient)
@@ -197,7 +189,7 @@ def _(op, node, **kwargs):
                 for_soft[i % soft.shape[0]] += marginals[i]
         return log_z, gradient[0], for_soft
 
-    return log_partition_gradient_numba, _version()
+    return log_partition_gradient_numba, source_version()
 
 
 @register_funcify_default_op_cache_key(FieldDraws)
@@ -214,7 +206,7 @@ def _(op, node, **kwargs):
         draw_rows(arrays, *read, u, states, np.empty(1))
         return states[0].astype(np.int64)
 
-    return field_draws_numba, _version()
+    return field_draws_numba, source_version()
 
 
 class _FuseWithGradient(GraphRewriter):

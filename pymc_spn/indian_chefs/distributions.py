@@ -16,8 +16,6 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.no_tensor import NoTensor
-from pymc_spn.circuits.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
@@ -35,6 +33,8 @@ from pymc_spn.indian_chefs.process import (
     check_reputations,
 )
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 
 MOST_TRIES = 10_000
 

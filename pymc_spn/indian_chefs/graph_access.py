@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
 from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
 from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
+from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 MOST_STARTS = 100

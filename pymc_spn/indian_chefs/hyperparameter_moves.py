@@ -7,11 +7,11 @@ from pymc.distributions.transforms import LogTransform
 from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.tensor.random.basic import GammaRV
 
-from pymc_spn.circuits.owned_variables import compile_of_the_point
 from pymc_spn.indian_chefs.graph_access import GraphAccess
 from pymc_spn.indian_chefs.graph_state import GraphState
 from pymc_spn.indian_chefs.prior_density import log_density, rate_integral
 from pymc_spn.indian_chefs.process import HYPERPARAMETERS
+from pymc_spn.steps.owned_variables import compile_of_the_point
 
 MOST_STEPS = 100
 

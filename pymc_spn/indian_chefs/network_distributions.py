@@ -17,7 +17,6 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammainc
 
-from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
 from pymc_spn.indian_chefs.distributions import GraphVariable
 from pymc_spn.indian_chefs.network_draws import draw_data
 from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, NetworkSchema
@@ -25,6 +24,7 @@ from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest
 

@@ -1,8 +1,5 @@
 """Log density and parts of a packed graph as PyTensor operations."""
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
@@ -12,6 +9,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 
 from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.source_version import source_version
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
@@ -25,13 +23,6 @@ NO_GRADIENT = (
     "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; sample, and take "
     "the draw with the highest <name>_log_joint"
 )
-
-
-def source_version():
-    """Number that changes with the kernels' source: PyTensor's compiled-function cache does not look into callees."""
-    folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), folder.parent / "numerics" / "elementary.py"]
-    return int(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12], 16)
 
 
 class GraphLogDensity(Op):

@@ -14,8 +14,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.circuits.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 
 _log = logging.getLogger("pymc")
 SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.queries.reference_rows import check_comparison
+from pymc_spn.answers.reference_rows import check_comparison
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin

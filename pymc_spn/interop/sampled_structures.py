@@ -3,12 +3,12 @@
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pymc_spn.circuits.records.record import network_names, unpack_network
 from pymc_spn.dags.mcmc_posterior import unpack_graphs
 from pymc_spn.dags.schema import graph_names
 from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names
 from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
+from pymc_spn.networks.records.record import network_names, unpack_network
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import hint_of_groups, reading
 from pymc_spn.trees.record import tree_names, unpack_trees
@@ -27,7 +27,7 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(network_names, unpack_network, "pymc_spn.circuits.queries.posterior:SPNPosterior"),
+    Family(network_names, unpack_network, "pymc_spn.answers.posterior:SPNPosterior"),
     Family(graph_names, unpack_graphs, "pymc_spn.dags.mcmc_posterior:DagDraws"),
     Family(reputed_graph_names, unpack_reputed_graphs, "pymc_spn.indian_chefs.graph_draws:GraphDraws"),
     Family(

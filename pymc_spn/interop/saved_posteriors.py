@@ -4,11 +4,11 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pymc_spn.circuits.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
-from pymc_spn.circuits.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
+from pymc_spn.networks.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
+from pymc_spn.networks.records.record import SAVED as SPN_POSTERIOR
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import GROUP as TREES
@@ -63,11 +63,11 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
 
             return TreePosterior.load(tree)
         if VARIATIONAL_POSTERIOR in tree.attrs:
-            from pymc_spn.circuits.queries.variational_posterior import VariationalPosterior
+            from pymc_spn.answers.variational_posterior import VariationalPosterior
 
             return VariationalPosterior.from_idata(tree)
         if SPN_POSTERIOR in tree.attrs:
-            from pymc_spn.circuits.queries.posterior import SPNPosterior
+            from pymc_spn.answers.posterior import SPNPosterior
 
             return SPNPosterior.from_idata(tree)
         return _sampled(tree, path, name)

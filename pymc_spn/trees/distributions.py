@@ -19,9 +19,9 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.no_tensor import NoTensor
-from pymc_spn.circuits.tickets import refuse_a_fixed_ticket
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema

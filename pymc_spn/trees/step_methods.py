@@ -13,15 +13,15 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pymc_spn.circuits.owned_variables import (
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.owned_variables import (
     OwnerStep,
     compile_of_the_point,
     grouped_by_owner,
     model_digest,
     variable_with_parameters,
 )
-from pymc_spn.numerics.own_names import own_names
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
 

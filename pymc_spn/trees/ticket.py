@@ -1,6 +1,6 @@
 """The free variable that a tree always has: it carries the log joint of the step's last draw."""
 
-from pymc_spn.circuits.tickets import LogJointTicket, Ticket
+from pymc_spn.steps.tickets import LogJointTicket, Ticket
 
 NO_GRADIENT = (
     "ps.DecisionTree: only pm.sample moves the tree; a method that differentiates the log density in all variables "

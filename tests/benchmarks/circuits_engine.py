@@ -30,7 +30,7 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
-from tests.circuits.shared_circuits import crossed_circuit, random_parameters
+from tests.shared_circuits import crossed_circuit, random_parameters
 
 OWN = 128  # rows with parameters of their own
 

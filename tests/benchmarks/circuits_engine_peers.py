@@ -420,7 +420,7 @@ def rows_of_events(name, mine, theirs):
 def problems(few, chosen):
     """(name, nodes, arrays) of the chosen circuits of `circuits_engine`, with at most so many rows."""
     from tests.benchmarks.circuits_engine import circuits
-    from tests.circuits.shared_circuits import random_parameters
+    from tests.shared_circuits import random_parameters
 
     for i, (name, circuit, n_rows) in enumerate(circuits()):
         if i not in chosen:

@@ -18,7 +18,7 @@ from pymc_spn.circuits.evaluation.leaf_updates import pool
 from pymc_spn.circuits.structures.circuit_builders import rat_spn
 from pymc_spn.numerics.progress_bars import ProgressBar
 from tests.benchmarks.report import machine, markdown_table
-from tests.circuits.shared_circuits import random_parameters
+from tests.shared_circuits import random_parameters
 
 CASES = {"Gaussian": (8, ("gaussian",)), "Gaussian, levels, Poisson": (9, ("gaussian", "categorical", "poisson"))}
 NEAR = 0.01  # nats a row from the end

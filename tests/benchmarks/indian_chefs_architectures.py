@@ -22,9 +22,9 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
 import pymc_spn as ps
-from pymc_spn.indian_chefs.convolutional.architecture import architecture_of
-from pymc_spn.indian_chefs.convolutional.evidence import ArchitectureEvidence
-from pymc_spn.indian_chefs.convolutional.ops import architecture_log_evidence
+from examples.convolutional.architecture import architecture_of
+from examples.convolutional.evidence import ArchitectureEvidence
+from examples.convolutional.ops import architecture_log_evidence
 from tests.benchmarks.report import finish, machine, markdown_table
 
 NUMBERS = {"alpha": 1.0, "gamma": 1.5, "phi": 5.0}

@@ -11,9 +11,9 @@ import time
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs, exact_sweep
-from pymc_spn.circuits.gibbs.leaf_kernels import argument_of, evaluate_leaves, exponentiate, log_density_of
-from pymc_spn.circuits.gibbs.occupancy import attach, detach, mark_missing
+from pymc_spn.networks.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs, exact_sweep
+from pymc_spn.networks.gibbs.leaf_kernels import argument_of, evaluate_leaves, exponentiate, log_density_of
+from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing
 from pymc_spn.numerics.elementary import VECTOR_MATH
 from tests.benchmarks.report import finish, markdown_table, parser, verdict
 from tests.benchmarks.spn_problem import TimedChain, read_table

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.gibbs.alternation import Turns
-from pymc_spn.circuits.gibbs.chain import Chain
-from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.circuits.gibbs.starts import kmeans_digits
-from pymc_spn.circuits.schema import NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.networks.gibbs.alternation import Turns
+from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.networks.gibbs.starts import kmeans_digits
+from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Table
 
 MOST_NODES = 1e6  # larger networks never make bottom-up sweeps by themselves

@@ -9,10 +9,10 @@ it and starts from k-means with a seed of its own. States are read evenly from t
 import arviz as az
 import numpy as np
 
-from pymc_spn.circuits.queries.posterior import SPNPosterior
-from pymc_spn.circuits.records.record import Record
-from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.circuits.schema import HYPERPARAMETERS
+from pymc_spn.answers.posterior import SPNPosterior
+from pymc_spn.networks.records.record import Record
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.schema import HYPERPARAMETERS
 from tests.benchmarks.report import finish, markdown_table, parser
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import N_CHAINS, THINNED, TimedRun, chain_seed, structure_of

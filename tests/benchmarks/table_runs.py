@@ -12,16 +12,16 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import skew
 
-from pymc_spn.circuits.distributions import PRIORS
-from pymc_spn.circuits.gibbs.chain import Chain
-from pymc_spn.circuits.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.circuits.learners import STARTS, fit_variational
-from pymc_spn.circuits.leaves.families import Gaussian, LogNormal
-from pymc_spn.circuits.records.record import Record, digits_dtype
-from pymc_spn.circuits.records.recorded_states import RecordedStates
-from pymc_spn.circuits.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
+from pymc_spn.leaves.families import Gaussian, LogNormal
+from pymc_spn.networks.distributions import PRIORS
+from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.networks.learners import STARTS, fit_variational
+from pymc_spn.networks.records.record import Record, digits_dtype
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Table
 from tests.benchmarks.spn_problem import compile_sweeps
 

@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 from scipy.stats import betabinom, norm
 
 import pymc_spn as ps
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.leaves.leaf_inner_products import log_inner_products
-from tests.circuits.random_circuits import random_circuit
-from tests.circuits.shared_circuits import DENSITIES, PARAMETERS, build, crossed_circuit, random_parameters
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.leaf_inner_products import log_inner_products
+from tests.random_circuits import random_circuit
+from tests.shared_circuits import DENSITIES, PARAMETERS, build, crossed_circuit, random_parameters
 
 MASSES = tuple(f for f in PARAMETERS if f not in DENSITIES)
 ROWS = {

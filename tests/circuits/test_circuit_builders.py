@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.circuits.structures import circuit_builders
-from tests.circuits.shared_circuits import random_parameters, reference_log_density
+from tests.shared_circuits import random_parameters, reference_log_density
 
 NAMES = ["a", "b", "c", "d"]
 BITS = dict.fromkeys(NAMES, "bernoulli")

@@ -19,7 +19,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import gamma_shape, pool
-from tests.circuits.shared_circuits import (
+from tests.shared_circuits import (
     build,
     crossed_circuit,
     leaf_log_density,

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters
 from tests.modes import PLAIN
+from tests.shared_circuits import build, crossed_circuit, random_parameters
 
 NUMBERS = ["x", "y", "n"]
 ARGUMENTS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family", "families", "columns")

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import pymc_spn as ps
-from tests.circuits.shared_circuits import random_parameters
 from tests.circuits.test_circuit_fit import mixture
+from tests.shared_circuits import random_parameters
 
 
 def fit_of(families, seed):

@@ -9,7 +9,7 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.tape import ALONE, COVERED, FIRST
-from tests.circuits.shared_circuits import build, crossed_circuit, random_parameters, reference_log_density
+from tests.shared_circuits import build, crossed_circuit, random_parameters, reference_log_density
 
 APART = build(  # rows between the two components are so improbable that the root underflows in linear space
     [("sum", (1, 2)), ("product", (3, 4)), ("product", (5, 6)), *[("leaf", d, "gaussian") for d in (0, 1, 0, 1)]],

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from tests.modes import PLAIN
 
 KNOTS = np.array([-2.0, -1.5, 0.0, 0.25, 3.0, 4.0])

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from tests.circuits.shared_circuits import build
+from tests.shared_circuits import build
 
 MEAN = np.array([[0.0, 0.0, -2.0, 1.0], [60.0, 60.0, 3.0, 1.5], [30.0, 200.0, 7.0, -4.0]])  # of three components
 SD = np.array([[1.0, 1.0, 0.5, 2.0], [1.0, 1.0, 1.5, 0.1], [0.8, 1.0, 1.0, 1.0]])

@@ -7,8 +7,8 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn.circuits.estimation.fit_ends import best_ends
-from tests.circuits.shared_circuits import build, reference_log_density
 from tests.circuits.test_circuit_fit import ROWS, mixture
+from tests.shared_circuits import build, reference_log_density
 
 
 def log_objective(circuit, rows, log_weights, parameters, prior_rows):

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from tests.circuits.hand_made_records import enumerated_posterior
+from tests.hand_made_records import enumerated_posterior
 from tests.reference import tiny_problems
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))

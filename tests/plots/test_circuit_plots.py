@@ -7,8 +7,8 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn import plots
-from tests.circuits.random_circuits import random_circuit
-from tests.circuits.test_posterior import problem_of, sampled_tree
+from tests.answers.test_posterior import problem_of, sampled_tree
+from tests.random_circuits import random_circuit
 
 mpl.use("Agg")
 

@@ -7,13 +7,13 @@ from warnings import warn
 
 import numpy as np
 
-from pymc_spn.circuits.coded_rows import coded_rows
 from pymc_spn.circuits.estimation.fit_starts import checked_start, random_start
 from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, KEPT, ON_LEVELS, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted

@@ -22,8 +22,8 @@ from pymc_spn.circuits.evaluation.leaf_updates import (
     updated,
     weibull_leaf,
 )
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 ROUNDING = 1e-11  # of an objective, a sum over the rows

@@ -19,8 +19,8 @@ from pymc_spn.circuits.evaluation.parameters import (
 )
 from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, log_density_at
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.scipy_leaves import SCIPY, log_density_at
 from pymc_spn.numerics.read_only_views import read_only_view
 
 ROWS = 32  # at a time; the values of all nodes are held

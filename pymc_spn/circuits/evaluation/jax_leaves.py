@@ -42,7 +42,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     WEIBULL,
 )
 from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
-from pymc_spn.circuits.leaves.plain_leaves import LARGEST_TRIALS
+from pymc_spn.leaves.plain_leaves import LARGEST_TRIALS
 
 LOCATED = (GAUSSIAN, LOG_NORMAL, STUDENT_T, LOG_STUDENT_T, LAPLACE)  # the first parameter is any number
 

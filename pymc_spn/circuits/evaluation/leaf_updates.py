@@ -16,9 +16,9 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma, xlogy
 
 from pymc_spn.circuits.evaluation.leaf_forms import HALF_LOG_2PI
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.leaves.scipy_leaves import SCIPY
-from pymc_spn.circuits.leaves.validation import column_name
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.scipy_leaves import SCIPY
+from pymc_spn.leaves.validation import column_name
 from pymc_spn.tables import Column
 
 FITTED = (

@@ -30,8 +30,8 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     WEIBULL,
 )
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.circuits.leaves.discrete_families import LARGEST_DRAWN
-from pymc_spn.circuits.leaves.plain_leaves import (
+from pymc_spn.leaves.discrete_families import LARGEST_DRAWN
+from pymc_spn.leaves.plain_leaves import (
     LARGEST_SHARE,
     LARGEST_SIZE,
     LARGEST_TRIALS,

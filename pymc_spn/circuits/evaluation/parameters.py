@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.leaves.scipy_leaves import SCIPY, as_rows
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.scipy_leaves import SCIPY, as_rows
 from pymc_spn.numerics.quoted_values import quoted
 
 WEIGHT_TOLERANCE = 1e-6  # how far the weights of a sum may be from adding up to 1

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.validation import checked_columns, column_name
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order, is_int
+from pymc_spn.leaves.validation import checked_columns, column_name
 from pymc_spn.numerics.quoted_values import quoted
 
 MAX_REGIONS = 100_000  # regions beyond this take seconds to check and do not mix anyway

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.circuit_queries import CircuitQueries
-from pymc_spn.circuits.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.answers.circuit_queries import CircuitQueries
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 

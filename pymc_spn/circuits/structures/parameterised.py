@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.circuit_answers import CircuitAnswers
+from pymc_spn.answers.circuit_answers import CircuitAnswers
+from pymc_spn.answers.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
-from pymc_spn.circuits.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.numerics.own_names import own_names
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit

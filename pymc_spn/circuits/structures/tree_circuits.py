@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.leaves.families import FAMILIES
-from pymc_spn.circuits.leaves.validation import column_name
 from pymc_spn.circuits.structures.circuit import KIND_NAMES, LEAF, PRODUCT, Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.leaves.families import FAMILIES
+from pymc_spn.leaves.validation import column_name
 from pymc_spn.tables.column import by_name
 
 

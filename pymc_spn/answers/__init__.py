@@ -1,0 +1,1 @@
+"""What a user asks: questions by topic, and the objects that answer them."""

@@ -1,0 +1,227 @@
+"""Circuits with explicit weights and leaf parameters, drawn given a state: Algorithm 2 of the paper."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.answers.posterior_circuit import LabelledCircuit
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.leaves.families import FAMILIES
+from pymc_spn.networks.records.leaf_predictives import leaves_at, posterior_of
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.own_names import own_names
+
+if TYPE_CHECKING:
+    pass
+
+MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
+
+
+@own_names
+@dataclass(frozen=True, eq=False)
+class DrawnCircuit(LabelledCircuit):
+    """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
+
+    Averaged over many draws, `log_density` is the collapsed predictive, with ``rounded=True`` that of exact values
+    (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
+    In an infinite network, and in a large finite one, the unoccupied children of a sum node stand together as one
+    fresh child, drawn from the prior below it: its weight has the exact law and its density the exact expectation,
+    but it varies more than the many children that it stands for. ``unoccupied_mass`` says how much of the circuit
+    that concerns.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    unoccupied_mass : float
+        Probability of the induced trees that pass through a fresh child.
+    chain, draw
+        Labels of the draw of the chain.
+    attrs : dict
+        Marks of the answer, ``exactness`` and ``learner``.
+    """
+
+    unoccupied_mass: float
+    chain: Any
+    draw: Any
+
+
+def draw_circuits(states: RecordedStates, chosen: np.ndarray, rng: np.random.Generator) -> list[DrawnCircuit]:
+    """Draw W and Theta given each of some draws (n,) of the chain; where one comes again its circuit is the same."""
+    found: dict[int, _Drawing] = {}
+    drawn = []
+    for s in chosen.tolist():
+        if s not in found:
+            found[s] = _Drawing(states, s)
+        drawn.append(found[s].finish(rng))
+    return drawn
+
+
+class _Drawing:
+    """The circuit of one draw, its nodes as they are found from the root down."""
+
+    def __init__(self, states: RecordedStates, s: int) -> None:
+        self.states, self.s = states, s
+        self.net = states.network(s)
+        tree, schema = states.structure, states.schema
+        self.palettes = [[e.family for e in entries] for entries in schema.palette]
+        self.families = tuple(dict.fromkeys(f for p in self.palettes for f in p))
+        sizes = {c.name: len(p) for c, p in zip(schema.columns, self.palettes, strict=True)}
+        finite = bool(np.all(tree.n_children > 0))
+        self.every_copy = finite and tree.n_nodes(sizes) <= MAX_NODES
+        self.leaves = [leaves_at(self.net, states.compiled, d) for d in range(tree.leaf_column.size)]
+        self.kind: list[int] = []
+        self.below: list[list[int]] = []
+        self.leaf: list[tuple[int, int, int]] = []  # place, entry, slot
+        self.mass: list[list[float]] = []  # Dirichlet masses of a sum's children
+        self.fresh: list[list[bool]] = []
+        self.add_sum(0, 0)
+        self.place, self.slot = np.array([[place, slot] for place, _, slot in self.leaf], np.int64).T
+        self.circuit = self.checked_circuit()
+        self.is_fresh = np.array([f for row in self.fresh for f in row], np.bool_)
+        self.leaf_posteriors = {name: self.posteriors(name) for name in self.families}
+
+    def new(self, kind: int, leaf: tuple[int, int, int] = (-1, -1, -1)) -> int:
+        self.kind.append(kind)
+        self.below.append([])
+        self.leaf.append(leaf)
+        self.mass.append([])
+        self.fresh.append([])
+        return len(self.kind) - 1
+
+    def add_sum(self, r: int, node: int) -> int:
+        """Sum node ``node`` of region r (local number, -1 for a fresh one) with all that is below it."""
+        at = self.new(SUM)
+        for child, mass, is_fresh in self.children(r, node):
+            self.below[at].append(child())
+            self.mass[at].append(mass)
+            self.fresh[at].append(is_fresh)
+        return at
+
+    def children(self, r: int, node: int) -> Any:
+        """(builder, Dirichlet mass, whether fresh) of each child."""
+        net, d = self.net, self.net.column[r]
+        begin = net.begin[r]
+        slots = []
+        if node >= 0:
+            slot = net.node_first[net.node_begin[r] + node]
+            while slot >= 0:
+                slots.append(int(slot))
+                slot = net.following[begin + slot]
+        for slot in sorted(slots):
+            mass = float(net.edge_count[begin + slot])
+            if d >= 0:
+                entry = int(net.entry[begin + slot])
+                mass += net.entry_share[entry]
+                yield self.leaf_builder(d, entry - net.entry_ptr[d], slot), mass, False
+            else:
+                yield self.product_builder(r, slot, int(net.edge_split[begin + slot])), mass + net.share[r], False
+        if d < 0:
+            # of several splits, one stands for all in a fresh child that stands for many: their densities agree
+            n_splits, unoccupied = int(net.n_splits[r]), int(net.width[r]) - len(slots)
+            used = [int(net.edge_split[begin + slot]) for slot in slots]
+            if net.width[r] == 0:
+                yield self.product_builder(r, -1, 0), float(net.mass[r]), True
+            elif unoccupied > 0 and self.every_copy:
+                for s in range(n_splits):
+                    for _ in range(len(range(s, int(net.width[r]), n_splits)) - used.count(s)):
+                        yield self.product_builder(r, -1, s), float(net.share[r]), True
+            elif unoccupied > 0:
+                yield self.product_builder(r, -1, 0), float(unoccupied * net.share[r]), True
+            return
+        used = [int(net.entry[begin + slot]) for slot in slots]
+        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+            local = int(e - net.entry_ptr[d])  # also the entry's prior slot
+            copies = int(net.entry_copies[e]) - used.count(e)
+            if net.entry_copies[e] == 0:
+                yield self.leaf_builder(d, local, local), float(net.entry_mass[e]), True
+            elif copies > 0 and self.every_copy:
+                for _ in range(copies):
+                    yield self.leaf_builder(d, local, local), float(net.entry_share[e]), True
+            elif copies > 0:
+                yield self.leaf_builder(d, local, local), float(copies * net.entry_share[e]), True
+
+    def leaf_builder(self, d: int, entry: int, slot: int) -> Any:
+        return lambda: self.new(LEAF, (d, entry, slot))
+
+    def product_builder(self, r: int, slot: int, split: int) -> Any:
+        def build() -> int:
+            at = self.new(PRODUCT)
+            for q in self.net.parts[self.net.part_ptr[r] : self.net.part_ptr[r + 1]]:
+                if self.net.split[q] == split:
+                    self.below[at].append(self.add_sum(int(q), slot))
+            return at
+
+        return build
+
+    def checked_circuit(self) -> Circuit:
+        """The nodes as a circuit."""
+        column = np.where(self.place >= 0, self.states.structure.leaf_column[self.place], -1)
+        family = np.full(column.size, -1, np.int64)
+        for i in np.flatnonzero(column >= 0):
+            family[i] = self.families.index(self.palettes[column[i]][self.leaf[i][1]])
+        return Circuit(
+            kind=np.array(self.kind, np.int8),
+            child_ptr=np.concatenate([[0], np.cumsum([len(b) for b in self.below])]),
+            children=np.array([c for b in self.below for c in b], np.int64),
+            leaf_column=column,
+            leaf_family=family,
+            families=self.families,
+            columns=self.states.schema.columns,
+        )
+
+    def posteriors(self, name: str) -> Any:
+        """Posteriors of the leaves of one family, of levels a list of masses."""
+        nodes = self.circuit.leaves_of(name)
+        place, slot = self.place[nodes], self.slot[nodes]
+        rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
+        if name == "categorical" or not rows:
+            return rows
+        return posterior_of(int(self.leaves[place[0]].family[slot[0]]), np.array(rows))
+
+    def finish(self, rng: np.random.Generator) -> DrawnCircuit:
+        """Draw all weights and parameters."""
+        log_weights = np.concatenate([_log_dirichlet(rng, np.array(m)) for m in self.mass if m])
+        parameters = {name: self.draw_parameters(name, rng) for name in self.families}
+        record = self.states.record
+        chain, draw = divmod(self.s, len(record.draws))
+        return DrawnCircuit(
+            self.circuit,
+            log_weights,
+            parameters,
+            self.unoccupied_mass(log_weights),
+            record.chains[chain],
+            record.draws[draw],
+        )
+
+    def draw_parameters(self, name: str, rng: np.random.Generator) -> np.ndarray:
+        """Parameters (n, p) of the leaves of one family, levels padded with 0."""
+        rows = self.leaf_posteriors[name]
+        if name == "categorical":
+            out = np.zeros((len(rows), max(map(len, rows), default=0)))
+            for i, alpha in enumerate(rows):
+                out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
+            return out
+        if isinstance(rows, list):
+            return np.zeros((0, 2 if name in ("gaussian", "log_normal") else 1))
+        return FAMILIES[name].draw_parameters(rows, rng)
+
+    def unoccupied_mass(self, log_weights: np.ndarray) -> float:
+        """One minus the mass of the induced trees without a fresh child."""
+        circuit = self.circuit
+        weight = np.ones(circuit.children.size)
+        weight[np.repeat(circuit.kind == SUM, np.diff(circuit.child_ptr))] = np.exp(log_weights) * ~self.is_fresh
+        value = np.ones(circuit.n_nodes)
+        for kind, nodes, edges, starts in circuit.steps():
+            step = np.add if kind == SUM else np.multiply
+            value[nodes] = step.reduceat(weight[edges] * value[circuit.children[edges]], starts)
+        return float(1.0 - value[0])
+
+
+def _log_dirichlet(rng: np.random.Generator, alpha: np.ndarray) -> np.ndarray:
+    """Log of one Dirichlet draw; small shapes do not underflow, Gamma(a) = Gamma(a + 1) U^(1/a)."""
+    logs = np.log(rng.standard_gamma(alpha + 1.0)) + np.log1p(-rng.random(alpha.size)) / alpha
+    top = logs.max()
+    return logs - top - np.log(np.exp(logs - top).sum())

@@ -1,0 +1,361 @@
+"""The posterior predictive as one explicit circuit: a sum over draws, each with its collapsed predictive below it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.events.circuit_events import ColumnEvent, as_column_event
+from pymc_spn.events.events import Event, Events
+from pymc_spn.laws.circuit_parts import part_given_one_of
+from pymc_spn.laws.draw_laws import shares_of
+from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
+from pymc_spn.networks.records.completion import SIMULATION, checked_count
+from pymc_spn.networks.records.draw_averages import fewer_draws
+from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.marks import limited, scope_of
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables import Table, decode, row_labels
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PREDICTIVE = {
+    GAUSSIAN: "student_t",
+    LOG_NORMAL: "log_student_t",
+    EXPONENTIAL: "lomax",
+    POISSON: "negative_binomial",
+    GEOMETRIC: "beta_geometric",
+    BINOMIAL: "beta_binomial",
+    DISCRETE: "categorical",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledCircuit(ParameterisedCircuit):
+    """A circuit with its parameters, asked in the units and labels of the data.
+
+    `moments` and `mpe` take and return codes, as those of `Circuit`.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    attrs : dict
+        Marks of its answers, ``exactness`` and ``learner``.
+    """
+
+    attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def _marked(self, name: str, values: Any, coords: dict[str, Any], **attrs: Any) -> "xr.DataArray":
+        return super()._marked(name, values, coords, **attrs | {"exactness": self._mark(attrs["exactness"])})
+
+    def _mark(self, mark: str) -> str:
+        """A mark of an answer of the circuit, which is given the draws if the circuit is."""
+        return limited(mark, scope_of(self.attrs.get("exactness", "")))
+
+    @property
+    def _marks(self) -> dict[str, Any]:
+        return self.attrs
+
+    def _made(self, part: Any) -> "LabelledCircuit":
+        return LabelledCircuit(*part, attrs=self.attrs)
+
+    def log_density(self, df: Any) -> "xr.DataArray":  # type: ignore[override]  # with labels
+        """Log density of new rows, missing cells summed out; values count as exact ones.
+
+        Parameters
+        ----------
+        df : DataFrame, Table, mapping or array
+            Columns as in the circuit.
+
+        Returns
+        -------
+        DataArray (row,)
+            In nats.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a column is missing, or a value does not fit its kind.
+        """
+        import xarray as xr
+
+        table = Table.from_frame(df, schema=self.circuit.columns)
+        logs = super().log_density(table.values)
+        coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": self._mark("exact")}
+        return xr.DataArray(logs, coords, ["row"], "log_density", attrs)
+
+    def sample(
+        self,
+        n: int,
+        random_seed: int | np.random.Generator | None = None,
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+    ) -> pd.DataFrame:
+        """Independent rows from the circuit, also given an event.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows, at least 0.
+        random_seed : int or Generator, optional
+        given : mapping, sequence of mappings or str, optional
+            See `Circuit.sample`.
+
+        Returns
+        -------
+        DataFrame
+            n rows without gaps, levels by name.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If n is no integer of at least 0, or `given` is no event or has probability zero.
+        """
+        return self._labelled(super().sample(n, random_seed, given))
+
+    def complete(self, df: Any, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
+        """Rows whose missing cells are drawn from their exact conditional given the observed cells.
+
+        Parameters
+        ----------
+        df : DataFrame, Table, mapping or array
+            Columns as in the circuit.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        DataFrame
+            The rows without gaps, levels by name.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `log_density`, and if the observed cells of a row have density 0.
+        """
+        table = Table.from_frame(df, schema=self.circuit.columns)
+        return self._labelled(super().complete(table.values, random_seed), table.index)
+
+    def _labelled(self, values: np.ndarray, index: Any = None) -> pd.DataFrame:
+        """Drawn rows as a DataFrame with its mark."""
+        frame = decode(values, self.circuit.columns, index)
+        frame.attrs = self.attrs | {"exactness": self._mark(SIMULATION)}
+        return frame
+
+
+@own_names
+@dataclass(frozen=True, eq=False)
+class PosteriorCircuit(LabelledCircuit):
+    """A learned density in the form that `CircuitDensity` takes.
+
+    Weights and leaf parameters of the network are integrated out within each draw, so the leaves are their
+    predictives (Student t, Lomax, negative binomial, beta-binomial, levels) and the density is that of
+    `SPNPosterior.log_density` over the draws that are in it. Of a network with ``rounded=True`` it is that of exact
+    values, ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells. Therefore Gaussian
+    leaves beside leaves with masses, which the posterior rounds in questions about sets and intervals, are densities.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    draws : (S,) int64
+        Which draws of the chains, counted chain by chain; 0 for the one state of a variational fit.
+    attrs : dict
+        Marks of the answer, ``exactness`` and ``learner``.
+
+    See Also
+    --------
+    most_probable : the most probable row given intervals and sets, of ``circuit`` with these parameters.
+    """
+
+    draws: np.ndarray
+
+
+def posterior_circuit(
+    states: RecordedStates, kept: Sequence[int], log_weights: np.ndarray, max_draws: int | None
+) -> PosteriorCircuit:
+    """Circuit of the predictive over the kept columns, of some draws where there are too many."""
+    if max_draws is not None:
+        log_weights = fewer_draws(log_weights, max_draws)
+    draws = np.flatnonzero(log_weights > -np.inf)
+    building = _Building(states, kept)
+    tops = [building.add_draw(int(s)) for s in draws]
+    mass = np.exp(log_weights[draws] - log_weights[draws].max())
+    root = tops[0] if len(tops) == 1 else building.add(SUM, tops, mass)
+    return building.finish(root, draws)
+
+
+def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int | None) -> PosteriorCircuit:
+    """See `SPNPosterior.as_circuit`; given one of several events that exclude each other."""
+    is_given = any(events)
+    if max_draws is not None:
+        checked_count("max_draws", max_draws, least=1)
+    columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept
+    found = posterior_circuit(posterior._states, columns, posterior._log_weights, max_draws)
+    if is_given:
+        read = [{d: _before_rounding(posterior, d, event) for d, event in one.items()} for one in events]
+        circuit, log_weights, leaf_parameters = part_given_one_of(
+            found._given, read, list(posterior._kept), list(events)
+        )
+        found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
+    rounded = posterior._states.compiled.cell_variance > 0.0
+    names = [posterior._schema.columns[d].name for d in posterior._kept if rounded[d]]
+    densities = {"whole_numbers": names} if names else {}
+    return replace(found, attrs=posterior._attrs(n_draws=len(found.draws), **densities))
+
+
+def _before_rounding(posterior: Any, d: int, event: Event) -> ColumnEvent:
+    """An event of a column as one of what its leaves in the circuit are densities of, numbers before rounding."""
+    compiled = posterior._states.compiled
+    if not compiled.cell_variance[d] > 0.0:
+        return as_column_event(event)
+    if isinstance(event, Likelihood):
+        name = posterior._schema.columns[d].name
+        raise ValueError(f"as_circuit: column {name!r} has whole numbers, of which it takes no soft evidence")
+    within = count_cells_within if compiled.is_count[d] else cells_within
+    parts = (
+        [event]
+        if isinstance(event, Interval)
+        else [(x, x) for x in sorted({event} if isinstance(event, float) else event)]
+    )
+    return ColumnEvent(np.array([np.nan]), [tuple(np.atleast_1d(end) for end in within(*part)) for part in parts])
+
+
+class _Building:
+    """Nodes in the order in which they are found, children first; numbered from the root down at the end."""
+
+    def __init__(self, states: RecordedStates, kept: Sequence[int]) -> None:
+        self.states = states
+        self.position = {d: i for i, d in enumerate(kept)}
+        net = states.network(0)
+        self.has_kept = np.zeros(net.parent.size, np.bool_)
+        for r in net.leaf_region[np.isin(net.source, kept)].tolist():  # every place of a column
+            while r >= 0 and not self.has_kept[r]:
+                self.has_kept[r] = True
+                r = int(net.parent[r])
+        self.kind: list[int] = []
+        self.below: list[list[int]] = []
+        self.mass: list[Any] = []
+        self.leaf: list[Any] = []  # (column, family, parameters)
+
+    def add(self, kind: int, below: Sequence[int] = (), mass: Any = None, leaf: Any = None) -> int:
+        self.kind.append(kind)
+        self.below.append(list(below))
+        self.mass.append(mass)
+        self.leaf.append(leaf)
+        return len(self.kind) - 1
+
+    def add_draw(self, s: int) -> int:
+        """Top node of one draw.
+
+        Each region has a node below every child of the region above, and one for all unoccupied children together,
+        which stands last in the rows of `shares_of`.
+        """
+        net = self.states.network(s)
+        n_places = net.source.size
+        shares = shares_of(net, np.full(n_places, np.nan), np.zeros(n_places, np.bool_), np.zeros(1))
+        nodes: dict[int, list[int]] = {}
+        for r in np.flatnonzero(self.has_kept)[::-1].tolist():
+            share, d = shares[r], int(net.column[r])
+            share = share if r > 0 else share[:1]
+            reached = share.any(axis=0)
+            if d >= 0:
+                leaves, column = leaves_at(net, self.states.compiled, d), int(net.source[d])
+                below = [self.leaf_node(column, leaves, i) if on else -1 for i, on in enumerate(reached)]
+            else:
+                below = [self.product_node(net, nodes, r, i) if on else -1 for i, on in enumerate(reached)]
+            nodes[r] = [self.sum_node(below, row) for row in share]
+        return nodes[0][0]
+
+    def sum_node(self, below: list[int], share: np.ndarray) -> int:
+        """Node over the children with a share; -1 where there are none. Children that are one node add their shares."""
+        together: dict[int, float] = {}
+        for i in np.flatnonzero(share).tolist():
+            together[below[i]] = together.get(below[i], 0.0) + float(share[i])
+        if len(together) < 2:
+            return next(iter(together), -1)
+        return self.add(SUM, list(together), list(together.values()))
+
+    def product_node(self, net: Any, nodes: dict[int, list[int]], r: int, i: int) -> int:
+        """Product below child i of a region: one node from each part of its split that has columns to keep."""
+        is_last = i == net.top[r]  # unoccupied children, for which the first split stands
+        split = 0 if is_last or net.n_splits[r] == 1 else int(net.edge_split[net.begin[r] + i])
+        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]]
+        below = [nodes[q][i] for q in parts.tolist() if net.split[q] == split and self.has_kept[q]]
+        return below[0] if len(below) == 1 else self.add(PRODUCT, below)
+
+    def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
+        """Predictive of the leaf in slot i of a place."""
+        code, p = int(leaves.family[i]), leaves.parameters[i]
+        if code == DISCRETE:
+            row = p / p.sum()
+        elif code == GAUSSIAN or code == LOG_NORMAL:
+            mu, rho, a, b = p
+            row = np.array([mu, np.sqrt((1.0 + 1.0 / rho) * b / a), 2.0 * a])
+        elif code == BINOMIAL:
+            row = p[[2, 0, 1]]
+        else:
+            row = p[:2]
+        return self.add(LEAF, leaf=(self.position[column], PREDICTIVE[code], row))
+
+    def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
+        """Number the nodes so that children come after all their parents."""
+        order = self.from_the_root(root)
+        number = np.empty(len(self.kind), np.int64)
+        number[order] = np.arange(len(order))
+        leaves = [self.leaf[v] for v in order if self.kind[v] == LEAF]
+        families = tuple(dict.fromkeys(f for _, f, _ in leaves))
+        is_leaf = np.array([self.kind[v] == LEAF for v in order])
+        column, family = np.full(len(order), -1), np.full(len(order), -1)
+        column[is_leaf] = [d for d, _, _ in leaves]
+        family[is_leaf] = [families.index(f) for _, f, _ in leaves]
+        circuit = Circuit(
+            kind=np.array([self.kind[v] for v in order], np.int8),
+            child_ptr=np.concatenate([[0], np.cumsum([len(self.below[v]) for v in order])]),
+            children=number[[c for v in order for c in self.below[v]]] if len(order) > 1 else np.empty(0, np.int64),
+            leaf_column=column,
+            leaf_family=family,
+            families=families,
+            columns=tuple(self.states.schema.columns[d] for d in self.position),
+        )
+        weights = [np.asarray(self.mass[v]) / np.sum(self.mass[v]) for v in order if self.kind[v] == SUM]
+        parameters = {}
+        for name in families:
+            rows = [row for _, f, row in leaves if f == name]
+            parameters[name] = np.zeros((len(rows), max(map(len, rows))))
+            for i, row in enumerate(rows):
+                parameters[name][i, : len(row)] = row
+        return PosteriorCircuit(circuit, np.log(np.concatenate([*weights, np.zeros(0)])), parameters, draws)
+
+    def from_the_root(self, root: int) -> list[int]:
+        """Nodes in topological order: a depth-first walk's finishing order, reversed."""
+        finished: list[int] = []
+        state = np.zeros(len(self.kind), np.int8)
+        stack = [root]
+        while stack:
+            v = stack[-1]
+            if state[v] == 0:
+                state[v] = 1
+                stack += [c for c in self.below[v] if state[c] == 0]
+                continue
+            stack.pop()
+            if state[v] == 1:
+                state[v] = 2
+                finished.append(v)
+        return finished[::-1]

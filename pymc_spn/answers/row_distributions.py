@@ -1,0 +1,222 @@
+"""How a number is spread given the other cells of each row: standard deviations, quantiles, distribution functions."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.answers.asked_rows import AskedRows
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
+from pymc_spn.networks.records.draw_averages import chain_error, weighted
+from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval, Leaves, leaf_moments
+from pymc_spn.numerics.row_mixtures import RowMixtures
+from pymc_spn.tables import row_labels
+from pymc_spn.tables.column import NOMINAL_KINDS
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.answers.prediction_answers import PredictionAnswers
+
+NEGLIGIBLE = 1e-10  # of the smaller tail: the weight of the leaves that are left out of a row's quantiles
+SMALLEST_TAIL = np.array([1e-9])  # of distribution functions: leaves are left out that add less than 1e-19
+ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what these leaves could move
+
+
+def standard_deviations(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "xr.DataArray":
+    """The answer of `SPNPosterior.predict_sd`, given that the evidence of one of the parts holds.
+
+    Parameters
+    ----------
+    parts : sequence of PredictionAnswers
+        One posterior given events of which no two hold at once.
+    df, target
+        As for `SPNPosterior.predict_sd`.
+    """
+    first = parts[0]
+    d = _number_asked(first, target)
+    asked = AskedRows.of_table(parts, df, d)
+    n_draws = len(asked.leaves)
+    laws = [[leaf_moments(leaves, part._evidence.get(d)) for leaves in asked.leaves] for part in parts]
+    answer, errors = [np.zeros(0)], []
+    for rows in asked.blocks(max(2 * n_draws * len(parts), int(asked.n_leaves.max(initial=0)))):
+        mean, variance = np.empty((2, len(parts), n_draws, rows.stop - rows.start))
+
+        def note(j: int, s: int, share: np.ndarray, mean: np.ndarray = mean, variance: np.ndarray = variance) -> None:
+            mean[j, s], variance[j, s] = _mixed_moments(share, *laws[j][s])
+
+        weight, share_of_part = asked.weigh(rows, note)
+        weight = share_of_part * weight  # of mean 1 over the draws, added up over the parts
+        with np.errstate(invalid="ignore"):
+            centre = weighted(weight, mean).sum(axis=0).mean(axis=0)
+            second = weighted(weight, np.where(np.isinf(variance), np.inf, variance + (mean - centre) ** 2))
+            sd = np.sqrt(second.sum(axis=0).mean(axis=0))
+            # by the delta method; the centre is where the second moment is the least, and adds nothing
+            influence = (second - weight * sd**2).sum(axis=0) / (2.0 * sd)
+        answer.append(sd)
+        errors.append(chain_error(np.where(sd == 0.0, 0.0, influence), first._n_chains))
+    values = asked.answered(answer)
+    attrs: dict[str, Any] = first._cell_mark()
+    if any(isinstance(part._evidence.get(d), Interval) for part in parts):
+        attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
+    if np.isinf(values).any():
+        attrs["infinite_variance"] = [target]
+    coords = {"row": row_labels(asked.index)}
+    return first._labelled("predict_sd", values, coords, False, **attrs, **asked.marks(errors))
+
+
+def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, levels: np.ndarray) -> "xr.DataArray":
+    """The answer of `SPNPosterior.predict_quantile` at levels () or (Q,); see `standard_deviations`."""
+    first = parts[0]
+    d = _number_asked(first, target)
+    asked = AskedRows.of_table(parts, df, d)
+    of_draws = LeavesOfDraws(asked)
+    grid = LeafGrid(of_draws.leaves, of_draws.events)
+    q = np.atleast_1d(levels).astype(np.float64)
+    inner = (q > 0.0) & (q < 1.0)
+    has_masses = not first._schema.compiled.is_density[d]
+    answer, errors = [np.zeros((0, q.size))], []
+    for rows in of_draws.blocks(q.size):
+        shares, weight = of_draws.shares(rows)
+        laws = of_draws.laws(shares, q[inner])
+        least, most = laws.support()
+        x = np.where(q <= 0.0, least[:, None], most[:, None])
+        x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
+        answer.append(x + first._origin(d))
+        if not has_masses:
+            below = len(weight) * of_draws.below(laws, x) - weight[:, :, None] * q
+            with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
+                errors.append(chain_error(below / laws.density(x), first._n_chains))
+    attrs: dict[str, Any] = {"column": target, **first._cell_mark()}
+    if not has_masses:
+        attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
+    marks = asked.marks(errors)
+    if has_masses:
+        marks["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps"
+        marks.pop("mcse_chain")
+    coords: dict[str, Any] = {"row": row_labels(asked.index), "quantile": q}
+    found = first._labelled("predict_quantile", asked.answered(answer), coords, False, **attrs, **marks)
+    if levels.ndim:
+        return found
+    if "mcse_chain" in found.attrs:
+        found.attrs["mcse_chain"] = found.attrs["mcse_chain"][:, 0]
+    return found.isel(quantile=0)
+
+
+def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, target: str, x: Any) -> "xr.DataArray":
+    """The answer of `SPNPosterior.predict_cdf` at points () or (Q,), or None for each row's own value."""
+    first = parts[0]
+    d = _number_asked(first, target)
+    asked = AskedRows.of_table(parts, df, d)
+    own = x is None
+    points = np.tile(np.atleast_1d(x) - first._origin(d), (len(asked.index), 1)) if not own else None
+    points = first._own_cells(df, d)[:, None] if points is None else points
+    answer, error = _distribution_functions(asked, points)
+    if own or np.ndim(x) == 0:
+        answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
+        coords: dict[str, Any] = {"row": row_labels(asked.index)}
+    else:
+        coords = {"row": row_labels(asked.index), "x": x}
+    return first._labelled("predict_cdf", answer, coords, False, column=target, **first._cell_mark(), **error)
+
+
+def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """P(X <= x) (M, Q) at points (M, Q) of each row's own, NaN where they are, and the attributes of an average."""
+    of_draws = LeavesOfDraws(asked)
+    answer, errors = [np.zeros((0, x.shape[1]))], []
+    for rows in of_draws.blocks(x.shape[1]):
+        shares, weight = of_draws.shares(rows)
+        missing = np.isnan(x[rows])
+        below = of_draws.below(of_draws.laws(shares, SMALLEST_TAIL), np.where(missing, 0.0, x[rows]))
+        below[:, missing] = np.nan
+        answer.append(below.sum(axis=0))
+        influence = len(weight) * below - weight[:, :, None] * answer[-1]
+        errors.append(chain_error(influence, asked.parts[0]._n_chains))
+    return asked.answered(answer), asked.marks(errors)
+
+
+def _number_asked(first: "PredictionAnswers", target: str) -> int:
+    """Number of a column whose values are numbers, and not labels."""
+    d = first._column_number("target", target)
+    column = first._schema.columns[d]
+    if column.kind in NOMINAL_KINDS:
+        raise ValueError(f"target must be numeric, {target!r} is {column.kind}; use predict_proba")
+    return d
+
+
+def _mixed_moments(share: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (M,) of mixtures with weights (M, n) of leaves (n,); infinite where a leaf that counts is."""
+    heavy = np.isinf(mean) | np.isinf(variance)
+    finite_mean, finite_variance = np.where(np.isinf(mean), 0.0, mean), np.where(heavy, 0.0, variance)
+    centre = share @ finite_mean
+    away = (finite_mean - centre[:, None]) ** 2
+    spread = share @ finite_variance + (share * away).sum(axis=1)
+    is_heavy = share @ heavy > 0.0
+    return centre, np.where(is_heavy, np.inf, spread)
+
+
+class LeavesOfDraws:
+    """Leaves of a column under all draws side by side, and what they are worth in each of some rows."""
+
+    def __init__(self, asked: AskedRows) -> None:
+        self.asked = asked
+        families, parameters = ([getattr(one, field) for one in asked.leaves] for field in Leaves._fields)
+        self.leaves = Leaves(np.concatenate(families), np.concatenate(parameters))
+        self.events = [part._evidence.get(asked.column) for part in asked.parts]
+        self.begin = np.cumsum(asked.n_leaves) - asked.n_leaves
+        self.draw = np.repeat(np.arange(asked.n_leaves.size), asked.n_leaves)
+
+    def blocks(self, n_points: int) -> Iterator[slice]:
+        """Blocks of rows of which so many values for each leaf are held."""
+        return self.asked.blocks(self.draw.size * len(self.events) * max(n_points, 1))
+
+    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (J, M, n) of the leaves under each part, which add up to 1 in a row, and of the draws (S, M)."""
+        shares = np.zeros((len(self.events), rows.stop - rows.start, self.draw.size))
+
+        def note(j: int, s: int, share: np.ndarray) -> None:
+            shares[j, :, self.begin[s] : self.begin[s] + share.shape[1]] = share
+
+        weight, share_of_part = self.asked.weigh(rows, note)
+        shares *= (share_of_part * weight)[:, self.draw].transpose(0, 2, 1) / self.begin.size
+        shares[0, ~(shares.sum(axis=(0, 2)) > 0.0)] = 1.0 / self.draw.size  # impossible rows: some law, not answered
+        return shares, weight
+
+    def laws(self, shares: np.ndarray, q: np.ndarray) -> RowLaws:
+        """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing.
+
+        What is left out of a row is `NEGLIGIBLE` of the smallest tail that is asked for.
+        """
+        n_rows = shares.shape[1]
+        most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
+        ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, math.prod(shares.shape[::2])), axis=1)
+        n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
+        least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
+        parts = []
+        for share, event in zip(shares, self.events, strict=True):
+            row, leaf = np.nonzero((share >= least) & (share > 0.0))
+            if row.size:  # else all rows are outside of this part
+                parts.append(WeightedLeaves(self.leaves, event, RowMixtures(row, leaf, share[row, leaf], n_rows)))
+        return RowLaws(tuple(parts), n_rows)
+
+    def below(self, laws: RowLaws, x: np.ndarray) -> np.ndarray:
+        """What each draw adds (S, M, Q) to P(X <= x) at points (M, Q) of each row's own."""
+        return self._added(laws, lambda law, row: law.leaf_cdf(x[row]), x.shape)
+
+    def within(self, laws: RowLaws, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """What each draw adds (S, M, Q) to P(low <= X <= high), digits of far tails too; slower than `below`."""
+        return self._added(laws, lambda law, row: law.leaf_within(low[row], high[row]), low.shape)
+
+    def _added(
+        self, laws: RowLaws, of_leaves: Callable[[ColumnLaw, np.ndarray], np.ndarray], shape: tuple[int, ...]
+    ) -> np.ndarray:
+        n_draws, (n_rows, n_points) = self.begin.size, shape
+        total = np.zeros((n_points, n_draws * n_rows))
+        for part in laws.parts:
+            row, leaf, share, _ = part.mixtures
+            place, values = self.draw[leaf] * n_rows + row, of_leaves(part.law, row)
+            for k in range(n_points):
+                total[k] += np.bincount(place, share * values[:, k], minlength=n_draws * n_rows)
+        return total.T.reshape(n_draws, n_rows, n_points)

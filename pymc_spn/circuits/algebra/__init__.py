@@ -1,0 +1,1 @@
+"""Circuits from circuits: composed, multiplied, compared, summed and squared."""

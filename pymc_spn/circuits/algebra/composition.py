@@ -1,0 +1,270 @@
+"""`leaf`, `mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
+
+Any circuit so becomes a leaf of another: single leaves, Chow-Liu trees, cutset networks or fits of `fit_em` below a
+sum, or beside each other below a product. The parts are copied as they are; nothing about them is estimated anew.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
+from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.events.circuit_events import masses_of
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.scipy_leaves import SCIPY, family_of
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Column
+
+
+@own_names
+@dataclass(frozen=True, eq=False, repr=False)
+class ComposedCircuit(ParameterisedCircuit):
+    """A circuit of circuits, from `mixture_of` or `product_of`.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Its root is the sum or product of the parts.
+    log_weights : (n_sum_edges,) float64
+    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
+    part_roots : (n_parts,) int64
+        Node that was the root of each part. A part's nodes follow each other, in the part's order.
+    """
+
+    part_roots: np.ndarray
+
+
+class _Part(NamedTuple):
+    """One of the circuits, with checked parameters."""
+
+    circuit: Circuit
+    log_weights: np.ndarray
+    leaf_parameters: dict[str, np.ndarray]
+
+
+def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
+    """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
+
+    ``ps.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
+    ``ps.leaf("x", stats.skewnorm(4.0))``.
+
+    Parameters
+    ----------
+    column : str or Column
+    distribution : str or frozen distribution of `scipy.stats`
+        Name of a family, see `CircuitQueries`. A distribution makes a leaf of the family ``scipy_continuous`` or
+        ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
+    parameters : sequence of float, optional
+        Of the family, not of a distribution.
+
+    Returns
+    -------
+    ParameterisedCircuit
+
+    Raises
+    ------
+    TypeError
+        If the distribution is neither, or parameters are no numbers.
+    ValueError
+        If the family is unknown, its parameters are missing or not valid, or some stand beside a distribution.
+    """
+    if isinstance(distribution, str):
+        family = distribution
+        if family not in EXPLICIT or family in SCIPY:
+            known = tuple(name for name in EXPLICIT if name not in SCIPY)
+            raise ValueError(
+                f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
+            )
+        if parameters is None:
+            raise ValueError(f"parameters must be given for a {family} leaf")
+        if isinstance(parameters, str | Mapping | Set):
+            raise TypeError(f"parameters must be a sequence of numbers in their order, got {quoted(parameters)}")
+        own: Any = [list(parameters)] if isinstance(parameters, Iterable) else parameters
+    else:
+        family, own = family_of(distribution), [distribution]
+        if parameters is not None:
+            raise ValueError(f"parameters must be left out beside a distribution, got {quoted(parameters)}")
+    nodes = {"kind": [LEAF], "child_ptr": [0, 0], "children": [], "leaf_column": [0], "leaf_family": [0]}
+    arrays: Any = {key: np.array(value, np.int64) for key, value in nodes.items()}
+    circuit = Circuit(**arrays, families=(family,), columns=(column,))
+    return ParameterisedCircuit(circuit, np.zeros(0), {family: checked_family(circuit, family, own)})
+
+
+def mixture_of(circuits: Iterable[Any], weights: Sequence[float] | np.ndarray | None = None) -> ComposedCircuit:
+    """Mixture of circuits over the same columns: one sum above them.
+
+    Its density is the weighted sum of theirs. `fit_em` started at it fits weights and parts together.
+
+    Parameters
+    ----------
+    circuits : sequence of CircuitFit, CircuitProduct, ComposedCircuit, PosteriorCircuit, DrawnCircuit or tuple
+        Circuits with parameters; a tuple holds circuit, log_weights and leaf_parameters. Their columns are the same, in
+        any order; the mixture has those of the first. A column has densities in all of them or masses in all. Levels
+        of text are those that a table has: where the parts are of parts of the rows, make such columns categorical
+        before the rows are divided.
+    weights : (n_circuits,) array_like, optional
+        Positive, adding up to 1 (to within 1e-6, as the weights of every sum). By default equal.
+
+    Returns
+    -------
+    ComposedCircuit
+
+    Raises
+    ------
+    TypeError
+        If something among the circuits is no circuit with parameters.
+    ValueError
+        If there is no circuit, columns or their kinds or levels differ, a column has densities in one and masses in
+        another, parameters are not valid, or weights are not as above.
+    """
+    parts = _checked_parts(circuits)
+    columns = _shared_columns([part.circuit for part in parts])
+    return _composed(SUM, parts, columns, _log_shares(weights, len(parts)))
+
+
+def product_of(circuits: Iterable[Any]) -> ComposedCircuit:
+    """Product of circuits over disjoint columns, which become independent of each other: one product above them.
+
+    Not `multiply`, which is the normalised product of two circuits over the same columns.
+
+    Parameters
+    ----------
+    circuits : sequence of CircuitFit, CircuitProduct, ComposedCircuit, PosteriorCircuit, DrawnCircuit or tuple
+        As for `mixture_of`, but no column occurs in two of them. The columns of the product are theirs, one circuit
+        after the other.
+
+    Returns
+    -------
+    ComposedCircuit
+
+    Raises
+    ------
+    TypeError
+        If something among the circuits is no circuit with parameters.
+    ValueError
+        If there is no circuit, two of them have a column in common, or parameters are not valid.
+    """
+    parts = _checked_parts(circuits)
+    place: dict[str, int] = {}
+    for k, part in enumerate(parts):
+        for name in part.circuit.names:
+            if name in place:
+                raise ValueError(
+                    f"circuits must have disjoint columns, {name!r} is in circuits[{place[name]}] and circuits[{k}]"
+                )
+        place |= dict.fromkeys(part.circuit.names, k)
+    columns = tuple(column for part in parts for column in part.circuit.columns)
+    return _composed(PRODUCT, parts, columns, np.zeros(0))
+
+
+def _checked_parts(circuits: Any) -> list[_Part]:
+    """Circuits with checked parameters, an error naming the place of the bad one."""
+    # sets have no order, mappings would give their keys
+    alone = isinstance(circuits, ParameterisedCircuit | Circuit | Mapping | Set)
+    if alone or not isinstance(circuits, Iterable):
+        raise TypeError(f"circuits must be a sequence of circuits with parameters, got {type(circuits).__name__}")
+    parts = [_Part(*checked_operand(f"circuits[{k}]", given)) for k, given in enumerate(circuits)]
+    if not parts:
+        raise ValueError("circuits must hold at least one circuit, got none")
+    return parts
+
+
+def _shared_columns(circuits: list[Circuit]) -> tuple[Any, ...]:
+    """Columns in the order of the first circuit, with a schema where some circuit has one."""
+    columns = dict(zip(circuits[0].names, circuits[0].columns, strict=True))
+    known_at = dict.fromkeys(columns, 0)  # the circuit of which a column's schema is
+    mass = dict(zip(columns, masses_of(circuits[0]).tolist(), strict=True))
+    for k, circuit in enumerate(circuits):
+        alone = [(name, 0, k) for name in columns if name not in circuit.names]
+        alone += [(name, k, 0) for name in circuit.names if name not in columns]
+        if alone:
+            name, at, other = alone[0]
+            raise ValueError(
+                f"circuits must have the same columns, {name!r} is in circuits[{at}] and not in circuits[{other}]"
+            )
+        for name, column, is_mass in zip(circuit.names, circuit.columns, masses_of(circuit).tolist(), strict=True):
+            own = columns[name]
+            if not isinstance(own, Column):
+                columns[name], known_at[name] = column, k
+            elif isinstance(column, Column) and (own.kind, own.levels) != (column.kind, column.levels):
+                raise ValueError(
+                    f"column {name!r} must be of the same kind and levels in all circuits, got {own.kind} {own.levels} "
+                    f"in circuits[{known_at[name]}] and {column.kind} {column.levels} in circuits[{k}]"
+                )
+            if mass[name] != is_mass:
+                with_masses, with_densities = (k, 0) if is_mass else (0, k)
+                raise ValueError(
+                    f"column {name!r} must have densities in all circuits or masses in all, got masses in "
+                    f"circuits[{with_masses}] and densities in circuits[{with_densities}]"
+                )
+    return tuple(columns.values())
+
+
+def _log_shares(weights: Any, n: int) -> np.ndarray:
+    """Log weights (n,) of the parts of a mixture."""
+    if weights is None:
+        return np.full(n, -np.log(n))
+    one_by_one = isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping | Set)
+    given = list(weights) if one_by_one and np.ndim(weights) > 0 else None
+    if given is None or len(given) != n:
+        raise ValueError(f"weights must hold a number for each of the {n} circuits, got {quoted(weights)}")
+    for k, weight in enumerate(given):
+        if not is_real(weight) or not 0.0 < float(weight) < np.inf:
+            raise ValueError(f"weights must be positive finite numbers, got {quoted(weight)} at place {k}")
+    shares = np.array(given, np.float64)
+    if abs(shares.sum() - 1.0) > WEIGHT_TOLERANCE:
+        raise ValueError(f"weights must add up to 1, got {shares.tolist()}, which add up to {shares.sum():g}")
+    return np.log(shares)
+
+
+def _composed(kind: int, parts: list[_Part], columns: tuple[Any, ...], log_shares: np.ndarray) -> ComposedCircuit:
+    """A node of this kind above all parts, whose nodes follow in their order."""
+    circuits = [part.circuit for part in parts]
+    names = [column if isinstance(column, str) else column.name for column in columns]
+    families = tuple(dict.fromkeys(family for circuit in circuits for family in circuit.families))
+    sizes = np.array([circuit.n_nodes for circuit in circuits])
+    roots = 1 + np.cumsum(sizes) - sizes
+    nodes: dict[str, list[np.ndarray]] = {"kind": [], "degree": [], "column": [], "family": []}
+    for circuit in circuits:
+        is_leaf = circuit.kind == LEAF
+        position = np.array([names.index(name) for name in circuit.names])
+        code = np.array([families.index(family) for family in circuit.families], np.int64)
+        nodes["kind"].append(circuit.kind)
+        nodes["degree"].append(np.diff(circuit.child_ptr))
+        nodes["column"].append(np.where(is_leaf, position[circuit.leaf_column], -1))
+        nodes["family"].append(np.where(is_leaf, code[circuit.leaf_family], -1))
+    composed = Circuit(
+        kind=np.concatenate([[kind], *nodes["kind"]]),
+        child_ptr=np.cumsum(np.concatenate([[0, len(parts)], *nodes["degree"]])),
+        children=np.concatenate([roots, *(c.children + root for c, root in zip(circuits, roots, strict=True))]),
+        leaf_column=np.concatenate([[-1], *nodes["column"]]),
+        leaf_family=np.concatenate([[-1], *nodes["family"]]),
+        families=families,
+        columns=columns,
+        leaf_support=_supports(circuits),
+    )
+    # edges of sums and leaves of a family are counted in the order of the nodes: part after part
+    log_weights = np.concatenate([log_shares, *(part.log_weights for part in parts)])
+    rows = {f: [part.leaf_parameters[f] for part in parts if f in part.leaf_parameters] for f in families}
+    leaf_parameters = {f: _stacked(own) for f, own in rows.items() if own}
+    roots.setflags(write=False)
+    return ComposedCircuit(composed, log_weights, leaf_parameters, roots)
+
+
+def _supports(circuits: list[Circuit]) -> tuple[Any, ...] | None:
+    """Declared supports of all leaves; None where no circuit declares any."""
+    if all(circuit.leaf_support is None for circuit in circuits):
+        return None
+    return tuple(s for circuit in circuits for s in (circuit.leaf_support or (None,) * circuit.n_leaf))
+
+
+def _stacked(rows: list[np.ndarray]) -> np.ndarray:
+    """Rows (n, p) one below the other; probabilities of fewer levels go on with 0."""
+    width = max(own.shape[1] for own in rows)
+    return np.vstack([np.pad(own, ((0, 0), (0, width - own.shape[1]))) for own in rows])

@@ -1,1 +1,0 @@
-"""Squares of sums of circuits, with coefficients of either sign."""

@@ -1,0 +1,111 @@
+"""Row-wise log density of an explicit circuit as PyTensor operations, value and gradient in one pass."""
+
+from importlib import import_module
+
+import pytensor.tensor as pt
+from pytensor.compile.mode import optdb
+from pytensor.gradient import disconnected_type
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.graph.traversal import ancestors
+from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.tensor.rewriting.basic import register_specialize
+
+from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
+from pymc_spn.numerics.source_version import source_version
+
+
+class CircuitRows(Op):
+    """Log density of each row.
+
+    Inputs: packed layout (s,) int64, values (N, D), log weights (E,) or (N, E), leaf parameters (P,) or (N, P): of all
+    rows, or of each row's own. The gradient is another operation, which also gives the rows; where both are wanted, a
+    rewrite leaves that one alone.
+    """
+
+    __props__ = ()
+
+    def make_node(self, *inputs):
+        inputs = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, inputs, [pt.TensorType("float64", shape=(inputs[1].type.shape[0],))()])
+
+    def infer_shape(self, node, shapes):
+        return [(shapes[1][0],)]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = rows_given(*inputs)
+
+    def connection_pattern(self, node):
+        return [[False], [True], [True], [True]]
+
+    def pullback(self, inputs, outputs, cotangents):
+        _, grad_weights, grad_theta, grad_values = circuit_rows_and_gradient(*inputs, cotangents[0])
+        return [disconnected_type(), grad_values, grad_weights, grad_theta]
+
+
+class CircuitRowsAndGradient(Op):
+    """Rows, and the gradient of their sum weighted by a cotangent (N,), the last input.
+
+    Outputs: rows (N,), gradients in log weights, leaf parameters and values, each of its input's shape.
+    """
+
+    __props__ = ()
+
+    def make_node(self, *inputs):
+        packed, values, log_weights, theta, cotangent = (pt.as_tensor_variable(x) for x in inputs)
+        rows = pt.TensorType("float64", shape=(values.type.shape[0],))()
+        outputs = [rows, log_weights.type(), theta.type(), values.type()]
+        return Apply(self, [packed, values, log_weights, theta, cotangent], outputs)
+
+    def infer_shape(self, node, shapes):
+        return [(shapes[1][0],), shapes[2], shapes[3], shapes[1]]
+
+    def perform(self, node, inputs, output_storage):
+        found = rows_and_gradient_given(*inputs)
+        for storage, value in zip(output_storage, found, strict=True):
+            storage[0] = value
+
+
+circuit_rows = CircuitRows()
+circuit_rows_and_gradient = CircuitRowsAndGradient()
+
+
+@register_specialize
+@node_rewriter([CircuitRowsAndGradient])
+def rows_from_the_gradient_pass(fgraph, node):
+    """Take the rows from the operation that works them out anyway, unless its cotangent depends on them."""
+    for client, _ in fgraph.clients[node.inputs[1]]:
+        if not isinstance(client.op, CircuitRows) or list(client.inputs) != list(node.inputs[:4]):
+            continue
+        if client.outputs[0] not in set(ancestors([node.inputs[4]])):
+            return {client.outputs[0]: node.outputs[0]}
+    return False
+
+
+@node_rewriter([CircuitRows, CircuitRowsAndGradient])
+def load_jax_functions(fgraph, node):
+    """Register the functions for JAX: here, since JAX mode alone runs this, and to register them is to import JAX."""
+    import_module("pymc_spn.densities.circuit_ops_in_jax")
+    return False
+
+
+optdb.register("load_circuit_rows_in_jax", dfs_rewriter(load_jax_functions), "jax", position=100)
+
+
+@register_funcify_default_op_cache_key(CircuitRows)
+def _(op, node, **kwargs):
+    @numba_njit
+    def circuit_rows_numba(packed, values, log_weights, theta):
+        return rows_given(packed, values, log_weights, theta)
+
+    return circuit_rows_numba, source_version()
+
+
+@register_funcify_default_op_cache_key(CircuitRowsAndGradient)
+def _(op, node, **kwargs):
+    @numba_njit
+    def circuit_rows_and_gradient_numba(packed, values, log_weights, theta, cotangent):
+        return rows_and_gradient_given(packed, values, log_weights, theta, cotangent)
+
+    return circuit_rows_and_gradient_numba, source_version()

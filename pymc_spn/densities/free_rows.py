@@ -1,0 +1,102 @@
+"""Rows of a circuit that are not observed: the scales on which their columns move, and where a sampler starts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.logprob.transforms import Transform
+
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+
+WIDTH = {
+    "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
+    "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
+    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
+    "triangular": 3, "beta": 2, "weibull": 2,
+}  # fmt: skip
+
+
+class RealColumns(Transform):
+    """Logs of the columns that are at least 0, log odds of those from 0 to 1; the others stay as they are."""
+
+    def __init__(self, positive, shares):
+        self.positive, self.shares = np.asarray(positive, np.int64), np.asarray(shares, np.int64)
+        self.name = "real_columns" if self.shares.size else "log_columns"
+
+    def forward(self, value, *inputs):
+        at = value[..., self.positive]
+        value = pt.set_subtensor(at, pt.log(at))
+        at = value[..., self.shares]
+        return pt.set_subtensor(at, pt.log(at) - pt.log1p(-at))
+
+    def backward(self, value, *inputs):
+        at = value[..., self.positive]
+        value = pt.set_subtensor(at, pt.exp(at))
+        at = value[..., self.shares]
+        return pt.set_subtensor(at, pt.sigmoid(at))
+
+    def log_jac_det(self, value, *inputs):
+        at = value[..., self.shares]
+        of_shares = -pt.softplus(at) - pt.softplus(-at)
+        return value[..., self.positive].sum(axis=-1) + of_shares.sum(axis=-1)
+
+
+def refuse_masses(circuit: Circuit, columns: Sequence[int]) -> None:
+    for leaf in circuit.leaves:
+        d, family = circuit.leaf_column[leaf], circuit.families[circuit.leaf_family[leaf]]
+        if d in columns and not EXPLICIT[family].is_density:
+            every = "all columns" if len(columns) == len(circuit.columns) else "all columns that are not given"
+            raise ValueError(
+                f"a CircuitDensity that is not observed needs densities in {every}, "
+                f"{circuit.names[d]!r} has a {family} leaf"
+            )
+
+
+def bounded_columns(circuit: Circuit, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Those of these columns all of whose leaves live on values of at least 0, and apart those with values up to 1.
+
+    As places among the columns.
+    """
+    low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
+    for leaf in circuit.leaves:
+        d, family = circuit.leaf_column[leaf], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]]
+        low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
+    low, high = low[list(columns)], high[list(columns)]
+    return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
+
+
+def typical_row(circuit: Circuit, theta: Any) -> Any:
+    """Mean over each column's leaves of their location, as a start for a sampler; of no use for columns of masses."""
+    layout = compile_circuit(circuit).layout
+    total = pt.zeros(len(circuit.columns))
+    n_leaves = np.bincount(layout.leaf_family, minlength=len(circuit.families))
+    n_known = sum(int(n) * WIDTH.get(name, 0) for n, name in zip(n_leaves, circuit.families, strict=True))
+    first = 0
+    for f, name in enumerate(circuit.families):
+        at = layout.leaf_family == f
+        n = int(n_leaves[f])
+        if n == 0:
+            continue
+        width = WIDTH.get(name) or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
+        own = theta[first : first + n * width].reshape((n, width))
+        location = own[:, 0]
+        if name in ("log_normal", "log_student_t"):
+            location = pt.exp(location)
+        elif name == "exponential":
+            location = 1.0 / location
+        elif name == "lomax":
+            location = own[:, 1] / location
+        elif name == "weibull":
+            location = own[:, 1]
+        elif name == "gamma":
+            location = location / own[:, 1]
+        elif name == "beta":
+            location = location / own.sum(axis=1)
+        elif name in ("uniform", "triangular"):
+            location = own.mean(axis=1)
+        total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
+        first += n * width
+    return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

@@ -1,0 +1,340 @@
+"""Probabilities of events under an explicit circuit: intervals, unions, sets and points, also one for each row."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply_asked
+from pymc_spn.circuits.evaluation.tape import LEAF
+from pymc_spn.events.events import Event, Interval, end_of, read_events, refuse_point
+from pymc_spn.events.unions import (
+    alternatives,
+    both_unions,
+    log_union,
+    read_intervals,
+    signed_intersections,
+)
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.leaf_events import log_interval
+from pymc_spn.networks.records.leaf_predictives import Likelihood
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.tables import Column
+from pymc_spn.tables.coding import encode
+from pymc_spn.tables.column import NOMINAL_KINDS, by_name
+
+ROWS = 256  # at a time; the values of all nodes are held
+ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+class ColumnEvent(NamedTuple):
+    """What is asked of one column, in one row (n = 1) or in n of them.
+
+    Parameters
+    ----------
+    point : (n,) float64
+        Value, NaN where the row is at none.
+    intervals : list of (low, high), or None
+        Disjoint closed intervals with ends (n,), of which one must hold; None for no restriction.
+    likelihood : Likelihood, optional
+        Weights of the values, beside the rest.
+    """
+
+    point: np.ndarray
+    intervals: list[Ends] | None
+    likelihood: Likelihood | None = None
+
+
+ColumnEvents = dict[int, ColumnEvent]
+
+
+def columns_of(circuit: Any) -> tuple[Column, ...]:
+    """Schema of the columns; one that is a name only holds numbers, levels as their codes."""
+    return tuple(c if isinstance(c, Column) else Column(c, "real", None, "float64") for c in circuit.columns)
+
+
+def masses_of(circuit: Any) -> np.ndarray:
+    """(D,) bool, columns in which single values have probability: some leaf is a mass."""
+    return _columns_with(circuit, is_density=False)
+
+
+def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
+    out = np.zeros(len(circuit.columns), np.bool_)
+    leaves = circuit.leaves
+    for f, name in enumerate(circuit.families):
+        if EXPLICIT[name].is_density == is_density:
+            out[circuit.leaf_column[leaves[circuit.leaf_family[leaves] == f]]] = True
+    return out
+
+
+def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.ndarray:
+    """Log probability of an event given another, see `Circuit.probability`."""
+    joint, base, is_single = log_joint_and_base(given, event, known)
+    if known:
+        refuse_impossible_evidence(known, base, is_single)
+        joint = joint - base
+    return float(joint[0]) if is_single else joint
+
+
+def log_joint_and_base(given: Parameterised, event: Any, known: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Log probabilities (n,) of both events together and of the second, and whether no array asks for several rows."""
+    if event is None:
+        raise TypeError("event must map column names to a value, (low, high), a list of intervals or a set, got None")
+    asked, asked_rows = read_union(given.circuit, "event", event)
+    evidence, known_rows = read_union(given.circuit, "given", {} if known is None else known)
+    if len(asked_rows | known_rows) > 1:
+        raise ValueError(f"event and given must have arrays of one length, got {sorted(asked_rows | known_rows)}")
+    n_rows = next(iter(asked_rows | known_rows), None)
+    n = 1 if n_rows is None else n_rows
+    joint = log_union(((sign, log_mass(given, e, n)) for sign, e in both_unions(asked, evidence, intersect)), (n,))
+    base = np.zeros(n)
+    if known:
+        base = log_union(((sign, log_mass(given, e, n)) for sign, e in evidence), (n,))
+    return joint, base, n_rows is None
+
+
+def refuse_impossible_evidence(known: Any, base: np.ndarray, is_single: bool) -> None:
+    """Name what is known, and the first row in which its probability (n,) is 0."""
+    if np.any(np.isneginf(base)):
+        at = "" if is_single else f" in row {int(np.argmax(np.isneginf(base)))}"
+        shown = dict(known) if isinstance(known, Mapping) else known if isinstance(known, str) else list(known)
+        raise ValueError(f"given: {shown!r} has density zero under the circuit{at}")
+
+
+def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarray:
+    """Log probability (n,) of events, density in the columns that are at a point.
+
+    Leaves are worth the mass of their column's event and the circuit multiplies and adds as it does for densities: a
+    leaf's distribution is that of its column alone, and columns are independent below a product.
+    """
+    at_points = np.full((n, len(given.circuit.columns)), np.nan)
+    for d, event in events.items():
+        at_points[:, d] = event.point
+    given.values(at_points)  # refuses parameters that contradict leaf_support
+    out = np.empty(n)
+    for start in range(0, n, ROWS):
+        rows = slice(start, min(start + ROWS, n))
+        logs, _ = node_logs(given, events, rows)
+        out[rows] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
+    return out
+
+
+def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Logs (V, n_rows) of nodes given some rows' events, and (V,) bool which: the root, and those with an asked column.
+
+    The others are not written; in every row they are `Parameterised.blank_logs`.
+    """
+    circuit, layout, n_rows = given.circuit, given.layout, rows.stop - rows.start
+    is_asked = np.zeros(circuit.n_nodes, np.bool_)
+    for d in events:
+        is_asked |= (circuit.scope_bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) > 0
+    logs = np.empty((circuit.n_nodes, n_rows))
+    if not is_asked[0]:
+        is_asked[0], logs[0] = True, given.blank_logs[0]
+        return logs, is_asked
+    for f, name in enumerate(circuit.families):
+        for d, event in events.items():
+            which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
+            if which.size:
+                own = given.parameters[name][layout.leaf_row[which]]
+                found = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
+                logs[layout.node_of_leaf[which]] = np.maximum(found, 2.0 * NOWHERE)
+    nodes = np.flatnonzero(is_asked & (layout.kind != LEAF))[::-1].copy()
+    scratch = np.empty(n_rows), np.empty(n_rows)
+    sum_and_multiply_asked(layout, read_only_view(given.log_weights), nodes, is_asked, given.blank_logs, logs, *scratch)
+    return logs, is_asked
+
+
+def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:
+    """Part of an event; what is the same in all rows (n = 1) stays."""
+
+    def part(x: np.ndarray) -> np.ndarray:
+        return x if x.size == 1 else x[rows]
+
+    intervals = None if event.intervals is None else [(part(low), part(high)) for low, high in event.intervals]
+    return ColumnEvent(part(event.point), intervals, event.likelihood)
+
+
+def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) -> np.ndarray:
+    """(L, n) log mass, or density at a point, of the leaves of one family under one column's event."""
+    p, x = parameters[:, None, :], np.broadcast_to(event.point, (1, n))
+    logs = np.zeros((len(parameters), n))
+    if event.likelihood is not None:
+        logs[:] = -np.inf
+        for value, log_weight in zip(*event.likelihood, strict=True):
+            inside = contains(event, np.full((1, n), value)) & (np.isnan(x) | (x == value))
+            mass = EXPLICIT[name].log_density(p, np.full((1, 1), value)) + log_weight
+            logs = np.logaddexp(logs, np.where(inside, mass, -np.inf))
+        return logs
+    if event.intervals is not None:
+        logs[:] = -np.inf
+        for low, high in event.intervals:
+            logs = np.logaddexp(logs, log_interval(name, p, low[None], high[None]))
+    at_point = ~np.isnan(x)
+    if np.any(at_point):
+        inside = contains(event, x)
+        density = EXPLICIT[name].log_density(p, np.where(at_point, x, 0.0))
+        logs = np.where(at_point, np.where(inside, density, -np.inf), logs)
+    return logs
+
+
+def contains(event: ColumnEvent, x: np.ndarray) -> np.ndarray:
+    """Whether values are within the intervals of an event, where it has some."""
+    if event.intervals is None:
+        return np.ones(x.shape, np.bool_)
+    return np.any([(x >= low) & (x <= high) for low, high in event.intervals], axis=0)
+
+
+def intersect(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents:
+    """Both at once; where they exclude each other an empty interval is left."""
+    both = dict(first)
+    for d, b in second.items():
+        a = both.get(d)
+        if a is None:
+            both[d] = b
+            continue
+        intervals = a.intervals if b.intervals is None else b.intervals
+        if a.intervals is not None and b.intervals is not None:
+            pairs = [(np.maximum(u[0], v[0]), np.minimum(u[1], v[1])) for u in a.intervals for v in b.intervals]
+            # disjoint as both lists are; one is kept where all are empty
+            intervals = [pair for pair in pairs if np.any(pair[0] <= pair[1])] or pairs[:1]
+        x, y = np.broadcast_arrays(a.point, b.point)
+        point = np.where(np.isnan(x), y, x)
+        clash = ~np.isnan(x) & ~np.isnan(y) & (x != y)
+        if np.any(clash):
+            ends = (np.where(clash, np.inf, -np.inf), np.where(clash, -np.inf, np.inf))
+            whole = intervals if intervals is not None else [(np.array([-np.inf]), np.array([np.inf]))]
+            intervals = [(np.maximum(low, ends[0]), np.minimum(high, ends[1])) for low, high in whole]
+        likelihood = a.likelihood or b.likelihood
+        if a.likelihood is not None and b.likelihood is not None:
+            likelihood = a.likelihood.times(b.likelihood)
+            if likelihood is None:
+                intervals = [(np.array([np.inf]), np.array([-np.inf]))]
+        both[d] = ColumnEvent(point, intervals, likelihood)
+    return both
+
+
+def as_column_event(event: Event) -> ColumnEvent:
+    """One event of `read_events` in the form used here."""
+    if isinstance(event, float):
+        return ColumnEvent(np.array([event]), None)
+    if isinstance(event, Likelihood):
+        return ColumnEvent(np.array([np.nan]), None, event)
+    parts = [event] if isinstance(event, Interval) else [Interval(x, x) for x in sorted(event)]
+    return ColumnEvent(np.array([np.nan]), [(np.array([e.low]), np.array([e.high])) for e in parts])
+
+
+def read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[float, ColumnEvents]], set[int]]:
+    """Events whose probabilities with signs add up to that of the union; lengths of the arrays."""
+    events, rows = read_alternatives(circuit, argument, event)
+
+    def both(first: ColumnEvents, second: ColumnEvents) -> ColumnEvents | None:
+        joined = intersect(first, second)
+        return None if any(is_empty(e) for e in joined.values()) else joined
+
+    return signed_intersections(argument, events, both), rows
+
+
+def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[ColumnEvents], set[int]]:
+    """The events of which one must hold, and lengths of the arrays."""
+    several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit))
+    read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
+    for place, (events, _) in read.items() if len(several) > 1 else ():
+        for d, what in events.items():
+            is_point = ~np.isnan(what.point)
+            if np.any(is_point) and _columns_with(circuit, is_density=True)[d]:
+                refuse_point(place, columns_of(circuit)[d].name, float(what.point[is_point][0]))
+    rows: set[int] = set().union(*(rows for _, rows in read.values()))
+    return [e for e, _ in read.values()], rows
+
+
+def is_empty(event: ColumnEvent) -> bool:
+    """Whether no value is within the intervals of an event, in no row."""
+    return event.intervals is not None and all(np.all(low > high) for low, high in event.intervals)
+
+
+def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: bool) -> tuple[ColumnEvents, set[int]]:
+    """Events by column number, beside what `read_events` takes also unions and arrays; lengths of the arrays."""
+    if what is not None and not isinstance(what, Mapping):
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, got {quoted(what)}")
+    columns, is_density = columns_of(circuit), ~masses_of(circuit)
+    number = {c.name: d for d, c in enumerate(columns)}
+    plain: dict[str, Any] = {}
+    out: ColumnEvents = {}
+    rows: set[int] = set()
+    for name, value in by_name(argument, what or {}).items():
+        if name not in number:
+            raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
+        d = number[name]
+        if isinstance(value, list) and columns[d].kind != "ordinal":
+            out[d] = _union(argument, columns[d], value, bool(is_density[d]))
+        elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
+            out[d] = _interval_of_rows(argument, columns[d], value)
+            rows.add(out[d].point.size)
+        elif isinstance(value, ARRAYS) and np.ndim(value) > 0:
+            if np.ndim(value) != 1:
+                raise ValueError(f"{argument}: values of column {name!r} must be one for each row, got {value.shape}")
+            try:
+                out[d] = ColumnEvent(encode(pd.Series(value), columns[d]), None)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{argument}: {error}") from error
+            rows.add(out[d].point.size)
+        else:
+            plain[name] = value
+    events = read_events(argument, plain, columns, range(len(columns)), is_density, soft)
+    for d, event in events.items():
+        if isinstance(event, Likelihood) and _columns_with(circuit, is_density=True)[d]:
+            raise ValueError(f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone")
+    return out | {d: as_column_event(e) for d, e in events.items()}, rows
+
+
+def _union(argument: str, column: Column, parts: list[Any], is_density: bool) -> ColumnEvent:
+    def ends(part: Any) -> Any:
+        return read_events(argument, {column.name: part}, [column], [0], [is_density]).get(0)
+
+    joined = read_intervals(argument, column.name, parts, ends)
+    return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in joined])
+
+
+def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> ColumnEvent:
+    if column.kind in NOMINAL_KINDS:
+        raise ValueError(f"{argument}: column {column.name!r} is {column.kind}, intervals need numbers")
+    bounds = []
+    for value, default in zip(ends, (-np.inf, np.inf), strict=True):
+        if value is None or np.ndim(value) == 0:
+            end = end_of(argument, column, value, ends)
+            bound = np.array([default if end is None else end])
+        else:
+            bound = _ends_of_rows(argument, column, value)
+        if bound.ndim != 1:
+            raise ValueError(f"{argument}: ends of column {column.name!r} must be one for each row, got {bound.shape}")
+        bounds.append(bound)
+    if len({b.size for b in bounds} - {1}) > 1:
+        raise ValueError(
+            f"{argument}: column {column.name!r} has {bounds[0].size} lower and {bounds[1].size} upper ends"
+        )
+    low, high = np.broadcast_arrays(*bounds)
+    low, high = low - column.origin, high - column.origin  # leaves have codes
+    wrong = ~(low <= high)
+    if np.any(wrong):
+        n = int(np.argmax(wrong))
+        raise ValueError(
+            f"{argument}: low must not exceed high, column {column.name!r} has "
+            f"{(float(low[n]) + column.origin, float(high[n]) + column.origin)} in row {n}"
+        )
+    return ColumnEvent(np.full(low.size, np.nan), [(low, high)])
+
+
+def _ends_of_rows(argument: str, column: Column, values: Any) -> np.ndarray:
+    """One end of each row's interval; text and truth values are refused, of which NumPy makes numbers."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "iufO":
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass  # refused below
+    raise TypeError(f"{argument}: ends of an interval are numbers or None, column {column.name!r} has {quoted(values)}")

@@ -1,0 +1,108 @@
+"""Random rows of an explicit circuit given an event: an induced tree given it, then each cell within its part."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.row_draws import draw_leaves_of_logs
+from pymc_spn.events.circuit_events import (
+    ColumnEvent,
+    ColumnEvents,
+    contains,
+    log_mass,
+    node_logs,
+    read_alternatives,
+    refuse_impossible_evidence,
+)
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.leaf_events import log_interval
+from pymc_spn.leaves.scipy_leaves import SCIPY, scipy_draw_within
+from pymc_spn.numerics.halving import smallest_reaching
+from pymc_spn.numerics.read_only_views import read_only_view
+
+
+def draw_given(given: Parameterised, n: int, known: Any, rng: np.random.Generator) -> np.ndarray:
+    """Rows (n, D) drawn given an event, see `Circuit.sample`.
+
+    Of several events one is chosen by its probability; the row is kept with probability one over the number of them
+    that hold for it, which is exact (Karp, Luby and Madras 1989, Monte-Carlo approximation algorithms for enumeration
+    problems, J. Algorithms 10(3)).
+    """
+    events, lengths = read_alternatives(given.circuit, "given", known)
+    if lengths:
+        raise ValueError(f"given: sample takes one event for all rows, got arrays of {sorted(lengths)} values")
+    logs = np.array([log_mass(given, event)[0] for event in events])
+    refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
+    if len(events) == 1:
+        return _draw_within(given, n, events[0], rng)
+    share = np.exp(logs - logs.max())
+    out, waiting = np.empty((n, len(given.circuit.columns))), np.arange(n)
+    while waiting.size:
+        chosen = rng.choice(len(events), waiting.size, p=share / share.sum())
+        for k in np.unique(chosen):
+            out[waiting[chosen == k]] = _draw_within(given, int((chosen == k).sum()), events[k], rng)
+        holding = sum(_holds(event, out[waiting]).astype(np.int64) for event in events)
+        waiting = waiting[rng.random(waiting.size) * holding >= 1.0]
+    return out
+
+
+def _holds(event: ColumnEvents, rows: np.ndarray) -> np.ndarray:
+    """Whether each row (n,) is within an event."""
+    out = np.ones(len(rows), np.bool_)
+    for d, what in event.items():
+        out &= contains(what, rows[:, d]) & (np.isnan(what.point) | (rows[:, d] == what.point))
+    return out
+
+
+def _draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.random.Generator) -> np.ndarray:
+    """Rows (n, D) given one event."""
+    circuit, layout = given.circuit, given.layout
+    leaf = np.empty((n, len(circuit.columns)), np.int64)
+    logs, is_asked = node_logs(given, event, slice(0, 1))
+    logs[~is_asked, 0] = given.blank_logs[~is_asked]
+    draw_leaves_of_logs(rng, layout, read_only_view(given.log_weights), read_only_view(logs), leaf)
+    out = np.empty(leaf.shape)
+    for d in range(leaf.shape[1]):
+        for f, name in enumerate(circuit.families):
+            at = np.flatnonzero(layout.leaf_family[leaf[:, d]] == f)
+            if at.size:
+                own = given.parameters[name][layout.leaf_row[leaf[at, d]]]
+                out[at, d] = _draw_cells(name, own, event.get(d), rng)
+    return out
+
+
+def _draw_cells(name: str, own: np.ndarray, event: ColumnEvent | None, rng: np.random.Generator) -> np.ndarray:
+    """A value (n,) from each leaf of a family, parameters (n, p), given its column's event."""
+    if event is None or (event.intervals is None and event.likelihood is None and np.isnan(event.point[0])):
+        return EXPLICIT[name].draw(own, rng)
+    if not np.isnan(event.point[0]):
+        return np.full(len(own), event.point[0])
+    if event.likelihood is not None:
+        values, log_weights = (np.asarray(part, np.float64) for part in event.likelihood)
+        inside = contains(event, values)
+        logs = EXPLICIT[name].log_density(own[:, None], values) + np.where(inside, log_weights, -np.inf)
+        return values[_choose(logs, rng)]
+    assert event.intervals is not None
+    ends = np.array([[low[0], high[0]] for low, high in event.intervals])
+    logs = np.stack([log_interval(name, own, low, high) for low, high in ends], axis=1)
+    chosen = _choose(logs, rng)
+    low, high = ends[chosen].T
+    if name in SCIPY:
+        return scipy_draw_within(own, low, high, rng)
+    out = np.full(len(own), np.inf)
+    while np.any(again := ~np.isfinite(out)):  # where rounding leaves less than the whole within all finite numbers
+        p, start, target = own[again], low[again], logs[again, chosen[again]] + np.log1p(-rng.random(again.sum()))
+
+        def is_short(x: np.ndarray, p: Any = p, start: Any = start, target: Any = target) -> np.ndarray:
+            return log_interval(name, p, start, x) < target
+
+        out[again] = smallest_reaching(is_short, np.nextafter(start, -np.inf), high[again])
+    return out
+
+
+def _choose(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A place (n,) in each row of logs (n, K), by its share."""
+    up_to = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+    last = logs.shape[1] - 1 - np.argmax(logs[:, ::-1] > -np.inf, axis=1)  # what rounding leaves goes to it
+    return np.minimum((rng.random(len(logs))[:, None] * up_to[:, -1:] >= up_to).sum(axis=1), last)

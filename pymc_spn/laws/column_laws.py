@@ -1,0 +1,334 @@
+"""The law of one column: the leaves of all draws, mixed by their probabilities; cdf, density, quantiles."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.events.events import Events
+from pymc_spn.laws.column_quantiles import bracketed_quantiles
+from pymc_spn.laws.log_tails import mean_log_beyond
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
+from pymc_spn.networks.records import share_kernels
+from pymc_spn.networks.records.draw_averages import weighted
+from pymc_spn.networks.records.leaf_predictives import (
+    COUNTS,
+    FAMILY,
+    ROUNDED,
+    ROUNDED_COUNT,
+    WHOLE,
+    Interval,
+    Leaves,
+    by_family,
+    log_event,
+    log_masses,
+    posterior_of,
+    relative_masses,
+)
+from pymc_spn.networks.records.recorded_states import RecordedStates
+
+QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
+BLOCK = 4_000_000  # leaf values held at a time (32 MB)
+
+
+class ColumnLaw(NamedTuple):
+    """A mixture of leaves of one column, draw by draw.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        Of all draws, one draw after the other.
+    share : (n,) float64
+        Probability of each leaf within its draw.
+    begin : (S,) int64
+        First leaf of each draw.
+    event : Interval, frozenset or None
+        What the column is known to satisfy; the leaves' laws are those given it.
+    """
+
+    leaves: Leaves
+    share: np.ndarray
+    begin: np.ndarray
+    event: Any = None
+
+    def per_draw(self, values: np.ndarray) -> np.ndarray:
+        """Average (S, ...) over each draw's leaves of values (n, ...)."""
+        return np.add.reduceat(weighted(self.share, values), self.begin, axis=0)
+
+    def of_draws(self, kept: np.ndarray) -> "ColumnLaw":
+        """The law under some draws (k,)."""
+        ends = np.append(self.begin[1:], self.share.size)
+        which = np.concatenate([np.arange(self.begin[s], ends[s]) for s in kept])
+        sizes = (ends - self.begin)[kept]
+        leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
+        return ColumnLaw(leaves, self.share[which], np.cumsum(sizes) - sizes, self.event)
+
+    def mixed(self, weights: np.ndarray) -> "ColumnLaw":
+        """One draw that mixes all with these weights (S,), scaled to add up to 1."""
+        size = np.diff(np.append(self.begin, self.share.size))
+        share = self.share * np.repeat(weights / weights.sum(), size)
+        used = share > 0.0
+        leaves = Leaves(self.leaves.family[used], self.leaves.parameters[used])
+        return ColumnLaw(leaves, share[used], np.zeros(1, np.int64), self.event)
+
+    def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density or mass (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
+        out = np.empty((self.share.size, x.shape[-1]))
+        for code, which, params in by_family(self.leaves):
+            out[which] = FAMILY[code].predictive_log_density(_columns(params), _own(x, which))
+        if self.event is not None:
+            with np.errstate(divide="ignore"):
+                inside = np.log(_holds(self.event, x).astype(np.float64))
+            out = out + inside - log_event(self.leaves, self.event)[:, None]
+        return np.where(np.isnan(out), -np.inf, out)
+
+    def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
+        out = np.empty((self.share.size, x.shape[-1]))
+        for code, which, params in by_family(self.leaves):
+            own = _own(x, which)
+            if self.event is None:
+                out[which] = FAMILY[code].predictive_cdf(_columns(params), own)
+            elif isinstance(self.event, Interval):
+                low, high = self.event
+                upper = np.maximum(np.minimum(own, high), low)
+                logs = FAMILY[code].predictive_log_interval(_columns(params), low, upper)
+                whole = FAMILY[code].predictive_log_interval(_columns(params), low, high)
+                out[which] = np.where(own < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
+            else:
+                points = np.array(sorted(self.event), dtype=np.float64)
+                mass = relative_masses(log_masses(code, params, points))
+                cumulative = np.cumsum(np.pad(mass, ((0, 0), (1, 0))), axis=1)
+                n_below = np.searchsorted(points, np.broadcast_to(own, (len(mass), x.shape[-1])), side="right")
+                total = cumulative[:, -1:]
+                out[which] = np.take_along_axis(cumulative, n_below, axis=1) / np.where(total > 0, total, 1.0)
+        return out
+
+    def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """P(low <= X <= high) (n, X) of each leaf between ends (n, X) of its own: far tails keep their digits."""
+        out = np.zeros((self.share.size, low.shape[-1]))
+        for code, which, params in by_family(self.leaves):
+            first, last = low[which], high[which]
+            if self.event is None or isinstance(self.event, Interval):
+                known = Interval(-np.inf, np.inf) if self.event is None else self.event
+                first, last = np.maximum(first, known.low), np.minimum(last, known.high)
+                logs = FAMILY[code].predictive_log_interval(_columns(params), first, np.maximum(first, last))
+                whole = FAMILY[code].predictive_log_interval(_columns(params), *known)
+                logs = logs - np.where(np.isneginf(whole), 0.0, whole)
+                out[which] = np.where(first <= last, np.exp(logs), 0.0)
+            else:
+                points = np.array(sorted(self.event), dtype=np.float64)
+                mass = relative_masses(log_masses(code, params, points))
+                total = mass.sum(axis=1, keepdims=True)
+                held = (points >= first[..., None]) & (points <= last[..., None])
+                out[which] = (mass[:, None] * held).sum(axis=2) / np.where(total > 0, total, 1.0)
+        return out
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) under each draw."""
+        step = max(1, BLOCK // max(self.share.size, 1))
+        parts = [self.per_draw(self.leaf_cdf(x[i : i + step])) for i in range(0, x.size, step)]
+        return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) under each draw."""
+        step = max(1, BLOCK // max(self.share.size, 1))
+        parts = [self.per_draw(np.exp(self.leaf_log_density(x[i : i + step]))) for i in range(0, x.size, step)]
+        return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
+
+    def mean_log_beyond(self, ends: tuple[float, float]) -> float:
+        """E[abs(log x); x beyond the ends] of the log-normal leaves of a law of one draw, see `log_tails`."""
+        which = (self.leaves.family == LOG_NORMAL) & (self.share > 0.0)
+        leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
+        params = posterior_of(LOG_NORMAL, leaves.parameters)
+        within = self.event if isinstance(self.event, Interval) else Interval(-np.inf, np.inf)
+        log_total = np.zeros(leaves.family.size) if self.event is None else log_event(leaves, self.event)
+        own = params.mu, FAMILY[GAUSSIAN].predictive_scale(params), 2.0 * params.a
+        return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
+
+    def has(self, family: int) -> bool:
+        """Whether a leaf is of this family."""
+        return bool(np.any(self.leaves.family == family))
+
+    def bracket(self) -> tuple[float, float]:
+        """Centre of the leaves and a width that holds most of them."""
+        centre, width = leaf_centres(self.leaves)
+        return float(np.average(centre, weights=self.share)), float(np.max(width) + np.ptp(centre))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses."""
+        return bool(np.isin(self.leaves.family, (*WHOLE, DISCRETE)).all())
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
+        if self.begin.size != 1:
+            raise AssertionError("quantiles are of one mixture")
+        return bracketed_quantiles(self, q)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest value that some leaf allows."""
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, ROUNDED_COUNT, DISCRETE)).all()
+        low, high = (0.0 if positive else -np.inf), np.inf
+        if (self.leaves.family == BINOMIAL).all():
+            high = float(self.leaves.parameters[:, 2].max())
+        if (self.leaves.family == DISCRETE).all():
+            high = posterior_of(DISCRETE, self.leaves.parameters).alpha.shape[-1] - 1.0
+        ends = (low, high) if self.event is None else (min(self.event), max(self.event))
+        return max(low, ends[0]), min(high, ends[1])
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the interval that the column is known to be in."""
+        return tuple(x for x in self.event if np.isfinite(x)) if isinstance(self.event, Interval) else ()
+
+
+class JoinedLaw(NamedTuple):
+    """Laws of one column that are mixed by weights which differ from draw to draw.
+
+    Parameters
+    ----------
+    laws : tuple of ColumnLaw
+        Given events of which no two hold at once.
+    weights : (J, S) float64
+        Probability of each law under each draw; they add up to 1 over laws.
+    """
+
+    laws: tuple[ColumnLaw, ...]
+    weights: np.ndarray
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.cdf(x) for law in self.laws])
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) under each draw."""
+        return np.einsum("js,jsx->sx", self.weights, [law.density(x) for law in self.laws])
+
+    def of_draws(self, kept: np.ndarray) -> "JoinedLaw":
+        """The law under some draws (k,)."""
+        return JoinedLaw(tuple(law.of_draws(kept) for law in self.laws), self.weights[:, kept])
+
+    def mixed(self, weights: np.ndarray) -> "JoinedLaw":
+        """One draw that mixes all with these weights (S,), scaled to add up to 1."""
+        each = self.weights * (weights / weights.sum())
+        total = each.sum(axis=1)
+        laws = tuple(law.mixed(w) for law, w in zip(self.laws, each, strict=True) if w.any())
+        return JoinedLaw(laws, total[total > 0.0, None])
+
+    def mean_log_beyond(self, ends: tuple[float, float]) -> float:
+        """As of `ColumnLaw`, of a law of one draw."""
+        return sum(float(w) * law.mean_log_beyond(ends) for w, law in zip(self.weights[:, 0], self.laws, strict=True))
+
+    def has(self, family: int) -> bool:
+        """Whether a leaf is of this family."""
+        return any(law.has(family) for law in self.laws)
+
+    def bracket(self) -> tuple[float, float]:
+        """Centre of the leaves and a width that holds most of them."""
+        centre, width = np.transpose([law.bracket() for law in self.laws])
+        return float(np.average(centre, weights=self.weights.sum(axis=1))), float(np.max(width) + np.ptp(centre))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses only."""
+        return all(law.is_discrete for law in self.laws)
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
+        return bracketed_quantiles(self, q)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest value that some law allows."""
+        low, high = zip(*(law.support() for law in self.laws), strict=True)
+        return min(low), max(high)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Finite ends of the intervals of the laws."""
+        return tuple(x for law in self.laws for x in law.ends)
+
+
+def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
+    """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
+    centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
+    for code, which, params in by_family(leaves):
+        if code in (GAUSSIAN, *ROUNDED):
+            centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
+        elif code == LOG_NORMAL:
+            centre[which] = np.exp(params.mu)
+            width[which] = np.sinh(np.minimum(FAMILY[GAUSSIAN].predictive_scale(params), 3.0)) * centre[which]
+        elif code == DISCRETE:
+            centre[which], width[which] = 0.0, params.alpha.shape[1]
+        elif code == GEOMETRIC:
+            centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha
+        elif code == BINOMIAL:
+            centre[which] = FAMILY[code].predictive_mean(params)
+            width[which] = np.sqrt(FAMILY[code].predictive_variance(params))
+        else:
+            centre[which] = FAMILY[code].predictive_mode(params)
+            rate = params.alpha / params.beta if code == POISSON else params.beta / params.alpha
+            spread = np.sqrt(rate * (1.0 + 1.0 / params.beta)) if code == POISSON else rate
+            width[which] = np.maximum(spread, 1e-300)
+    return centre, width
+
+
+def _columns(params: Any) -> Any:
+    """Parameters of n leaves, to be compared with points along a second axis."""
+    return type(params)(*(v[:, None] for v in params)) if not _has_levels(params) else type(params)(params[0][:, None])
+
+
+def _own(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Points of some leaves: the same (1, X) for all, or (k, X) of (n, X)."""
+    return x[None] if x.ndim == 1 else x[which]
+
+
+def _has_levels(params: Any) -> bool:
+    return len(params) == 1
+
+
+def _holds(event: Any, x: np.ndarray) -> np.ndarray:
+    if isinstance(event, Interval):
+        return (x >= event.low) & (x <= event.high)
+    return np.isin(x, list(event))
+
+
+def regions_of(structure: Any, d: int) -> np.ndarray:
+    """All regions (k,) that hold a column, in preorder."""
+    found = set()
+    for r in structure.leaf_region[structure.leaf_column == d].tolist():
+        while r >= 0:
+            found.add(r)
+            r = int(structure.parent[r])
+    return np.array(sorted(found), np.int64)
+
+
+def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
+    """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
+    path = regions_of(states.structure, d)
+    coded = states.coded_rows(row[None])
+    families, parameters, shares = [], [], []
+    for s in range(states.n_draws):
+        net = states.network(s)
+        columns, k = states.column_leaves(s, net)
+        leaves = columns.leaves(k, d)
+        share, log = np.zeros((1, leaves.family.size)), np.empty(1)
+        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
+        used = share[0] > 0.0
+        families.append(leaves.family[used])
+        parameters.append(leaves.parameters[used])
+        shares.append(share[0, used])
+    sizes = np.array([v.size for v in shares])
+    return ColumnLaw(
+        Leaves(np.concatenate(families), np.concatenate(parameters)),
+        np.concatenate(shares),
+        np.cumsum(sizes) - sizes,
+        events.get(d),
+    )

@@ -1,0 +1,140 @@
+"""Moments of the leaves of a column about a common centre, of any order and given an event."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.leaves.interval_moments import (
+    about,
+    beta_binomial_about,
+    beta_geometric_about,
+    from_factorial,
+    log_student_about,
+    lomax_about,
+    student_about,
+)
+from pymc_spn.leaves.rounded_gaussian import cells_within
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+)
+from pymc_spn.networks.records.leaf_predictives import (
+    FAMILY,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+    Interval,
+    Leaves,
+    by_family,
+    log_masses,
+    relative_masses,
+)
+
+LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
+
+
+def raw_moments(leaves: Leaves, centre: float, order: int, event: Any = None) -> np.ndarray:
+    """E[(X - centre)^k] (n, order + 1) of each leaf for k = 0 .. order, infinite or NaN where it does not exist.
+
+    Given an event by quadrature or sums. Leaves that exclude the event get 0.
+    """
+    out = np.empty((leaves.family.size, order + 1))
+    for code, which, params in by_family(leaves):
+        if event is None:
+            out[which] = _MOMENTS[code](params, centre, order)
+        else:
+            out[which] = _moments_within(code, params, centre, order, event)
+    return out
+
+
+def _moments_within(code: int, params: Any, centre: float, order: int, event: Any) -> np.ndarray:
+    """By sums over a set or over counts, else as the family has it."""
+    if isinstance(event, Interval) and code in _ABOUT:
+        excluded = np.isneginf(FAMILY[code].predictive_log_interval(params, *event))
+        inside = _ABOUT[code](params, *event, np.full(excluded.size, centre), order)
+        return np.where(excluded[:, None], 0.0, inside)
+    if isinstance(event, Interval):
+        first = max(np.ceil(event.low), 0.0)
+        last = np.floor(event.high)
+        if np.isinf(last):
+            last = first + 16.0
+            log_all = FAMILY[code].predictive_log_interval(params, first, np.inf)
+            while np.any(FAMILY[code].predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
+                last = first + 2.0 * (last - first)
+        x = np.arange(first, max(first, last) + 1.0)
+    else:
+        x = np.array(sorted(event), dtype=np.float64)
+    mass = relative_masses(log_masses(code, params, x))
+    total = mass.sum(axis=1, keepdims=True)
+    mass = mass / np.where(total > 0, total, 1.0)
+    return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)
+
+
+def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """Even central moments of t: scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i)."""
+    nu, scale = 2.0 * params.a, FAMILY[GAUSSIAN].predictive_scale(params)
+    own = np.zeros((nu.size, order + 1))
+    for k in range(0, order + 1, 2):
+        value = scale**k * nu ** (k // 2)
+        for i in range(1, k // 2 + 1):
+            value = value * (2 * i - 1) / np.where(nu > 2 * i, nu - 2 * i, np.nan)
+        own[:, k] = np.where(nu > k, value, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, params.mu - centre)
+    for k in range(order + 1):
+        out[nu <= k, k] = np.inf if k % 2 == 0 else np.nan
+    out[:, 0] = 1.0
+    return out
+
+
+def _lomax_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """E X^k = k! beta^k / ((alpha - 1) .. (alpha - k))."""
+    own = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(params.alpha > k, params.alpha - k, np.nan)
+        own[:, k] = np.where(params.alpha > k, own[:, k - 1] * k * params.beta / fall, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, np.full(params.alpha.size, -centre))
+    for k in range(1, order + 1):
+        out[params.alpha <= k, k] = np.inf
+    return out
+
+
+def _count_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    """Factorial moments alpha (alpha + 1) .. / beta^k, then Stirling numbers."""
+    factorial = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        factorial[:, k] = factorial[:, k - 1] * (params.alpha + k - 1) / params.beta
+    return from_factorial(factorial, np.full(params.alpha.size, -centre))
+
+
+def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
+    p = FAMILY[DISCRETE].predictive_probabilities(params)
+    x = np.arange(p.shape[1]) - centre
+    return p @ np.stack([x**k for k in range(order + 1)], axis=1)
+
+
+_ABOUT: dict[int, Any] = {
+    GAUSSIAN: student_about,
+    ROUNDED_GAUSSIAN: lambda p, low, high, *how: student_about(p, *cells_within(low, high), *how),
+    ROUNDED_COUNT: lambda p, low, high, *how: student_about(p, *cells_within(max(low, 0.0), max(high, 0.0)), *how),
+    EXPONENTIAL: lomax_about,
+    LOG_NORMAL: log_student_about,
+    GEOMETRIC: beta_geometric_about,
+    BINOMIAL: beta_binomial_about,
+}
+_MOMENTS: dict[int, Any] = {
+    GAUSSIAN: _student_moments,
+    ROUNDED_GAUSSIAN: _student_moments,
+    ROUNDED_COUNT: _student_moments,
+    LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
+    GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
+    BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
+    EXPONENTIAL: _lomax_moments,
+    POISSON: _count_moments,
+    DISCRETE: _level_moments,
+}

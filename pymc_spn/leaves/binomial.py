@@ -1,0 +1,210 @@
+"""Leaves for counts of successes among a known number of trials: binomial, with a beta prior on the probability."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_spn.leaves.leaf_statistics import (
+    LeafConstants,
+    Moments,
+    moments,
+    observed_values,
+    require_positive,
+    require_where,
+)
+from pymc_spn.leaves.plain_leaves import PLAIN, on_counts
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.numerics.quoted_values import quoted
+
+SUMMED = 256  # counts of an interval that are summed at a time
+
+
+class BetaTrials(NamedTuple):
+    """probability ~ Beta(alpha, beta), of each of so many trials."""
+
+    alpha: Any
+    beta: Any
+    trials: Any
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """Binomial leaf on counts 0 .. n_trials of successes, with a beta prior on the probability of success.
+
+    The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever else its palette holds.
+
+    Parameters
+    ----------
+    n_trials : int
+        Number of trials, at least 1; of ratings from 0 to 10 it is 10.
+    mean : float, optional
+        Mean of the column that the prior is built round, above 0 and below ``n_trials``; None takes it from the
+        observed column.
+    relative_scale : float
+        Factor on the column's ``leaf_scale`` for this palette entry.
+    """
+
+    n_trials: int
+    mean: float | None = None
+    relative_scale: float = 1.0
+    family: ClassVar[str] = "binomial"
+
+    def __post_init__(self) -> None:
+        n = self.n_trials
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"Binomial: n_trials must be an integer of at least 1, got {quoted(n)}")
+        object.__setattr__(self, "n_trials", int(n))  # NumPy's integers are none to JSON
+        if self.mean is not None and not 0.0 < self.mean < n:
+            raise ValueError(f"Binomial: mean must be above 0 and below n_trials={n}, got {self.mean}")
+        require_positive("Binomial", "relative_scale", self.relative_scale)
+
+    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+        """Mean of the observed values where the entry does not give it.
+
+        A column without a success, or without a failure, counts as half of one in all its rows.
+        """
+        mean = self.mean
+        if mean is None:
+            x = observed_values("Binomial", values)
+            self._require_counts(x)
+            mean = min(max(float(x.sum()), 0.5), x.size * self.n_trials - 0.5) / x.size
+        return LeafConstants(mean=mean, resolution=resolution)
+
+    def _require_counts(self, values: Any) -> None:
+        x = np.asarray(values, dtype=np.float64)
+        allowed = (x >= 0) & (x <= self.n_trials) & (x == np.floor(x))
+        require_where("Binomial", f"counts of at most n_trials={self.n_trials}", x, allowed)
+
+    def prior(
+        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+    ) -> BetaTrials:
+        """Beta with alpha + beta = 1 / s trials, s the leaf's scale, and the column's mean."""
+        s = np.asarray(require_positive("Binomial", "leaf_scale", leaf_scale) * self.relative_scale)
+        share, n = constants.mean / self.n_trials, float(self.n_trials)
+        return BetaTrials(share / s, (n - constants.mean) / n / s, n)
+
+    def statistics(self, values: Any, n_levels: int = 0) -> Moments:
+        """Moments and the sum of the log binomial coefficients along the last axis, NaN left out."""
+        self._require_counts(values)
+        x = np.asarray(values, dtype=np.float64)
+        log_choose = _log_choose(float(self.n_trials), np.nan_to_num(x))
+        return moments(x)._replace(log_base=np.where(np.isnan(x), 0.0, log_choose).sum(axis=-1))
+
+    @staticmethod
+    def posterior(prior: BetaTrials, statistics: Moments) -> BetaTrials:
+        """Parameters after the data."""
+        n, mean = statistics.n, statistics.mean
+        return BetaTrials(prior.alpha + n * mean, prior.beta + n * (prior.trials - mean), prior.trials)
+
+    @staticmethod
+    def log_marginal(prior: BetaTrials, statistics: Moments) -> np.ndarray:
+        """Log marginal likelihood of the data in nats; needs ``log_base``."""
+        n, mean = statistics.n, statistics.mean
+        return (
+            log_gamma_ratio(prior.alpha, n * mean)
+            + log_gamma_ratio(prior.beta, n * (prior.trials - mean))
+            - log_gamma_ratio(np.asarray(prior.alpha) + prior.beta, n * prior.trials)
+            + statistics.log_base
+        )
+
+    @staticmethod
+    def predictive_log_density(params: BetaTrials, x: Any) -> np.ndarray:
+        """Log mass of the beta-binomial distribution, ``-inf`` off the counts 0 .. trials."""
+        alpha, beta, trials = (np.asarray(v, dtype=np.float64) for v in params)
+
+        def log_mass(k: np.ndarray) -> np.ndarray:
+            inside = k <= trials
+            k = np.where(inside, k, 0.0)
+            both = log_gamma_ratio(alpha, k) + log_gamma_ratio(beta, trials - k)
+            logs = _log_choose(trials, k) + both - log_gamma_ratio(alpha + beta, trials)
+            return np.where(inside, logs, -np.inf)
+
+        return on_counts(x, log_mass)
+
+    @staticmethod
+    def predictive_cdf(params: BetaTrials, x: Any) -> np.ndarray:
+        """P(X <= x)."""
+        x = np.asarray(x, dtype=np.float64)
+        below = np.exp(Binomial.predictive_log_interval(params, -np.inf, np.where(np.isnan(x), -1.0, x)))
+        return np.where(np.isnan(x), np.nan, below)
+
+    @staticmethod
+    def predictive_log_interval(params: BetaTrials, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high), both ends included, by the sum of the masses in logs: accurate in both tails."""
+        alpha, beta, trials, low, high = np.broadcast_arrays(
+            *(np.asarray(v, dtype=np.float64) for v in (*params, low, high))
+        )
+        first, last = np.maximum(np.ceil(low), 0.0), np.minimum(np.floor(high), trials)
+        some = last >= first
+        result = np.full(alpha.shape, -np.inf)
+        n_terms = int(np.max(np.where(some, last, -1.0) - np.where(some, first, 0.0), initial=-1.0)) + 1
+        one = BetaTrials(alpha[..., None], beta[..., None], trials[..., None])
+        for start in range(0, n_terms, SUMMED):
+            k = np.where(some, first, 0.0)[..., None] + np.arange(start, min(start + SUMMED, n_terms))
+            inside = some[..., None] & (k <= last[..., None])
+            logs = np.where(inside, Binomial.predictive_log_density(one, k), -np.inf)
+            top = logs.max(axis=-1)
+            shift = np.where(np.isneginf(top), 0.0, top)
+            with np.errstate(divide="ignore"):
+                result = np.logaddexp(result, shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
+        return np.where(some & (first == 0.0) & (last == trials), 0.0, np.minimum(result, 0.0))
+
+    @staticmethod
+    def predictive_interval(params: BetaTrials, low: Any, high: Any) -> np.ndarray:
+        """P(low <= X <= high), both ends included."""
+        return np.exp(Binomial.predictive_log_interval(params, low, high))
+
+    @staticmethod
+    def predictive_mean(params: BetaTrials) -> np.ndarray:
+        """Mean trials alpha / (alpha + beta)."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        return params.trials * (alpha / (alpha + params.beta))
+
+    @staticmethod
+    def predictive_variance(params: BetaTrials) -> np.ndarray:
+        """Variance m p (1 - p) (a + b + m) / (a + b + 1), m trials of mean probability p."""
+        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
+        both = alpha + beta
+        return params.trials * (alpha / both) * (beta / both) * ((both + params.trials) / (both + 1.0))
+
+    @staticmethod
+    def predictive_mode(params: BetaTrials) -> np.ndarray:
+        """Smallest count of largest mass, up to ties.
+
+        P(x + 1) >= P(x) if and only if x (a + b - 2) <= m (a - 1) - (b - 1): one peak where a + b > 2, else the
+        larger end.
+        """
+        alpha, beta, m = (np.asarray(v, dtype=np.float64) for v in params)
+        peaked = alpha + beta > 2.0
+        turn = (m * (alpha - 1.0) - (beta - 1.0)) / np.where(peaked, alpha + beta - 2.0, 1.0)
+        return np.where(peaked, np.clip(np.ceil(turn), 0.0, m), np.where(alpha > beta, m, 0.0))
+
+    @staticmethod
+    def predictive_draw(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Random counts (float64) of shape `size`, or of the parameters."""
+        return PLAIN["binomial"].draw(Binomial.draw_parameters(params, rng, size), rng)
+
+    @staticmethod
+    def draw_parameters(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Leaf parameters (..., 2): trials and probability, kept off 0 and 1 where a draw rounds to them."""
+        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
+        p = np.clip(rng.beta(params.alpha, params.beta, size=size), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
+        return np.stack(np.broadcast_arrays(np.asarray(params.trials, dtype=np.float64), p), axis=-1)
+
+    @staticmethod
+    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+        """Log mass of a leaf with parameters (..., 2), trials and probability."""
+        return PLAIN["binomial"].log_density(parameters, x)
+
+    @staticmethod
+    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        """First bad row of (n, p) leaf parameters and the rule it breaks."""
+        return PLAIN["binomial"].problem(parameters)
+
+
+def _log_choose(n: Any, k: np.ndarray) -> np.ndarray:
+    """Log binomial coefficients of counts k <= n, 0 at both ends."""
+    fewer = np.minimum(k, n - k)
+    return log_gamma_ratio(n - fewer + 1.0, fewer) - gammaln(fewer + 1.0)

@@ -1,0 +1,66 @@
+"""Gaussian leaves of columns of whole numbers, each of which stands for its unit cell."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.leaves.leaf_statistics import NormalGamma
+from pymc_spn.leaves.real_families import Gaussian
+
+
+class RoundedGaussian(Gaussian):
+    """The predictive of a Gaussian leaf, a Student t, rounded to whole numbers; its moments are those before."""
+
+    @staticmethod
+    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
+        """Log mass of the cell of a whole number x, ``log P(x - 1/2 <= X <= x + 1/2)``."""
+        x = np.asarray(x, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.floor(x) == x, Gaussian.predictive_log_interval(params, x - 0.5, x + 0.5), -np.inf)
+
+    @staticmethod
+    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
+        """P(X <= x)."""
+        return Gaussian.predictive_cdf(params, np.floor(np.asarray(x, dtype=np.float64)) + 0.5)
+
+    @staticmethod
+    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high), of the cells whose whole numbers are in the interval."""
+        return Gaussian.predictive_log_interval(params, *cells_within(low, high))
+
+
+class RoundedCount(RoundedGaussian):
+    """The same on counts: all that is below 1/2 counts as 0 (Canale and Dunson 2011, section 2)."""
+
+    @staticmethod
+    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
+        """Log mass of a count x."""
+        x = np.asarray(x, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            inside = Gaussian.predictive_log_interval(params, np.where(x == 0.0, -np.inf, x - 0.5), x + 0.5)
+            return np.where((np.floor(x) == x) & (x >= 0.0), inside, -np.inf)
+
+    @staticmethod
+    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
+        """P(X <= x)."""
+        x = np.asarray(x, dtype=np.float64)
+        return np.where(x < 0.0, 0.0, RoundedGaussian.predictive_cdf(params, x))
+
+    @staticmethod
+    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high)."""
+        high = np.asarray(high, dtype=np.float64)
+        first, last = count_cells_within(low, high)
+        with np.errstate(divide="ignore"):
+            return np.where(high < 0.0, -np.inf, Gaussian.predictive_log_interval(params, first, last))
+
+
+def count_cells_within(low: Any, high: Any) -> tuple[Any, Any]:
+    """As `cells_within` of counts: the cell of 0 has no lower end."""
+    first, last = cells_within(low, high)
+    return np.where(first < 0.0, -np.inf, first), np.maximum(last, -0.5)
+
+
+def cells_within(low: Any, high: Any) -> tuple[Any, Any]:
+    """Ends of the cells of the whole numbers between low and high; the second is not above the first for none."""
+    return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5

@@ -1,0 +1,225 @@
+"""Local ascent on a circuit's density: from the best induced trees to nearby modes."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.maxima.box_leaves import (
+    BETA,
+    BETA_BINOMIAL,
+    BETA_GEOMETRIC,
+    BINOMIAL,
+    EXPONENTIAL,
+    GAMMA,
+    HYPERGEOMETRIC,
+    LAPLACE,
+    LEVELS,
+    LOG_STUDENT,
+    LOGNORMAL,
+    LOMAX,
+    NEGATIVE_BINOMIAL,
+    NORMAL,
+    NOTHING,
+    POISSON,
+    PRODUCT,
+    STUDENT,
+    SUM,
+    TRIANGULAR,
+    WEIBULL,
+    leaf_log,
+    leaf_log_range,
+    leaf_mode,
+)
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+
+
+@kernel
+def best_trees(tape, low, high, n_starts):
+    """Modes (n_starts, D) of the induced trees of largest value, one below each of the root's best children.
+
+    The leaves' values are clipped to the box. Rows that are not used are NaN.
+    """
+    n = tape.kind.size
+    value = np.empty(n)
+    for i in range(n):
+        first = tape.pointer[i]
+        last = tape.pointer[i + 1]
+        if tape.kind[i] == SUM:
+            value[i] = NOTHING
+            for e in range(first, last):
+                value[i] = max(value[i], value[tape.child[e]] + tape.log_weight[e])
+        elif tape.kind[i] == PRODUCT:
+            value[i] = 0.0
+            for e in range(first, last):
+                value[i] += value[tape.child[e]]
+        else:
+            d = tape.column[i]
+            value[i] = leaf_log_range(tape, i, low[d], high[d])[1] if d >= 0 else tape.parameter[i, 0]
+    root = n - 1
+    out = np.full((n_starts, low.size), np.nan)
+    if tape.kind[root] == SUM:
+        below = tape.child[tape.pointer[root] : tape.pointer[root + 1]]
+        ranked = np.argsort(-(value[below] + tape.log_weight[tape.pointer[root] : tape.pointer[root + 1]]))
+        tops = below[ranked[:n_starts]]
+    else:
+        tops = np.full(1, root)
+    stack = np.empty(n, np.int64)
+    for s in range(tops.size):
+        stack[0] = tops[s]
+        height = 1
+        while height > 0:
+            height -= 1
+            i = stack[height]
+            first = tape.pointer[i]
+            last = tape.pointer[i + 1]
+            if tape.kind[i] == SUM:
+                best = first
+                for e in range(first, last):
+                    if value[tape.child[e]] + tape.log_weight[e] > value[tape.child[best]] + tape.log_weight[best]:
+                        best = e
+                stack[height] = tape.child[best]
+                height += 1
+            elif tape.kind[i] == PRODUCT:
+                for e in range(first, last):
+                    stack[height] = tape.child[e]
+                    height += 1
+            else:
+                d = tape.column[i]
+                if d < 0:
+                    continue
+                if tape.kind[i] != LEVELS:
+                    out[s, d] = min(max(leaf_mode(tape, i), low[d]), high[d])
+                    continue
+                out[s, d] = low[d]
+                for k in range(int(low[d]), int(high[d]) + 1):
+                    if leaf_log(tape, i, float(k)) > leaf_log(tape, i, out[s, d]):
+                        out[s, d] = k
+    return out
+
+
+@kernel
+def climb(tape, start, low, high, moves, n_steps):
+    """Points (B, D) after some steps of minorise-maximise on the columns that move, which never lower the density.
+
+    At each step a leaf counts by its share of the density. A normal or Student leaf pulls by a parabola that
+    touches its log density from below, a falling leaf by its tangent.
+    """
+    n = tape.kind.size
+    value = np.empty(n)
+    flow = np.empty(n)
+    force = np.empty(low.size)
+    stiffness = np.empty(low.size)
+    out = start.copy()
+    for b in range(start.shape[0]):
+        x = out[b]
+        for _ in range(n_steps):
+            upward(tape, x, value)
+            if value[n - 1] <= 0.5 * NOTHING:
+                break
+            flow[:] = 0.0
+            flow[n - 1] = 1.0
+            force[:] = 0.0
+            stiffness[:] = 0.0
+            for i in range(n - 1, -1, -1):
+                if flow[i] == 0.0:
+                    continue
+                first = tape.pointer[i]
+                last = tape.pointer[i + 1]
+                if tape.kind[i] == SUM:
+                    for e in range(first, last):
+                        gap = value[tape.child[e]] + tape.log_weight[e] - value[i]
+                        flow[tape.child[e]] += flow[i] * math.exp(gap)
+                elif tape.kind[i] == PRODUCT:
+                    for e in range(first, last):
+                        flow[tape.child[e]] += flow[i]
+                elif tape.column[i] >= 0:
+                    pull(tape, i, flow[i], x, force, stiffness)
+            moved = 0.0
+            for d in range(low.size):
+                if not moves[d]:
+                    continue
+                if stiffness[d] > 0.0:
+                    new = min(max(x[d] + force[d] / stiffness[d], low[d]), high[d])
+                    moved = max(moved, abs(new - x[d]) * math.sqrt(stiffness[d]))
+                    x[d] = new
+                elif force[d] < 0.0:
+                    moved = max(moved, x[d] - low[d])
+                    x[d] = low[d]
+            if moved < 1e-9:
+                break
+    return out
+
+
+@bare_inner_kernel
+def upward(tape, x, value):
+    """Log values of all nodes at a point."""
+    for i in range(tape.kind.size):
+        first = tape.pointer[i]
+        last = tape.pointer[i + 1]
+        if tape.kind[i] == SUM:
+            top = NOTHING
+            for e in range(first, last):
+                top = max(top, value[tape.child[e]] + tape.log_weight[e])
+            total = 0.0
+            for e in range(first, last):
+                total += math.exp(value[tape.child[e]] + tape.log_weight[e] - top)
+            value[i] = top + math.log(total) if top > 0.5 * NOTHING else NOTHING
+        elif tape.kind[i] == PRODUCT:
+            value[i] = 0.0
+            for e in range(first, last):
+                value[i] += value[tape.child[e]]
+            value[i] = max(value[i], NOTHING)
+        else:
+            value[i] = leaf_log(tape, i, x[tape.column[i]]) if tape.column[i] >= 0 else tape.parameter[i, 0]
+
+
+@bare_inner_kernel
+def pull(tape, i, share, x, force, stiffness):
+    """Add a leaf's pull on its column."""
+    kind = tape.kind[i]
+    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC or kind == BINOMIAL:
+        return
+    if kind == BETA_BINOMIAL or kind == HYPERGEOMETRIC:
+        return
+    d = tape.column[i]
+    p = tape.parameter[i]
+    if kind == NORMAL:
+        stiff = share / (p[1] * p[1])
+        force[d] += stiff * (p[0] - x[d])
+        stiffness[d] += stiff
+    elif kind == STUDENT:
+        away = x[d] - p[0]
+        stiff = share * (p[2] + 1.0) / (p[2] * p[1] * p[1] + away * away)
+        force[d] -= stiff * away
+        stiffness[d] += stiff
+    elif kind == EXPONENTIAL:
+        force[d] -= share * p[0]
+    elif kind == LOMAX:
+        force[d] -= share * (p[0] + 1.0) / (p[1] + x[d])
+    elif kind == LAPLACE:
+        stiff = share / (p[1] * max(abs(x[d] - p[0]), 1e-9 * p[1]))
+        force[d] += stiff * (p[0] - x[d])
+        stiffness[d] += stiff
+    elif kind == TRIANGULAR and p[0] < x[d] < p[2]:  # touches from below up to the mode
+        away = x[d] - p[0] if x[d] <= p[1] else p[2] - x[d]
+        force[d] += share * np.sign(p[1] - x[d]) / away
+        stiffness[d] += share / (away * away)
+    elif kind == GAMMA and x[d] > 0.0:
+        force[d] += share * (p[0] / x[d] - p[1])
+        stiffness[d] += share * p[0] / (x[d] * x[d])
+    elif kind == WEIBULL and x[d] > 0.0:
+        hazard = (x[d] / p[1]) ** p[0]
+        force[d] += share * (p[0] - 1.0 - p[0] * hazard) / x[d]
+        stiffness[d] += share * (p[0] - 1.0) * (1.0 + p[0] * hazard) / (x[d] * x[d])
+    elif kind == BETA and 0.0 < x[d] < 1.0:
+        force[d] += share * (p[0] / x[d] - p[1] / (1.0 - x[d]))
+        stiffness[d] += share * (p[0] / (x[d] * x[d]) + p[1] / ((1.0 - x[d]) * (1.0 - x[d])))
+    elif kind == LOG_STUDENT and x[d] > 0.0:
+        z = (math.log(x[d]) - p[0]) / p[1]
+        steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))
+        force[d] -= share * (1.0 + steep * p[1] * z) / x[d]
+        stiffness[d] += share * (1.0 + steep) / (x[d] * x[d])
+    elif kind == LOGNORMAL and x[d] > 0.0:
+        a = 1.0 + (math.log(x[d]) - p[0]) / (p[1] * p[1])
+        force[d] -= share * a / x[d]
+        stiffness[d] += share * (1.0 + 1.0 / (p[1] * p[1])) / (x[d] * x[d])

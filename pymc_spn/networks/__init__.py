@@ -1,0 +1,1 @@
+"""The Bayesian sum-product network: distribution, samplers, variational fit, recorded draws, step methods."""

@@ -1,0 +1,422 @@
+"""`SPN`: a Bayesian sum-product network over the rows of a table, as an observed variable of a PyMC model."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numba import objmode
+from pymc.distributions.distribution import Distribution
+from pymc.distributions.transforms import Interval
+from pytensor.graph.basic import Variable
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.leaves.families import Exponential, Gaussian, LogNormal
+from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
+from pymc_spn.networks.gibbs.network import EXPONENTIAL
+from pymc_spn.networks.gibbs.network import LOG_NORMAL as LOG_NORMAL_LEAF
+from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
+from pymc_spn.networks.network_tables import table_of_network
+from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
+from pymc_spn.networks.records.record import write_schema
+from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
+from pymc_spn.tables import Table, read_table, row_labels
+from pymc_spn.tables.column import by_name
+from pymc_spn.tables.fingerprints import data_digest
+
+# Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
+# leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
+# draws, since 1 / (shape - 1) has a mean.
+PRIORS = {
+    "concentration": (GAMMA, 2.0, 1.0),
+    "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
+    "leaf_shape": (LOG_NORMAL_ABOVE_ONE, float(np.log(UNUSED["leaf_shape"] - 1.0)), 1.0),
+    "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
+}
+
+
+class _Ticket(Ticket):
+    rv_op = LogJointTicket("spn_log_joint", NO_GRADIENT)
+
+
+class SPNRandomVariable(RandomVariable):
+    """The table, given hyperparameters and the running chain's state; ``schema`` is its JSON description."""
+
+    name, dtype = "spn", "float64"
+    signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d),(m)->(n,d)"
+    __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
+    _print_name = ("SPN", "\\operatorname{SPN}")
+
+    def __init__(self, schema="", **kwargs):
+        self.schema = schema
+        super().__init__(**kwargs)
+
+    def rng_fn(
+        self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing, size
+    ):
+        if ticket != 0.0:
+            raise NotImplementedError(STALE)
+        chain = Chain(NetworkSchema.from_json(self.schema), table)
+        return chain.draw_prior_table(rng, (concentration, scale, shape, ratio))
+
+
+@numba_core_rv_funcify.register(SPNRandomVariable)
+def _(op, node):
+    def draw(rng, *parameters):
+        return op.rng_fn(rng, *parameters, None)
+
+    @numba_njit
+    def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed, missing):
+        with objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
+            priors = (concentration, scale, shape, ratio)
+            out = draw(rng, *priors, ticket, state, family, constants, n_levels, observed, missing)
+        return out
+
+    return table, None
+
+
+class _SPNDistribution(Distribution):
+    """Registers the log density of `SPNRandomVariable`; variables are made by `SPN`."""
+
+    rv_type = SPNRandomVariable
+
+    def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing):
+        refuse_a_fixed_ticket(ticket)
+        priors = (concentration, scale, shape, ratio)
+        return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, missing)[0]
+
+
+def SPN(
+    name: str,
+    structure: RegionTree | Circuit | None = None,
+    *,
+    observed: Any,
+    leaves: dict | None = None,
+    concentration: Any = None,
+    leaf_scale: Any = None,
+    leaf_shape: Any = None,
+    precision_ratio: Any = None,
+    resolution: Any = "auto",
+    rounded: bool = False,
+    missing: str = "marginal",
+    start: str = "kmeans",
+    kinds: dict | None = None,
+) -> TensorVariable:
+    """Bayesian sum-product network with weights and leaf parameters integrated out.
+
+    Rows are independent given the network. Every sum node has Dirichlet weights (a Chinese restaurant at infinite
+    width), every leaf a conjugate prior; both are integrated out, and `TopDownSPNStep`, which ``pm.sample`` picks by
+    itself, draws the rows' induced trees. Missing cells are summed out exactly.
+
+    Parameters
+    ----------
+    name : str
+        Name of the observed variable; also the prefix of all that it adds to the model.
+    structure : RegionTree or Circuit, optional
+        From `complete_tree`, `skewed_tree` or `learn_tree`, or an explicit circuit that is a tree: sums over products
+        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None is the
+        `complete_tree` over the table's columns, halves in their order with the width learned.
+    observed : DataFrame, Table, dict of columns or (N, D) array
+        The data; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy datetimes or text (a
+        MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
+    leaves : dict, optional
+        Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries. Other columns have the default
+        of their kind, with a `Circuit` as structure the families of its leaves.
+    concentration : None, float, array or PyMC variable
+        Total mass of a sum node over several columns and over one column: one value or two. None learns both with
+        Gamma(2, 1) priors.
+    leaf_scale : None, float, (D,) array, dict or PyMC variable
+        Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
+        LogNormal(log 0.3, 1) prior.
+    leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
+        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column: a0 - 1 with a
+        LogNormal(log 0.5, 1) prior, so that every draw of the posterior has a covariance, rho0 with a
+        LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
+    resolution : "auto", float or dict
+        Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
+        geometric mean. "auto" finds it from the data; 0 switches the floor off.
+    rounded : bool
+        Whether a value of a column with a recording grid d and Gaussian or log-normal leaves stands for the cell of
+        width d round it, of counts with leaves of masses beside Gaussian ones of width 1. The exact values are part of
+        the state, and the likelihood is that of the cells: equal values then earn no density, so there is no floor on
+        b0. Kernel "auto" or "exact" only.
+    missing : {"marginal", "draw"}
+        What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
+        row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
+        the model accepts.
+    start : {"kmeans", "prior"}
+        How each chain starts.
+    kinds : dict, optional
+        Kinds of columns other than those that dtypes and values say, as in `Table.from_frame`. How whole numbers were
+        read is reported once, as what ``pm.sample`` reports.
+
+    Returns
+    -------
+    TensorVariable
+        The observed variable. The model also gets ``<name>_log_joint``, which holds the log joint of data and
+        assignments in nats, and the hyperparameters that are learned: ``<name>_concentration``,
+        ``<name>_leaf_scale``, ``<name>_leaf_shape``, ``<name>_precision_ratio``. With ``missing="draw"`` it has
+        ``<name>_missing`` too, and the log joint is that of the completed table.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
+        positive or of the wrong length; the message names the argument, the rule, the value and the place.
+
+    References
+    ----------
+    Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.
+    """
+    model = pm.modelcontext(None)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {quoted(name)}")
+    if not isinstance(rounded, bool | np.bool_):
+        raise TypeError(f"rounded must be True or False; got {quoted(rounded)}")
+    if rounded and missing == "draw":
+        raise ValueError(
+            'rounded=True needs missing="marginal": cells that the rest of the model uses are exact values'
+        )
+    if missing not in ("marginal", "draw"):
+        raise ValueError(
+            f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
+            f"got {quoted(missing)}"
+        )
+    if start not in ("kmeans", "prior"):
+        raise ValueError(f'start must be "kmeans" or "prior"; got {quoted(start)}')
+    if leaves is not None and not isinstance(leaves, dict):
+        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
+    if structure is None:
+        observed, kinds = read_table(observed, kinds, name), None
+        structure = complete_tree(observed.columns)
+    structure, leaves = tree_and_leaves(structure, leaves)
+    name = model.name_for(name)  # a model inside a model puts its own name before it
+    table = table_of_network(structure, observed, kinds, name)
+    if missing == "draw":
+        leaves = leaves_of_drawn(table, leaves)
+    palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
+    centre, scale = choose_coding(palette, table.values, table.columns)
+    sources = {
+        "concentration": concentration,
+        "leaf_scale": leaf_scale,
+        "leaf_shape": leaf_shape,
+        "precision_ratio": precision_ratio,
+    }
+    draft = NetworkSchema(
+        name=name,
+        structure=structure,
+        columns=tuple(table.columns),
+        palette=tuple(map(tuple, palette)),
+        resolution=tuple(float(g) for g in grids),
+        centre=tuple(float(c) for c in centre),
+        scale=tuple(float(s) for s in scale),
+        hyperparameters={},
+        start=start,
+        missing=missing,
+        rounded=bool(rounded),
+        n_rows=len(table.values),
+        data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
+    )
+    if rounded and not draft.rounded_columns.size:
+        raise ValueError(
+            "rounded=True needs a column with continuous leaves and a recording grid; none was found: give resolution="
+        )
+    _check_supports(draft, table)
+    gaussian = [table.names[d] for d in draft.gaussian_columns]
+    model.add_coord(f"{name}_row", list(row_labels(table.index)))
+    model.add_coord(f"{name}_column", list(table.names))
+    model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
+    if gaussian:
+        model.add_coord(f"{name}_gaussian_column", gaussian)
+    vectors, hyperparameters = {}, {}
+    # the user's variables first: pm.sample then runs NUTS before our step, and the ticket fits the recorded draw
+    for group in sorted(HYPERPARAMETERS, key=lambda g: sources[g] is None):
+        vectors[group], hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
+    ticket = _Ticket(f"{name}_log_joint")
+    ticket.tag.spn_owner = name
+    schema = replace(draft, hyperparameters=hyperparameters)
+    compiled = draft.compiled
+    cells, completed = _missing_cells(name, draft, table, model) if missing == "draw" else (np.zeros(0), table.values)
+    state = Chain(draft, completed).statistics_of_one_cluster()
+    data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
+    _, rv = SPNRandomVariable(schema=schema.to_json())(
+        *(vectors[group] for group in HYPERPARAMETERS),
+        ticket,
+        pytensor.shared(state, name=f"{name}_state", shape=(None,)),
+        compiled.family,
+        compiled.constants,
+        compiled.n_levels,
+        data,
+        cells,
+        rng=pt.random.shared_rng(seed=None),
+        return_next_rng=True,
+    )
+    rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
+    pm.Data(f"{name}_schema", write_schema(schema))
+    if missing == "draw":
+        rv.tag.spn_completed = (schema.columns, np.array(table.values), cells)
+    return rv
+
+
+def _missing_cells(
+    name: str, schema: NetworkSchema, table: Table, model: pm.Model
+) -> tuple[TensorVariable, np.ndarray]:
+    """The variable of the missing cells, and the table with the values at which they start."""
+    rows, places = np.nonzero(np.isnan(table.values))
+    if not rows.size:
+        raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
+    for d in np.unique(places):
+        if len({type(e) in (Gaussian, LogNormal, Exponential) for e in schema.palette[d]}) > 1:
+            raise ValueError(
+                f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value '
+                f"drawn from one kind has no probability under the other; got {list(schema.palette[d])}"
+            )
+    start = first_guess(table)[places]
+    labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]
+    model.add_coord(f"{name}_cell", labels)
+    cells = MissingCells(f"{name}_missing", start, dims=f"{name}_cell")
+    cells.tag.spn_owner = name
+    completed = np.array(table.values)
+    completed[rows, places] = start
+    return cells, completed
+
+
+def _check_supports(schema: NetworkSchema, table: Table) -> None:
+    c = schema.compiled
+    for d, column in enumerate(table.columns):
+        codes, x = c.family[c.entry_ptr[d] : c.entry_ptr[d + 1]], table.values[:, d]
+        for code, name, rule, bad in (
+            (EXPONENTIAL, "Exponential", "of at least 0", x < 0),
+            (LOG_NORMAL_LEAF, "LogNormal", "above 0", x <= 0),
+        ):
+            wrong = np.flatnonzero(bad & (codes == code).any())
+            if wrong.size:
+                raise ValueError(
+                    f"leaves[{column.name!r}]: {name} leaves need values {rule}; "
+                    f"row {table.index[wrong[0]]!r} is {table.values[wrong[0], d]}"
+                )
+
+
+def _hyperparameter(name, group, value, schema, gaussian, model):
+    """Vector for the log density, and where its values are found: fixed numbers or a variable."""
+    size = 2 if group == "concentration" else len(schema.columns)
+    only_gaussian = group in UNUSED
+    if value is None:
+        if only_gaussian and not gaussian:
+            fixed = np.full(size, UNUSED[group])
+            return pt.constant(fixed), {"fixed": fixed.tolist()}
+        family, a, b = PRIORS[group]
+        full = f"{name}_{group}"
+        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
+        make = {GAMMA: pm.Gamma, LOG_NORMAL: pm.LogNormal, LOG_NORMAL_ABOVE_ONE: _log_normal_above_one}[family]
+        rv = make(full, a, b, dims=f"{name}_{dims}")
+        rv.tag.spn_owner = name
+        return _spread(rv, group, schema), {"variable": full}
+    if isinstance(value, Variable):
+        return _variable(name, group, value, schema, size, model)
+    fixed = _numbers(group, value, schema, size)
+    return pt.constant(fixed), {"fixed": fixed.tolist()}
+
+
+def _log_normal_above_one(name, mu, sigma, dims):
+    """A variable above 1, whose excess over 1 is log-normal."""
+    return pm.CustomDist(
+        name,
+        mu,
+        sigma,
+        dist=_one_and_log_normal,
+        support_point=_middle_above_one,
+        default_transform=Interval(1.0, None),
+        class_name="LogNormalAboveOne",
+        dims=dims,
+    )
+
+
+def _one_and_log_normal(mu, sigma, size):
+    return 1.0 + pm.LogNormal.dist(mu, sigma, size=size)
+
+
+def _middle_above_one(rv, size, mu, sigma):
+    return pt.full(size, 1.0 + pt.exp(mu))
+
+
+def _spread(variable, group, schema):
+    """A variable over the Gaussian columns, put in its place among all columns."""
+    if group in UNUSED and len(schema.gaussian_columns) != len(schema.columns):
+        others = pt.constant(np.full(len(schema.columns), UNUSED[group]))  # a bare 1.5 would become float32
+        return pt.set_subtensor(others[schema.gaussian_columns], variable)
+    return variable
+
+
+def _variable(name, group, value, schema, size, model):
+    owner = value.owner
+    is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
+    if is_dist and value not in model.deterministics:
+        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
+        dims = (f"{name}_{dims}",) if value.type.ndim == 1 else None
+        value = model.register_rv(value, f"{name}_{group}", dims=dims)
+    if value not in model.basic_RVs and value not in model.deterministics:
+        raise ValueError(
+            f"{group} must be a number or a named variable of the model, so that its draws are kept; "
+            f'wrap the expression: pm.Deterministic("{name}_{group}", ...)'
+        )
+    if value.type.ndim == 0:
+        return pt.alloc(value, size), {"variable": value.name}
+    if value.type.ndim != 1:
+        raise ValueError(f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions")
+    allowed = {size, len(schema.gaussian_columns)} if group in UNUSED else {size}
+    length = int(value.shape.eval()[0])
+    if length not in allowed:
+        raise ValueError(
+            f"{group} must have length {' or '.join(map(str, sorted(allowed)))}; {value.name!r} has {length}"
+        )
+    return (value if length == size else _spread(value, group, schema)), {"variable": value.name}
+
+
+def _numbers(group, value, schema, size):
+    """Fixed hyperparameters as a full vector of positive numbers."""
+    names = [c.name for c in schema.columns]
+    if isinstance(value, dict):
+        value = by_name(group, value)
+        if group == "concentration":
+            keys, fixed = ["inner", "univariate"], np.ones(2)
+        else:
+            keys = [names[d] for d in schema.gaussian_columns] if group in UNUSED else names
+            fixed = np.full(size, UNUSED.get(group, 1.0))
+        unknown = [k for k in value if k not in keys]
+        lacking = [k for k in keys if k not in value]
+        if unknown or lacking:
+            raise ValueError(f"{group} must name exactly {keys}; unknown {quoted(unknown)}, missing {quoted(lacking)}")
+        places = keys if group == "concentration" else names
+        for key, number in value.items():
+            fixed[places.index(key)] = _as_numbers(f"{group}[{key!r}]", number)
+    else:
+        fixed = _as_numbers(group, value)
+        if fixed.ndim > 1 or (fixed.ndim == 1 and fixed.size != size):
+            raise ValueError(f"{group} must be one number or {size}; got shape {fixed.shape}")
+        fixed = np.array(np.broadcast_to(fixed, size))
+    if not (np.isfinite(fixed) & (fixed > 0)).all():
+        bad = int(np.argmax(~(np.isfinite(fixed) & (fixed > 0))))
+        place = ["inner", "univariate"][bad] if group == "concentration" else names[bad]
+        raise ValueError(f"{group} must be positive and finite; it is {fixed[bad]} at {place!r}")
+    return fixed
+
+
+def _as_numbers(argument, value):
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{argument} must hold numbers or be a PyMC variable; got {quoted(value)}") from None

@@ -1,0 +1,244 @@
+"""One Markov chain over assignments and hyperparameters, without PyMC: starts, sweeps by any kernel, prior draws."""
+
+import numpy as np
+
+from pymc_spn.leaves.binomial import BetaTrials, Binomial
+from pymc_spn.leaves.geometric import BetaProbability, Geometric
+from pymc_spn.networks.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
+from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
+from pymc_spn.networks.gibbs.hyperparameters import update_hyperparameters
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LARGEST_COUNT,
+    LARGEST_LOG,
+    LOG_NORMAL,
+)
+from pymc_spn.networks.gibbs.palette import log_jacobian
+from pymc_spn.networks.gibbs.published import PublishedSampler
+from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
+from pymc_spn.networks.gibbs.start_race import StartRace, race_of
+from pymc_spn.networks.gibbs.starts import kmeans_digits
+
+USUAL_FRONTIER = 5
+LEAVES_PER_COLUMN = 350  # above this many occupied leaves a column, "auto" uses the frontier kernel
+KERNELS = ("auto", "exact", "frontier", "induced_tree", "alternating", "published", "bottom_up")
+
+
+class Chain:
+    """State of one chain: assignments in a `Sampler`, hyperparameters, and the kernel that moves them.
+
+    Parameters
+    ----------
+    schema : NetworkSchema
+    values : (N, D) float64
+        The table in its own units, levels as integers, NaN where missing.
+    kernel : str
+        One of `KERNELS`.
+    frontier : int, optional
+        Largest region that the frontier kernel sums out; half the columns, at most 5, by default.
+    """
+
+    def __init__(self, schema, values, kernel="auto", frontier=None):
+        self.schema, self.values, self.kernel = schema, np.array(values, np.float64), kernel
+        coded = schema.code(self.values)
+        self._sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
+        self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
+        self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
+        self.explicit = None
+        self.turns = None  # bottom-up sweeps, made when they are first wanted
+        self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
+        self.n_bottom_up = np.inf  # such sweeps since the last collapsed one; a chain begins with a collapsed one
+        self.planned = None  # collapsed kernel and bottom-up sweeps to each of its sweeps
+        self.is_settled = False  # whether that plan is kept
+        self.race = None  # of several starts, while it lasts
+        if kernel == "alternating" and not np.isfinite(self.n_nodes):
+            raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
+        if kernel in ("published", "bottom_up"):
+            make = PublishedSampler if kernel == "published" else BottomUpSampler
+            self.explicit = make(schema.structure, schema.compiled, coded)
+
+    @property
+    def sampler(self):
+        """The collapsed state, made from that of an explicit sampler when it is asked for and not before."""
+        if self.ahead is not None:
+            self._sampler.set_digits(self.ahead.digits())
+            self.ahead = None
+        return self._sampler
+
+    def start(self, rng, hyperparameters, tune=0):
+        """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains.
+
+        With ``tune``, the number of sweeps before the first draw that counts, the first of them begin at several starts
+        where "auto" makes bottom-up sweeps (`start_race`).
+        """
+        self.race = None
+        self.begin(rng, hyperparameters)
+        n_starts, heat = race_of(tune)
+        if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans":
+            self.race = StartRace(n_starts, heat, hyperparameters)
+
+    def begin(self, rng, hyperparameters):
+        """One start, without a race."""
+        self.ahead = None
+        self._sampler.reset()
+        self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
+        self.set_hyperparameters(hyperparameters)
+        if self.schema.start == "kmeans":
+            coded = self.schema.code(self.values)
+            self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng))
+        else:
+            self.sampler.draw_prior(rng)
+            self.set_digits(self.sampler.digits())
+
+    def set_digits(self, digits):
+        """Install assignments."""
+        self.ahead = None
+        self._sampler.set_digits(digits)
+        if self.explicit is not None:
+            self.explicit.set_digits(digits)
+        if self.turns is not None:
+            self.turns.is_behind = True
+
+    def set_cells(self, rows, columns, values):
+        """Write cells into the table; what is rebuilt from it afterwards has them."""
+        self.values[rows, columns] = values
+        self.sampler.coded = place_columns(self.schema.structure, self.schema.code(self.values))
+        self.turns = None
+
+    def set_hyperparameters(self, hyperparameters):
+        """Install concentrations (2,), leaf scale, shape and precision ratio (D,) each."""
+        self._sampler.set_hyperparameters(*hyperparameters)
+        if self.explicit is not None:
+            self.explicit.set_hyperparameters(*hyperparameters)
+
+    def sweep(self, rng):
+        """One sweep of the assignments; returns the fraction of rows that moved."""
+        if self.race is not None and not self.race.before_sweep(self, rng):
+            self.race = None
+        if self.explicit is not None:
+            moved = self.explicit.sweep(rng)
+            self.ahead = self.explicit
+            return moved
+        kernel = self.chosen_kernel()
+        if kernel == "bottom_up":
+            if self.turns is None:
+                self.turns = Turns(self.schema.structure, self.schema.compiled, self.schema.code(self.values))
+            self.n_bottom_up += 1
+            moved = self.turns.sweep(rng, self._sampler)
+            self.ahead = self.turns.sampler
+            return moved
+        self.n_bottom_up = 0
+        if self.turns is not None:
+            self.turns.is_behind = True
+        moved = self.sampler.sweep(rng, kernel, self.frontier)
+        if not self.is_settled:
+            self.planned = None
+        return moved
+
+    def chosen_kernel(self):
+        """The kernel of the next sweep."""
+        if self.planned is None:
+            self.planned = self.plan()
+        collapsed, turns = self.planned
+        return "bottom_up" if self.n_bottom_up < turns else collapsed
+
+    def settle(self):
+        """Keep the plan for the present state until the next start; a race of starts is over, too.
+
+        A choice that follows the state is no longer a draw from kernels that keep the posterior, so it ends with the
+        tuning. Before that, a chain that has grown or shrunk is given what suits it, after each collapsed sweep.
+        """
+        if self.race is not None:
+            self.race.finish(self)
+            self.race = None
+        if not self.is_settled:
+            self.planned, self.is_settled = self.plan(), True
+
+    def plan(self):
+        """Collapsed kernel, and bottom-up sweeps to each of its sweeps, that suit the present state.
+
+        From counts alone, so a seed gives the same draws on any machine. "auto" makes bottom-up sweeps in turns with
+        collapsed ones where they are much cheaper (`alternation`); "alternating" does so everywhere. Of the collapsed
+        kernels both choose as follows: a row costs the exact kernel 5 to 8 ns for each occupied leaf and the frontier
+        kernel 0.6 us for each column where leaves are few, 1.4 to 1.8 where there are 150 to 220 (abalone, cpu_small,
+        ailerons), so they cost the same near 350 leaves a column; up to 290 the exact kernel also stands higher after
+        as many seconds.
+        """
+        n_rows, n_columns = self.values.shape
+        if self.kernel not in ("auto", "alternating"):
+            return ("exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel), 0
+        n_leaves = self.sampler.n_occupied_leaves()
+        fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
+        turns = 0
+        if self.schema.missing != "draw" and np.isfinite(self.n_nodes):
+            ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
+            turns = n_turns(ratio) if self.kernel == "alternating" or ratio >= WORTH_IT else 0
+        return ("exact" if fits else "frontier"), turns
+
+    def update_hyperparameters(self, rng, owned, priors):
+        """Slice updates of the owned hyperparameters; returns the four vectors."""
+        h = [np.array(x) for x in self._sampler.hyperparameters]
+        if owned.any():
+            update_hyperparameters(rng, self.sampler.statistics(), self.schema.compiled, owned, priors, *h)
+            self.set_hyperparameters(h)
+        return h
+
+    def statistics_of_one_cluster(self):
+        """Statistics with all rows on the first child of everything; ticket 0: a state before any sweep."""
+        n, n_columns = self.values.shape
+        ones = np.ones(n_columns)
+        self.sampler.set_hyperparameters(np.ones(2), ones, ones, ones)
+        self.sampler.set_digits(np.zeros((n, self.schema.structure.n_regions), np.int32))
+        state = self.sampler.statistics()
+        state[0] = 0.0
+        return state
+
+    def draw_prior_table(self, rng, hyperparameters):
+        """A table from the prior, with the gaps of the data: assignments, leaf parameters, values."""
+        self.set_hyperparameters(hyperparameters)
+        self.sampler.draw_prior(rng)
+        s, c = self.sampler, self.schema.compiled
+        table = np.full(self.values.shape, np.nan)
+        for r, d in zip(s.structure.leaf_region, s.structure.leaf_column, strict=True):
+            rows = np.flatnonzero(s.slots[:, r] >= 0)
+            slots, inverse = np.unique(s.slots[rows, r], return_inverse=True)
+            for k, slot in enumerate(slots):
+                e = s.net.entry[s.net.begin[r] + slot]
+                prior, family = s.net.prior[e], s.net.entry_family[e]
+                n = int((inverse == k).sum())
+                table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
+        table = table * c.scale + c.centre
+        mixed = self.schema.mixed_columns
+        table[:, mixed] = np.round(table[:, mixed]) + 0.0
+        table[:, c.is_count] = np.maximum(table[:, c.is_count], 0.0)
+        for d in self.schema.rounded_columns:
+            width = self.schema.cell_widths[d]
+            table[:, d] = np.round(table[:, d] / width) * width + 0.0
+        return table
+
+
+def _draw_leaf(rng, family, prior, n_levels, offset, n):
+    """Values of one leaf with parameters drawn from its prior, in coded units."""
+    if family == GAUSSIAN or family == LOG_NORMAL:
+        mu0, rho0, a0, b0 = prior
+        precision = rng.gamma(a0) / b0
+        mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
+        y = mean + rng.standard_normal(n) / np.sqrt(precision)
+        return y if family == GAUSSIAN else np.exp(np.clip(y, -LARGEST_LOG, LARGEST_LOG)) - offset
+    if family == DISCRETE:
+        return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
+    if family == GEOMETRIC:
+        p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]
+        with np.errstate(divide="ignore"):
+            k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
+        return np.minimum(k, LARGEST_COUNT) - offset
+    if family == BINOMIAL:
+        p = Binomial.draw_parameters(BetaTrials(*prior[:3]), rng)[1]
+        return rng.binomial(int(prior[2]), p, n) - offset
+    rate = rng.gamma(prior[0]) / prior[1]
+    x = rng.exponential(1.0 / rate, n) if family == EXPONENTIAL else rng.poisson(rate, n).astype(np.float64)
+    return x - offset

@@ -1,0 +1,114 @@
+"""Slice updates of the hyperparameters given the assignments: closed-form marginals, one coordinate at a time."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.statistics import leaf_priors, log_assignments, log_column
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
+
+GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
+CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
+
+
+@inner_kernel
+def to_line(x, family):
+    """Where a hyperparameter x is on the line on which it moves: its log, or that of its excess over 1."""
+    return math.log(x - 1.0) if family == LOG_NORMAL_ABOVE_ONE else math.log(x)
+
+
+@inner_kernel
+def from_line(v, family):
+    """The hyperparameter at v, see `to_line`."""
+    return 1.0 + math.exp(v) if family == LOG_NORMAL_ABOVE_ONE else math.exp(v)
+
+
+@inner_kernel
+def log_prior_on_line(v, family, a, b):
+    """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b), x the excess or all."""
+    if family == GAMMA:
+        return a * v - b * math.exp(v)
+    z = (v - a) / b
+    return -0.5 * z * z
+
+
+@inner_kernel
+def log_target(state, palette, group, d, v, values, prior):
+    """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
+
+    It is -inf where no double stands for the hyperparameter. Slices get there where the statistics are still those of
+    a bad start, thousands of nats below the posterior's peak: most of the line is then above their level.
+
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; that at v replaces the one under update.
+    """
+    log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
+    x = from_line(v, int(prior[0]))
+    if math.isinf(to_line(x, int(prior[0]))):  # x rounds to 1, 0 or infinity, from where no slice comes back
+        return -math.inf
+    if group == CONCENTRATION:
+        return log_p + log_assignments(state, palette.n_levels.size, d, x)[0]
+    scale = x if group == LEAF_SCALE else values[0]
+    shape = x if group == LEAF_SHAPE else values[1]
+    ratio = x if group == PRECISION_RATIO else values[2]
+    return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
+
+
+@inner_kernel
+def slice_update(rng, state, palette, group, d, v, values, prior):
+    """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
+    level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
+    if not math.isfinite(level):  # all points are above it or none: stepping out or shrinking would not end
+        raise FloatingPointError("the log posterior of a hyperparameter of the network is not a finite number")
+    low = v - rng.random()
+    high = low + 1.0
+    while log_target(state, palette, group, d, low, values, prior) > level:
+        low -= 1.0
+    while log_target(state, palette, group, d, high, values, prior) > level:
+        high += 1.0
+    while True:
+        w = low + rng.random() * (high - low)
+        if log_target(state, palette, group, d, w, values, prior) >= level:
+            return w
+        if w < v:
+            low = w
+        else:
+            high = w
+
+
+@kernel
+def update_hyperparameters(rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio):
+    """Redraw every hyperparameter that the step owns, in place.
+
+    Parameters
+    ----------
+    state : (n,) float64
+        From `pack_statistics`.
+    palette : CompiledPalette
+    owned : (4, max(2, D)) bool
+        Which entries of (concentration, leaf_scale, leaf_shape, precision_ratio) are ours to move.
+    priors : (4, 3) float64
+        Family code and two parameters for each group.
+    concentration : (2,) float64
+    leaf_scale, leaf_shape, precision_ratio : (D,) float64
+    """
+    values = np.empty(3)
+    given, leaves = read_only_view(state), leaf_priors(palette)
+    for which in range(2):
+        if owned[CONCENTRATION, which]:
+            p = priors[CONCENTRATION]
+            v = to_line(concentration[which], int(p[0]))
+            v = slice_update(rng, given, leaves, CONCENTRATION, which, v, values, p)
+            concentration[which] = from_line(v, int(p[0]))
+    for d in range(leaf_scale.size):
+        values[0] = leaf_scale[d]
+        values[1] = leaf_shape[d]
+        values[2] = precision_ratio[d]
+        for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
+            if owned[group, d]:
+                p = priors[group]
+                v = to_line(values[group - 1], int(p[0]))
+                values[group - 1] = from_line(slice_update(rng, given, leaves, group, d, v, values, p), int(p[0]))
+        leaf_scale[d] = values[0]
+        leaf_shape[d] = values[1]
+        precision_ratio[d] = values[2]

@@ -1,0 +1,157 @@
+"""One chain of the collapsed sampler without PyMC: state, sweeps, growth of the network, statistics, digits."""
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.exact import exact_sweep
+from pymc_spn.networks.gibbs.frontier import frontier_sweep, make_frontier_work
+from pymc_spn.networks.gibbs.induced_tree import induced_tree_sweep
+from pymc_spn.networks.gibbs.network import build_network, enlarged_capacity, resized, tight_capacity
+from pymc_spn.networks.gibbs.occupancy import (
+    clear,
+    rebuild,
+    refresh_region,
+    set_hyperparameters,
+    write_digits,
+    write_options,
+)
+from pymc_spn.networks.gibbs.starts import prior_sweep
+from pymc_spn.networks.gibbs.statistics import entry_priors, log_joint, pack_statistics
+
+ROWS_AT_A_TIME = 512  # Ctrl-C is seen between two calls of a kernel
+COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
+
+
+def place_columns(structure, coded):
+    """The table (M, D) with a column for each place (M, P): columns repeat where products split differently."""
+    if structure.leaf_column.size == coded.shape[1]:
+        return coded
+    return np.ascontiguousarray(coded[:, structure.leaf_column])
+
+
+class Sampler:
+    """Assignments of a table to a region tree, and the moves that redraw them.
+
+    Parameters
+    ----------
+    structure : RegionTree
+    compiled : CompiledPalette
+    coded : (N, D) float64
+        Table in the units of the palette, NaN where missing; kept with a column for each place (`network`).
+    jacobian : float
+        Log density of the coded table relative to the original one (`palette.log_jacobian`), in nats.
+    """
+
+    def __init__(self, structure, compiled, coded, jacobian=0.0):
+        self.structure, self.compiled, self.jacobian = structure, compiled, jacobian
+        self.coded = place_columns(structure, coded)
+        self.reset()
+        self.slots = np.full((len(coded), structure.n_regions), -1, np.int32)
+        self.options = np.zeros_like(self.slots)
+        self.hyperparameters = None
+
+    def reset(self):
+        """Forget everything: even the sizes of the arrays, which decide when edges are renumbered."""
+        self.n_sweeps = 0
+        self.net = build_network(self.structure, self.compiled, len(self.coded))
+        self.work = make_frontier_work(self.net)
+
+    def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
+        """Install concentrations (2,) and the leaf hyperparameters (D,) each."""
+        self.hyperparameters = (concentration, leaf_scale, leaf_shape, precision_ratio)
+        self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
+
+    def set_priors(self, concentration, prior):
+        """Install concentrations (2,) and the prior parameters (E, 4) of every palette entry, in coded units."""
+        set_hyperparameters(self.net, concentration[0], concentration[1], prior)
+
+    def set_digits(self, digits):
+        """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
+        n_options = self.structure.n_splits.copy()
+        n_options[self.structure.leaf_region] = np.diff(self.net.entry_ptr)
+        self.options[:] = 0
+        several = n_options > 1
+        self.options[:, several] = np.maximum(digits[:, several], 0) % n_options[several]
+        self._rebuild(np.ascontiguousarray(digits, np.int32))
+
+    def draw_prior(self, rng):
+        """Seat all rows by the prior alone (Polya urn): the data are not looked at, except for their gaps."""
+        seated = self.slots[:0]
+        clear(self.net)
+        for r in range(self.net.parent.size):
+            refresh_region(self.net, r)
+        while True:
+            row = prior_sweep(rng, self.net, self.coded, self.slots, len(seated))
+            if row == len(self.coded):
+                return
+            seated = self.slots[:row]
+            write_options(self.net, seated, self.options[:row])
+            labels = seated.copy()
+            while not rebuild(self.net, self.coded[:row], labels, self.options[:row], seated) or self.net.full[0]:
+                self._resize(enlarged_capacity(self.net))
+
+    def compact(self):
+        """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""
+        write_options(self.net, self.slots, self.options)
+        self._rebuild(self.slots.copy())
+
+    def _rebuild(self, labels):
+        while not rebuild(self.net, self.coded, labels, self.options, self.slots) or self.net.full[0]:
+            self._resize(enlarged_capacity(self.net))
+        tight = tight_capacity(self.net)
+        if self.net.capacity.sum() > 2 * tight.sum():
+            self._resize(tight)
+            rebuild(self.net, self.coded, labels, self.options, self.slots)
+
+    def _resize(self, capacity):
+        self.net = resized(self.net, self.structure, self.compiled, capacity)
+        self.work = make_frontier_work(self.net)
+
+    def sweep(self, rng, kernel="exact", frontier=None):
+        """One sweep over all rows.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        kernel : {"exact", "frontier", "induced_tree"}
+        frontier : int, optional
+            For the frontier kernel: regions of at most this many columns are summed out.
+
+        Returns
+        -------
+        float
+            Fraction of rows that moved.
+        """
+        if self.n_sweeps % COMPACT_EVERY == 0:
+            self.compact()
+        self.n_sweeps += 1
+        row = moved = 0
+        while row < len(self.coded):
+            end = min(row + ROWS_AT_A_TIME, len(self.coded))
+            arguments = (rng, self.net, self.coded[:end], self.slots[:end], row)
+            if kernel == "exact":
+                row, changed = exact_sweep(*arguments)
+            elif kernel == "induced_tree":
+                row, changed = induced_tree_sweep(*arguments)
+            else:
+                row, changed = frontier_sweep(*arguments, frontier, self.work)
+            moved += changed
+            if row < end:
+                self.compact()  # a region ran full: make room and go on
+        return moved / max(row, 1)
+
+    def n_occupied_leaves(self):
+        """Leaves that hold data."""
+        used = (self.net.top - self.net.n_free)[self.structure.leaf_region]
+        return int((used - np.diff(self.net.entry_ptr)).sum())
+
+    def digits(self, dtype=np.int32):
+        """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
+        out = np.empty(self.slots.shape, np.int32)
+        write_digits(self.net, self.slots, out)
+        return out.astype(dtype, copy=False)
+
+    def statistics(self):
+        """Statistics vector; its ticket is the log joint at the current hyperparameters."""
+        state = pack_statistics(self.net, self.jacobian)
+        state[0] = log_joint(state, self.compiled, *self.hyperparameters, np.empty(0))
+        return state

@@ -1,0 +1,109 @@
+"""Starting assignments: recursive k-means, or a draw from the prior."""
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.induced_tree import propose_tree
+from pymc_spn.networks.gibbs.network import DISCRETE, LOG_NORMAL
+from pymc_spn.networks.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
+from pymc_spn.numerics.k_means import join_points, k_means
+from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+
+N_CLUSTERS = 4  # children that an infinite node starts with at most
+MIN_ROWS = 8  # smaller groups are not split
+ROUNDS = 10  # of k-means
+MAX_DEPTH = 1  # deeper sum nodes start with one child: finer starts occupy ten times the nodes, and sweeps must undo it
+
+
+def kmeans_digits(structure, compiled, coded, rng):
+    """Digits (N, R) from recursive k-means: rows of the upper sum nodes are clustered on the node's columns.
+
+    Coded columns are put on unit scale, levels count as indicators, missing cells stand at the mean. Where products
+    split differently, the clusters of a node go through the splits in turn.
+    """
+    entries = np.ones(structure.n_regions, np.int64)
+    entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
+    # a palette of P entries starts on its first entry: children of a cluster are labels 0, P, 2P, ...
+    finite = structure.n_children > 0
+    copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
+    copies[structure.depth > MAX_DEPTH] = 1
+    return cluster_regions(structure, compiled, coded, copies, entries, rng)
+
+
+def cluster_regions(structure, compiled, coded, n_clusters, stride, rng):
+    """Digits (N, R) from recursive k-means with so many clusters (R,) of a region's rows, labelled 0, stride, ..."""
+    missing = np.isnan(coded)
+    wholly = [missing[:, structure.order[a:b]].all(1) for a, b in zip(structure.begin, structure.end, strict=True)]
+    digits = np.full((len(coded), structure.n_regions), -1, np.int32)
+    tree = structure.parent, structure.split, structure.n_splits, structure.begin, structure.end
+    points = _points(structure, compiled, coded)
+    split_rows(rng, *tree, np.array(wholly), n_clusters, stride, points, digits)
+    return digits
+
+
+def _points(structure, compiled, coded):
+    """Columns in region order as k-means sees them."""
+    columns = []
+    for d in structure.order:
+        x = coded[:, d]
+        seen = ~np.isnan(x)
+        if compiled.family[compiled.entry_ptr[d]] == DISCRETE:
+            counts = np.bincount(x[seen].astype(np.int64), minlength=compiled.n_levels[d])
+            columns.append((np.where(seen, x, compiled.n_levels[d]), counts / max(seen.sum(), 1), 1.0))
+            continue
+        if (compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]] == LOG_NORMAL).any():
+            x = np.log(x + compiled.offset[d])
+        spread = x[seen].std() if seen.any() else 0.0
+        centre = x[seen].mean() if seen.any() else 0.0
+        columns.append((np.where(seen, (x - centre) / (spread if spread > 0 else 1.0), 0.0), np.empty(0), 1.0))
+    return join_points(columns)
+
+
+@kernel
+def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, stride, points, digits):
+    """Split the rows of every sum node by k-means, from the root down."""
+    n_rows, n_regions = digits.shape
+    edge = np.zeros((n_regions, n_rows), np.int64)
+    for r in range(n_regions):
+        group = edge[parent[r]] if r > 0 else np.zeros(n_rows, np.int64)
+        is_reached = ~missing[r]
+        if r > 0 and n_splits[parent[r]] > 1:
+            is_reached &= digits[:, parent[r]] % n_splits[parent[r]] == split[r]
+        if r > 0:
+            is_reached &= digits[:, parent[r]] >= 0
+        rows = np.flatnonzero(is_reached)
+        rows = rows[np.argsort(group[rows], kind="mergesort")]
+        begin = 0
+        fresh = 0  # first unused edge number of the region
+        while begin < rows.size:
+            end = begin + 1
+            while end < rows.size and group[rows[end]] == group[rows[begin]]:
+                end += 1
+            members = rows[begin:end]
+            labels = np.zeros(members.size, np.int64)
+            k = min(n_clusters[r], members.size // 2)
+            if members.size >= MIN_ROWS and k > 1:
+                labels = k_means(rng, points, members, first[r], last[r], k, ROUNDS)
+            for i in range(members.size):
+                digits[members[i], r] = labels[i] * stride[r]
+                edge[r, members[i]] = fresh + labels[i]
+            fresh += n_clusters[r]
+            begin = end
+
+
+@bare_kernel
+def prior_sweep(rng, net, y, slots, first):
+    """Seat the rows one after another by the prior alone; returns the row at which a region ran full, or N."""
+    for n in range(first, y.shape[0]):
+        if net.full[0]:
+            return n
+        mark_missing(net, y[n])
+        for r in range(slots.shape[1]):
+            net.old[r] = FRESH
+        propose_tree(rng, net, net.old, net.new)
+        for r in range(slots.shape[1]):
+            slot = net.new[r]
+            if slot <= FRESH:
+                slot = new_edge(net, r, slots[n, net.parent[r]] if r > 0 else 0, FRESH - slot)
+            slots[n, r] = slot
+        attach(net, y[n], slots[n])
+    return y.shape[0]

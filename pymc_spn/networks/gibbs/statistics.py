@@ -1,0 +1,377 @@
+"""Sufficient statistics of a state in one flat vector, and the collapsed log joint with its gradient.
+
+The vector is what the observed variable of `SPN` takes as input, so its log density costs the occupied nodes only.
+
+=============  =======================================================================================
+offset         content
+=============  =======================================================================================
+0              ticket: the log joint as the sampler left it
+1 .. 4         numbers of sum nodes V, edges G, leaves L, level cells K
+5              log Jacobian of the coding, in nats: added to the log joint
+HEAD ..        leaves of column d, at all its places: leaf_ptr[d] .. leaf_ptr[d+1], D + 1 numbers
+then           V x (class, count): class 0 for several columns, 1 for one
+then           G x (class, factor, count): mass of the edge = factor * concentration; factor < 0 marks a child of an
+               infinite node, whose prior weight is concentration * (-factor)
+then           L x (entry, count, s1, s2, first level cell)
+then           K level counts
+end            the missing cells that the step drew (``missing="draw"``), row by row
+=============  =======================================================================================
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from pymc_spn.networks.gibbs.leaf_kernels import FEW_EVENTS, gaussian_posterior
+from pymc_spn.networks.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.gibbs.occupancy import n_prior_slots
+from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_ratios import log_counts, log_rising, log_rising_from, stirling_rest
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
+
+HEAD = 6
+NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class LeafPriors(NamedTuple):
+    """What the log joint needs of a palette, read-only."""
+
+    family: np.ndarray  # (E,) family codes
+    constants: np.ndarray  # (E, 4)
+    n_levels: np.ndarray  # (D,)
+
+
+@register_jitable
+def leaf_priors(palette):
+    """Of a `CompiledPalette`, or of priors with arrays of any kind."""
+    return LeafPriors(
+        read_only_view(palette.family), read_only_view(palette.constants), read_only_view(palette.n_levels)
+    )
+
+
+@kernel
+def pack_statistics(net, log_jacobian):
+    """Statistics vector of the network's current state; the ticket is 0.
+
+    Parameters
+    ----------
+    net : Network
+    log_jacobian : float
+        Log density of the coded table relative to the original one, summed over all density-valued cells.
+
+    Returns
+    -------
+    (n,) float64
+    """
+    n_columns = net.place_ptr.size - 1
+    n_nodes = 0
+    n_edges = 0
+    n_leaves = 0
+    n_cells = 0
+    for r in range(net.parent.size):
+        k = net.node_begin[r]
+        for node in range(net.top[net.parent[r]] if r > 0 else 1):
+            n_nodes += net.node_count[k + node] > 0
+        for i in range(net.begin[r], net.begin[r] + net.top[r]):
+            if net.edge_count[i] > 0:
+                n_edges += 1
+                d = net.column[r]
+                if d >= 0:
+                    n_leaves += 1
+                    n_cells += net.n_levels[d]
+    out = np.zeros(HEAD + n_columns + 1 + NODE * n_nodes + EDGE * n_edges + LEAF * n_leaves + n_cells)
+    out[1] = n_nodes
+    out[2] = n_edges
+    out[3] = n_leaves
+    out[4] = n_cells
+    out[5] = log_jacobian
+    node_at = HEAD + n_columns + 1
+    edge_at = node_at + NODE * n_nodes
+    leaf_at = edge_at + EDGE * n_edges
+    cell_at = leaf_at + LEAF * n_leaves
+    leaf = 0
+    for d in range(net.leaf_region.size):
+        c = net.source[d]
+        if d == net.place_ptr[c]:
+            out[HEAD + c] = leaf
+        r = net.leaf_region[d]
+        for slot in range(net.top[r]):
+            i = net.begin[r] + slot
+            if net.edge_count[i] == 0:
+                continue
+            at = leaf_at + LEAF * leaf
+            out[at] = net.entry_source[net.entry[i]]
+            out[at + 1] = net.edge_count[i]
+            out[at + 2] = net.s1[i]
+            out[at + 3] = net.s2[i]
+            out[at + 4] = cell_at
+            for level in range(net.n_levels[d]):
+                out[cell_at] = net.level_count[net.level_begin[d] + level * net.capacity[r] + slot]
+                cell_at += 1
+            leaf += 1
+    out[HEAD + n_columns] = leaf
+    for r in range(net.parent.size):
+        d = net.column[r]
+        k = net.node_begin[r]
+        for node in range(net.top[net.parent[r]] if r > 0 else 1):
+            if net.node_count[k + node] > 0:
+                out[node_at] = d >= 0
+                out[node_at + 1] = net.node_count[k + node]
+                node_at += NODE
+        for i in range(net.begin[r], net.begin[r] + net.top[r]):
+            if net.edge_count[i] == 0:
+                continue
+            if d < 0:
+                factor = 1.0 / net.width[r] if net.width[r] > 0 else -1.0 / net.n_splits[r]
+            else:
+                copies = net.entry_copies[net.entry[i]]
+                factor = (1.0 / copies if copies > 0 else -1.0) / n_prior_slots(net, d)
+            out[edge_at] = d >= 0
+            out[edge_at + 1] = factor
+            out[edge_at + 2] = net.edge_count[i]
+            edge_at += EDGE
+    return out
+
+
+@inner_kernel
+def log_assignments(state, n_columns, which, mass):
+    """Log probability of the assignments at one class of sum nodes, and its derivative in the concentration.
+
+    Dirichlet-multinomial at finite nodes (labelled children), Chinese restaurant at infinite ones (unlabelled).
+    """
+    node_at = HEAD + n_columns + 1
+    edge_at = node_at + NODE * int(state[1])
+    log_p = 0.0
+    slope = 0.0
+    at_mass = math.lgamma(mass)
+    slope_at_mass = digamma(mass)
+    for i in range(node_at, edge_at, NODE):
+        if state[i] == which:
+            log_p -= log_rising_from(mass, state[i + 1], at_mass)
+            slope += slope_at_mass - digamma(mass + state[i + 1])
+    for i in range(edge_at, edge_at + EDGE * int(state[2]), EDGE):
+        if state[i] != which:
+            continue
+        factor = state[i + 1]
+        n = state[i + 2]
+        if factor < 0.0:
+            log_p += math.log(-factor * mass) + math.lgamma(n)
+            slope += 1.0 / mass
+        else:
+            share = factor * mass
+            log_p += log_rising(share, n)
+            slope += factor * (digamma(share + n) - digamma(share))
+    return log_p, slope
+
+
+@inner_kernel
+def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_ratio):
+    """Prior parameters of a palette entry in coded units.
+
+    ``constants`` is (mean, variance, floor of the prior variance, relative scale), of a binomial entry (mean, number of
+    trials, 0, relative scale); see `families` for the formulas.
+    """
+    scale = leaf_scale * constants[3]
+    if family == GAUSSIAN or family == LOG_NORMAL:
+        return constants[0], precision_ratio, leaf_shape, leaf_shape * max(scale * constants[1], constants[2])
+    a = 1.0 / scale
+    if family == DISCRETE:
+        return a, a * n_levels, 0.0, 0.0
+    if family == EXPONENTIAL or family == GEOMETRIC:
+        return a, a * constants[0], 0.0, 0.0
+    if family == BINOMIAL:
+        trials = constants[1]
+        return a * constants[0] / trials, a * (trials - constants[0]) / trials, trials, 0.0
+    return a, a / constants[0], 0.0, 0.0
+
+
+@register_jitable
+def entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
+    """Prior parameters (E, 4) of every palette entry from the hyperparameters of its column, (D,) each."""
+    return _entry_priors(
+        palette, read_only_view(leaf_scale), read_only_view(leaf_shape), read_only_view(precision_ratio)
+    )
+
+
+@kernel
+def _entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
+    prior = np.empty((palette.family.size, 4))
+    for d in range(leaf_scale.size):
+        for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+            prior[e] = entry_prior(
+                palette.family[e],
+                palette.constants[e],
+                palette.n_levels[d],
+                leaf_scale[d],
+                leaf_shape[d],
+                precision_ratio[d],
+            )
+    return prior
+
+
+@kernel
+def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slopes):
+    """Log marginal likelihood of a column given its leaves, in coded units.
+
+    ``slopes`` receives the derivatives in (leaf_scale, leaf_shape, precision_ratio); when it is empty they are not
+    computed.
+    """
+    n_columns = palette.n_levels.size
+    n_levels = palette.n_levels[d]
+    constants = palette.constants
+    family = palette.family
+    want = slopes.size > 0
+    first_leaf = HEAD + n_columns + 1 + NODE * int(state[1]) + EDGE * int(state[2])
+    log_p = 0.0
+    slopes[:] = 0.0
+    known = -1
+    p0 = p1 = p2 = p3 = 0.0
+    c0 = c1 = s0 = s1 = 0.0
+    for leaf in range(int(state[HEAD + d]), int(state[HEAD + d + 1])):
+        at = first_leaf + LEAF * leaf
+        e = int(state[at])
+        n = state[at + 1]
+        scale = leaf_scale * constants[e, 3]
+        code = family[e]
+        located = code == GAUSSIAN or code == LOG_NORMAL
+        if e != known:
+            p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
+            known = e
+            lead = p2 if located else p0
+            c0 = math.lgamma(lead)
+            by_sum = code == DISCRETE or code == GEOMETRIC or code == BINOMIAL
+            c1 = math.lgamma(p1) if by_sum else math.log(p3 if located else p1)
+            if want:
+                s0 = digamma(lead)
+                s1 = digamma(p1) if by_sum else 0.0
+        if located:
+            mean, rho, a, excess = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, 0.0)
+            b = p3 + excess
+            log_b = math.log(b)
+            log_p += log_rising_from(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
+            log_p += 0.5 * math.log(p1 / rho)
+            if code == LOG_NORMAL:
+                log_p -= state[at + 2]  # the Jacobian of every value
+            if want:
+                by_b = p2 / p3 - a / b
+                if scale * constants[e, 1] > constants[e, 2]:
+                    slopes[0] += by_b * p2 * constants[e, 3] * constants[e, 1]
+                slopes[1] += digamma(a) - s0 + c1 - log_b + by_b * p3 / p2
+                slopes[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
+        elif code == DISCRETE:
+            log_p -= log_rising_from(p1, n, c1)
+            by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
+            cell = int(state[at + 4])
+            for level in range(cell, cell + n_levels):
+                if state[level] > 0.0:
+                    log_p += log_rising_from(p0, state[level], c0)
+                    if want:
+                        by_alpha += digamma(p0 + state[level]) - s0
+            if want:
+                slopes[0] -= by_alpha / (scale * leaf_scale)
+        elif code == GEOMETRIC:
+            total = state[at + 2]
+            both = p0 + p1
+            log_p += log_rising_from(p0, n, c0)
+            if p0 + n < total:  # of two forms that with the smaller terms
+                log_p += log_rising_from(p1, p0, c1) - log_rising(p1 + total, p0 + n)
+            else:
+                log_p += log_rising_from(p1, total, c1) - log_rising(both, n + total)
+            if want:
+                by_both = digamma(both) - digamma(both + n + total)
+                by_alpha = digamma(p0 + n) - s0 + by_both
+                by_beta = digamma(p1 + total) - s1 + by_both
+                slopes[0] -= (by_alpha + constants[e, 0] * by_beta) / (scale * leaf_scale)
+        elif code == BINOMIAL:
+            total = state[at + 2]
+            rest = n * p2 - total
+            both = p0 + p1
+            log_p += log_rising_from(p0, total, c0) + log_rising_from(p1, rest, c1) - state[at + 3]
+            log_p -= log_rising(both, n * p2)
+            if want:
+                by_both = digamma(both) - digamma(both + n * p2)
+                by_alpha = digamma(p0 + total) - s0 + by_both
+                by_beta = digamma(p1 + rest) - s1 + by_both
+                slopes[0] -= (by_alpha * p0 + by_beta * p1) / leaf_scale
+        else:
+            if code == EXPONENTIAL:
+                more, weight = n, state[at + 2]
+                by_beta = constants[e, 0]
+            else:
+                more, weight = state[at + 2], n
+                by_beta = 1.0 / constants[e, 0]
+            a = p0 + more
+            b = p1 + weight
+            base = state[at + 3] if code == POISSON else 0.0
+            if code == POISSON and more > 0.0 and a > FEW_EVENTS:  # largest terms are rounded alike under all priors
+                largest = more * (math.log(more / weight) - 1.0) - base
+                log_p += log_counts(more, weight, p0, p1, stirling_rest(p0)) + largest
+            else:
+                log_p += log_rising_from(p0, more, c0) - p0 * math.log1p(weight / p1) - more * math.log(b) - base
+            if want:
+                by_alpha = digamma(a) - s0 + c1 - math.log(b) + by_beta * (p0 / p1 - a / b)
+                slopes[0] -= by_alpha / (scale * leaf_scale)
+    return log_p
+
+
+@register_jitable
+def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
+    """Log p(data, assignments | hyperparameters) in the units of the data, in nats.
+
+    Parameters
+    ----------
+    state : (n,) float64
+        From `pack_statistics`.
+    palette : CompiledPalette or LeafPriors
+    concentration : (2,) float64
+        Total mass of sum nodes over several columns and over one.
+    leaf_scale, leaf_shape, precision_ratio : (D,) float64
+    gradient : (2 + 3 D,) float64
+        Out: derivatives in the four arguments above, in this order; empty when they are not wanted.
+
+    Returns
+    -------
+    float
+    """
+    return _log_joint(
+        read_only_view(state),
+        leaf_priors(palette),
+        read_only_view(concentration),
+        read_only_view(leaf_scale),
+        read_only_view(leaf_shape),
+        read_only_view(precision_ratio),
+        gradient,
+    )
+
+
+@kernel
+def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
+    n_columns = leaf_scale.size
+    want = gradient.size > 0
+    total = state[5]
+    for which in range(2):
+        log_p, slope = log_assignments(state, n_columns, which, concentration[which])
+        total += log_p
+        if want:
+            gradient[which] = slope
+    slopes = np.empty(3 if want else 0)
+    for d in range(n_columns):
+        total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d], slopes)
+        for k in range(slopes.size):
+            gradient[2 + k * n_columns + d] = slopes[k]
+    return total
+
+
+@kernel
+def is_stale(ticket, state, missing):
+    """Whether the state is another than that of the ticket and of the drawn cells; ticket 0 is a start."""
+    if ticket == 0.0:
+        return False
+    stale = ticket != state[0]
+    for k in range(missing.size):
+        stale |= missing[k] != state[state.size - missing.size + k]
+    return stale

@@ -1,0 +1,135 @@
+"""Missing cells of a network's table as a variable of the model (``missing="draw"``), and the completed columns."""
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import Distribution
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_spn.leaves.families import Poisson
+from pymc_spn.networks.ops import flat_log_density
+from pymc_spn.networks.schema import NetworkSchema
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
+from pymc_spn.tables.column import WHOLE_KINDS, by_name
+
+NO_PRIOR_DRAWS = (
+    "ps.SPN: cells that are drawn with the rest of the model have no forward draws of their own, since the network "
+    'draws whole tables; for prior predictive sampling use missing="marginal"'
+)
+
+
+class MissingCellsVariable(RandomVariable):
+    """The missing cells in declared order, given where they start."""
+
+    name, signature, dtype = "spn_missing", "(m)->(m)", "float64"
+    _print_name = ("SPNMissing", "\\operatorname{SPNMissing}")
+
+    @classmethod
+    def rng_fn(cls, rng, start, size):
+        return np.full(start.shape, np.nan)  # PyMC's pictures of a model evaluate its variables for their shapes
+
+
+@numba_core_rv_funcify.register(MissingCellsVariable)
+def _(op, node):
+    @numba_njit
+    def cells(rng, start):
+        if start.size >= 0:
+            raise NotImplementedError(NO_PRIOR_DRAWS)
+        return start
+
+    return cells, 1
+
+
+class MissingCells(Distribution):
+    """Flat: the network's own density of the completed table counts the cells."""
+
+    rv_op = MissingCellsVariable()
+
+    @classmethod
+    def dist(cls, start, **kwargs):
+        return super().dist([pt.as_tensor_variable(start)], **kwargs)
+
+    def support_point(rv, size, start):
+        return start
+
+    def logp(value, start):
+        return flat_log_density(value[0])
+
+
+def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
+    """Palettes for ``missing="draw"``: counts with gaps have leaves of masses alone unless others are asked for.
+
+    Raises
+    ------
+    ValueError
+        If an integer column has gaps: what is drawn from its Gaussian leaves are no whole numbers.
+    """
+    gaps = np.isnan(table.values).any(axis=0)
+    own = dict(by_name("leaves", leaves or {}))
+    for column, has_gaps in zip(table.columns, gaps, strict=True):
+        if has_gaps and column.kind == "integer":
+            raise ValueError(
+                f'missing="draw": column {column.name!r} is integer and has missing cells, and values drawn from its '
+                f"Gaussian leaves are no whole numbers: say kinds={{{column.name!r}: 'real'}}"
+            )
+        if has_gaps and column.kind == "count":
+            own.setdefault(column.name, Poisson())
+    return own
+
+
+def first_guess(table: Table) -> np.ndarray:
+    """Values (D,) at which the cells of each column start: the mean, of counts rounded, of levels the most frequent."""
+    guess = np.zeros(len(table.columns))
+    for d, column in enumerate(table.columns):
+        x = table.values[~np.isnan(table.values[:, d]), d]
+        if column.levels is not None:
+            guess[d] = np.bincount(x.astype(np.int64)).argmax()
+        else:
+            guess[d] = np.round(x.mean()) if column.kind in WHOLE_KINDS else x.mean()
+    return guess
+
+
+def refuse_impossible(schema: NetworkSchema, missing_columns: np.ndarray, missing: np.ndarray) -> None:
+    """Refuse cells (m,) that are no values of their columns or leaves; only ``initvals`` can bring them."""
+    for d, x in zip(missing_columns, missing, strict=True):
+        column = schema.columns[d]
+        if not schema.possible(d, x):
+            raise ValueError(f"a missing cell of column {column.name!r} ({column.kind}) cannot start at {x}")
+
+
+def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
+    """Columns of a network's table with the drawn cells in the gaps, for use in the rest of the model.
+
+    Parameters
+    ----------
+    variable : TensorVariable
+        What `SPN` with ``missing="draw"`` returned.
+
+    Returns
+    -------
+    dict of str to (N,) tensor
+        In the units of the data; levels of categorical columns as integers in the order of the schema, binary
+        ones as 0 and 1.
+
+    Raises
+    ------
+    TypeError
+        If the variable is not an `SPN`, or sums its missing cells out.
+    """
+    found: Any = getattr(variable, "tag", None)
+    found = getattr(found, "spn_completed", None)
+    if found is None:
+        raise TypeError(f'variable must be a ps.SPN with missing="draw"; got {quoted(variable)}')
+    columns, values, missing = found
+    rows, places = np.nonzero(np.isnan(values))
+    out = {}
+    for d, column in enumerate(columns):
+        own = np.flatnonzero(places == d)
+        tensor = pt.constant(np.ascontiguousarray(values[:, d]))
+        out[column.name] = pt.set_subtensor(tensor[rows[own]], missing[own]) if own.size else tensor
+    return out

@@ -1,0 +1,183 @@
+"""Moves of missing cells that other parts of a model use: proposed by the network, accepted on the rest of the model.
+
+The state is the completed table with its assignments. A row with gaps is taken out of the network; an induced tree
+and the cells are drawn from the network's conditional given the row's observed cells and all other rows (`anew`), or
+the cells alone from the predictives of the row's own leaves. Both are exact conditionals of the network, so what
+remains of the Metropolis-Hastings ratio is the rest of the model. The first kind jumps between clusters, the second
+is accepted more often where the rest of the model says much about the cells; sweeps take turns.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
+from pymc_spn.networks.records.predictive_kernels import draw_tree, draw_value, evaluate_row
+from pymc_spn.numerics.kernel_options import bare_kernel
+
+TINY, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+
+
+@bare_kernel
+def propose_cells(rng, net, y, seen, slots, anew, options, event, event_log, values, family):
+    """Take a row out of the network and draw its missing cells; the drawn tree is left in ``net.new``.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    net : Network
+    y : (P,) float64
+        Coded row as completed, and ``seen`` the same with NaN in the gaps.
+    seen : (P,) float64
+    slots : (R,) int32
+        The row's edges.
+    anew : bool
+        Whether a tree is drawn too, or the row's own is kept.
+    options : (R,) int32
+        Out: split or palette entry of each of the row's edges, for those that have to be made again.
+    event, event_log
+        No event: False and anything (`evaluate_row`).
+    values, family : (D,) float64, (D,) int64
+        Out, in the gaps: what `draw_value` drew, and the family of the leaf.
+    """
+    for r in range(slots.size):
+        net.old[r] = slots[r]
+        if slots[r] >= 0:
+            i = net.begin[r] + slots[r]
+            d = net.column[r]
+            options[r] = net.entry[i] - net.entry_ptr[d] if d >= 0 else net.edge_split[i]
+    detach(net, y, slots)
+    if anew:
+        logs = evaluate_row(net, seen, event, event_log)[1]
+        draw_tree(rng, net, logs)
+    for d in range(seen.size):
+        r = net.leaf_region[d]
+        leaf = net.new[r] if anew else net.old[r]
+        if leaf == MISSING or not np.isnan(seen[d]):
+            continue
+        if net.edge_count[net.begin[r] + leaf] == 0 and leaf >= n_prior_slots(net, d):
+            leaf = options[r]  # the row was alone in its leaf: what remains is the prior
+        slot = net.begin[r] + leaf
+        values[net.source[d]] = draw_value(rng, net, d, slot)
+        family[net.source[d]] = net.entry_family[net.entry[slot]]
+
+
+@bare_kernel
+def settle_row(net, y, seen, slots, anew, changed, options):
+    """Put a row back: on the tree in ``net.new`` if ``anew``, else on its old one; ``changed`` if its cells are."""
+    for r in range(slots.size):
+        code = net.new[r] if anew else net.old[r]
+        slots[r] = code
+        if code == MISSING:
+            continue
+        node = slots[net.parent[r]] if r > 0 else 0
+        d = net.column[r]
+        if anew and code <= FRESH:
+            slots[r] = new_edge(net, r, node, FRESH - code)
+        elif anew and d >= 0 and code < n_prior_slots(net, d):
+            slots[r] = new_edge(net, r, node, code)
+        elif net.edge_count[net.begin[r] + code] == 0:
+            # freed last in its region, so it is the one that comes back
+            slots[r] = new_edge(net, r, node, options[r])
+    if changed:
+        for d in range(seen.size):
+            if np.isnan(seen[d]):
+                net.old[net.leaf_region[d]] = FRESH  # its statistics are not those that were saved
+    attach(net, y, slots)
+
+
+class CellMoves:
+    """Moves of the missing cells of one table.
+
+    Parameters
+    ----------
+    schema : NetworkSchema
+    rows, columns : (m,) int64
+        Places of the missing cells, row by row.
+    """
+
+    def __init__(self, schema: Any, rows: np.ndarray, columns: np.ndarray) -> None:
+        self.rows, self.columns = rows, columns
+        self.centre, self.scale = schema.compiled.centre, schema.compiled.scale
+        self.places = [np.flatnonzero(schema.structure.leaf_column == d) for d in range(len(schema.columns))]
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        self.cells = [slice(a, b) for a, b in zip(starts, [*starts[1:], rows.size], strict=True)]
+        n_places = schema.structure.leaf_column.size
+        self.no_event = np.zeros(n_places, np.bool_), np.zeros(1)
+        self.options = np.zeros(schema.structure.n_regions, np.int32)
+        self.values = np.zeros(len(schema.columns))
+        self.family = np.zeros(len(schema.columns), np.int64)
+        self.n_sweeps = 0
+
+    def sweep(
+        self,
+        rng: np.random.Generator,
+        sampler: Any,
+        missing: np.ndarray,
+        log_rest: Callable[[np.ndarray], float] | None,
+    ) -> tuple[np.ndarray, float]:
+        """One move for every row with gaps.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        sampler : Sampler
+            Holds the completed table and its assignments; both are changed.
+        missing : (m,) float64
+            The cells, in the units of the data.
+        log_rest : callable, optional
+            Log density of the rest of the model at given cells; None where nothing else uses them.
+
+        Returns
+        -------
+        missing : (m,) float64
+            A new array.
+        accepted : float
+            Fraction of the rows whose proposal was accepted.
+        """
+        missing = missing.copy()
+        log_now = log_rest(missing) if log_rest else 0.0
+        anew = log_rest is None or self.n_sweeps % 2 == 0
+        self.n_sweeps += 1
+        accepted = 0
+        for cells in self.cells:
+            n = self.rows[cells.start]
+            if sampler.net.full[0]:
+                sampler.compact()
+            y, slots = sampler.coded[n], sampler.slots[n]
+            seen = y.copy()
+            for d in self.columns[cells]:
+                seen[self.places[d]] = np.nan
+            drawn = (self.options, *self.no_event, self.values, self.family)
+            propose_cells(rng, sampler.net, y, seen, slots, anew, *drawn)
+            proposed = missing.copy()
+            proposed[cells] = self._in_data_units(rng, self.columns[cells])
+            log_new = log_rest(proposed) if log_rest else 0.0
+            take = log_new >= log_now or math.log(1.0 - rng.random()) < log_new - log_now
+            if take:
+                missing, log_now = proposed, log_new
+                self._write(y, cells, missing)
+                accepted += 1
+            settle_row(sampler.net, y, seen, slots, anew and take, take, self.options)
+        return missing, accepted / max(len(self.cells), 1)
+
+    def _in_data_units(self, rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:
+        drawn = self.values[columns]
+        x = drawn * self.scale[columns] + self.centre[columns]
+        for k, code in enumerate(self.family[columns].tolist()):
+            if code == POISSON:
+                x[k] = rng.poisson(drawn[k])
+            elif code == GEOMETRIC or code == BINOMIAL:
+                x[k] = round(x[k])
+            elif code == EXPONENTIAL or code == LOG_NORMAL:
+                x[k] = min(max(x[k], TINY), LARGEST)  # what rounding takes from a value near 0
+        return x
+
+    def _write(self, y: np.ndarray, cells: slice, missing: np.ndarray) -> None:
+        """Cells into a coded row: coded from what is recorded, so that a record gives the same bits."""
+        for k in range(cells.start, cells.stop):
+            d = self.columns[k]
+            y[self.places[d]] = (missing[k] - self.centre[d]) / self.scale[d]

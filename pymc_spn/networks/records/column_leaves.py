@@ -1,0 +1,110 @@
+"""Leaves of several networks at once, column by column: the families work on whole arrays, so one call serves all."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.networks.records.leaf_predictives import Leaves, leaf_moments, leaves_of_column, log_event
+
+BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
+HELD = 4_000_000  # answers kept for the next query (32 MB)
+
+
+class JoinedLeaves(NamedTuple):
+    """Leaves of a column, one network after the other.
+
+    Parameters
+    ----------
+    leaves : Leaves
+    slots : (n,) int64
+        Leaf slot of each in its network.
+    begin : (S + 1,) int64
+        First leaf of each network, and the number of all.
+    """
+
+    leaves: Leaves
+    slots: np.ndarray
+    begin: np.ndarray
+
+
+class ColumnLeaves:
+    """Leaves of networks that do not change, and what events do to them.
+
+    Parameters
+    ----------
+    nets : sequence of Network
+    compiled
+        The compiled columns of the networks.
+    """
+
+    def __init__(self, nets: Sequence[Any], compiled: Any) -> None:
+        self._nets, self._compiled = nets, compiled
+        self._joined: dict[int, JoinedLeaves] = {}
+        self._found: dict[Any, tuple[np.ndarray, ...]] = {}
+        self._n_held = 0
+        self._lock = Lock()  # for `_found` and `_n_held`
+
+    def leaves(self, s: int, d: int) -> Leaves:
+        """All leaf slots (n,) of a column in network s, as `leaves_of_column` has them."""
+        here = self._part(s, d)
+        leaves = self._joined[d].leaves
+        return Leaves(leaves.family[here], leaves.parameters[here])
+
+    def slots(self, s: int, d: int) -> np.ndarray:
+        """Where the leaves (n,) of a column stand in network s, ascending."""
+        here = self._part(s, d)
+        return self._joined[d].slots[here]
+
+    def log_event(self, s: int, d: int, event: Any) -> np.ndarray:
+        """Log probability (n,) of an event of a column in each of its leaves in network s."""
+        here = self._part(s, d)
+        return self._of_all(d, event, _logs)[0][here]
+
+    def moments(self, s: int, d: int, event: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of each leaf of a column in network s, given an event of it or None."""
+        here = self._part(s, d)
+        mean, variance = self._of_all(d, event, leaf_moments)
+        return mean[here], variance[here]
+
+    def _part(self, s: int, d: int) -> slice:
+        if d not in self._joined:
+            found = [leaves_of_column(net, self._compiled, d) for net in self._nets]
+            joined = Leaves(*(np.concatenate(values) for values in zip(*found, strict=True)))
+            sizes = [one.family.size for one in found]
+            slots = np.concatenate([slots_of_column(net, d) for net in self._nets])
+            self._joined[d] = JoinedLeaves(joined, slots, np.concatenate([[0], np.cumsum(sizes)]))
+        begin = self._joined[d].begin
+        return slice(begin[s], begin[s + 1])
+
+    def _of_all(
+        self, d: int, event: Any, of_leaves: Callable[[Leaves, Any], tuple[np.ndarray, ...]]
+    ) -> tuple[np.ndarray, ...]:
+        """What a function says of the leaves of all networks, kept: queries ask of one network after the other."""
+        key = d, event, of_leaves
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                family, parameters = self._joined[d].leaves
+                parts = [
+                    of_leaves(Leaves(family[i : i + BLOCK], parameters[i : i + BLOCK]), event)
+                    for i in range(0, max(family.size, 1), BLOCK)
+                ]
+                found = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+                if self._n_held > HELD:
+                    self._found.clear()
+                    self._n_held = 0
+                self._found[key] = found
+                self._n_held += sum(values.size for values in found)
+        return found
+
+
+def slots_of_column(net: Any, d: int) -> np.ndarray:
+    """Leaf slots of a column at all its places, ascending, as in `leaves_of_column`."""
+    regions = net.leaf_region[net.source == d]
+    return np.concatenate([np.arange(net.begin[r], net.begin[r] + net.top[r]) for r in regions])
+
+
+def _logs(leaves: Leaves, event: Any) -> tuple[np.ndarray, ...]:
+    return (log_event(leaves, event),)

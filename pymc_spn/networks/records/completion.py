@@ -1,0 +1,98 @@
+"""Random completion of rows: a draw of the chain, an induced tree, then the cells that are not known."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.records import predictive_kernels
+from pymc_spn.networks.records.leaf_predictives import Leaves, draw_in_event
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.quoted_values import quoted
+
+SIMULATION = "exact simulation"  # the mark of rows that are drawn
+
+
+def choose_draws(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (n, M) of the chain for each row, in proportion to exp(log_weights) (S, M)."""
+    chosen = np.empty((n, log_weights.shape[1]), np.int64)
+    for m in range(log_weights.shape[1]):
+        cumulative = np.cumsum(np.exp(log_weights[:, m] - log_weights[:, m].max()))
+        u = rng.random(n) * cumulative[-1]
+        chosen[:, m] = np.minimum(np.searchsorted(cumulative, u, side="right"), len(cumulative) - 1)
+    return chosen
+
+
+def complete_rows(
+    states: RecordedStates,
+    values: np.ndarray,
+    events: dict[int, Any],
+    chosen: np.ndarray,
+    rng: np.random.Generator,
+    cells: RoundedCells | None = None,
+) -> np.ndarray:
+    """Completed copies (n, M, D) of rows (M, D), each under its draw of the chain (n, M).
+
+    With ``cells`` of the same rows, what is drawn is given that the exact values lie in them; the rows keep what was
+    recorded.
+    """
+    n, n_rows = chosen.shape
+    if chosen.size == 0:
+        return np.empty((n, n_rows, values.shape[1]))
+    coded = states.coded_rows(values)
+    which_row = np.broadcast_to(np.arange(n_rows), chosen.shape).ravel()
+    order = np.lexsort((which_row, chosen.ravel()))
+    draw, row = chosen.ravel()[order], np.ascontiguousarray(which_row[order])
+    out = np.full((order.size, values.shape[1]), np.nan)
+    leaves = np.empty(out.shape, np.int32)
+    family = np.empty(out.shape, np.int8)
+    by_event: dict[int, list[Any]] = {d: [] for d in events}
+    starts = np.flatnonzero(np.diff(draw, prepend=-1))
+    compiled = states.compiled
+    for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
+        s = int(draw[start])
+        net = states.network(s)
+        part = slice(start, stop)
+        given = states.event_logs(s, net, events)
+        if cells is None:
+            predictive_kernels.draw_rows(rng, net, coded, row[part], *given, out[part], leaves[part])
+        else:
+            cells.draw(rng, net, row[part], given, out[part], leaves[part])
+        family[part] = net.entry_family[net.entry[leaves[part]]]
+        for d in events:
+            columns, k = states.column_leaves(s, net)
+            local = columns.leaves(k, d)
+            at = np.searchsorted(columns.slots(k, d), leaves[part, d])
+            by_event[d].append(Leaves(local.family[at], local.parameters[at]))
+    counts = (family == POISSON) & ~np.isnan(out)
+    drawn = rng.poisson(out[counts])
+    out = out * compiled.scale + compiled.centre
+    out[counts] = drawn
+    whole = np.isin(family, (GEOMETRIC, BINOMIAL)) | ((family == GAUSSIAN) & ~compiled.is_density)
+    out = np.where(whole, np.round(out) + 0.0, out)
+    out = np.where(whole & compiled.is_count, np.maximum(out, 0.0), out)
+    # what rounding takes from a positive value near 0
+    positive = (family == EXPONENTIAL) | (family == LOG_NORMAL)
+    out = np.where(positive, np.clip(out, np.finfo(float).tiny, np.finfo(float).max), out)
+    for d, parts in by_event.items():
+        joined = Leaves(*(np.concatenate([getattr(p, f) for p in parts]) for f in Leaves._fields))
+        out[:, d] = draw_in_event(joined, events[d], rng)
+    completed = np.empty_like(out)
+    completed[order] = np.where(np.isnan(values[row]), out, values[row])
+    return completed.reshape(n, n_rows, -1)
+
+
+def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0) -> int:
+    """A number of rows or draws as an int; refused if it needs too much memory.
+
+    Raises
+    ------
+    ValueError
+        If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(n)}")
+    refuse_count(argument, int(n), bytes_each)
+    return int(n)

@@ -1,0 +1,169 @@
+"""Means and covariances of one recorded state's predictive, by one pass over the occupied nodes."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
+from pymc_spn.networks.records.predictive_kernels import prior_slot_mass, relative_value
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+
+
+def positions_in_parent(structure):
+    """Where each column of each region stands among those of its parent region, all regions one after another."""
+    held = [structure.order[a:b] for a, b in zip(structure.begin, structure.end, strict=True)]
+    place = np.zeros(len(structure.columns), np.int64)
+    positions = [place[held[0]]]
+    for r in range(1, len(held)):
+        above = held[structure.parent[r]]
+        place[above] = np.arange(above.size)
+        positions.append(place[held[r]])
+    return np.concatenate(positions)
+
+
+@kernel
+def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, with_covariance):
+    """Mean and covariance of a row given what `evaluate_row` has seen of it.
+
+    Parameters
+    ----------
+    net : Network
+        As `evaluate_row` left it.
+    begin, size, order
+        Of the region tree.
+    position : int64
+        From `positions_in_parent`.
+    logs : bool
+        What `evaluate_row` returned.
+    leaf_mean, leaf_variance : (L,) float64
+        Of each leaf slot given its column's point or event.
+    with_covariance : bool
+
+    Returns
+    -------
+    mean : (D,) float64
+    covariance : (D, D) float64
+        Empty if not wanted. By the law of total covariance at every sum node: nothing cancels.
+    """
+    n_regions = net.parent.size
+    n_columns = size[0]
+    position_at = np.cumsum(size) - size
+    n_nodes = np.ones(n_regions, np.int64)
+    for r in range(1, n_regions):
+        n_nodes[r] = net.top[net.parent[r]]
+    mean_at = np.cumsum(n_nodes * size) - n_nodes * size
+    node_mean = np.zeros((n_nodes * size).sum())
+    second = n_nodes * size * size if with_covariance else np.zeros(n_regions, np.int64)
+    cov_at = np.cumsum(second) - second
+    node_cov = np.zeros(second.sum())
+    empty_mean = np.zeros(n_columns)
+    empty_variance = np.zeros(n_columns)
+    edge_mean = np.zeros(n_columns)  # by position in the region, like all moments of nodes
+    for r in range(n_regions - 1, -1, -1):
+        d = net.column[r]
+        m = size[r]
+        first = begin[r]
+        slots = net.begin[r]
+        if d >= 0:
+            empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, order[first])
+        for node in range(n_nodes[r]):
+            k = net.node_begin[r] + node
+            total = net.node_count[k] + net.mass[r]
+            if not net.missing[r] and not logs:
+                total *= net.node_value[k]
+            mean = node_mean[mean_at[r] + node * m : mean_at[r] + (node + 1) * m]
+            for sweep in range(2 if with_covariance else 1):
+                cov = node_cov[cov_at[r] + node * m * m : cov_at[r] + (node + 1) * m * m]
+                slot = net.node_first[k]
+                while slot >= 0:
+                    i = slots + slot
+                    share = net.weight[i] * relative_value(net, r, i, k, logs) / total
+                    if d >= 0:
+                        if share == 0.0:
+                            pass  # its mean may be infinite
+                        elif sweep == 0:
+                            mean[0] += share * leaf_mean[i]
+                        else:
+                            cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
+                    else:
+                        for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
+                            q = net.parts[j]
+                            mq = size[q]
+                            if not reaches(net, q, slot):
+                                continue
+                            at = position[position_at[q] : position_at[q] + mq]
+                            for a in range(mq):
+                                edge_mean[at[a]] = node_mean[mean_at[q] + slot * mq + a]
+                                if sweep == 1 and share > 0.0:
+                                    for b in range(mq):
+                                        below = node_cov[cov_at[q] + (slot * mq + a) * mq + b]
+                                        cov[at[a] * m + at[b]] += share * below
+                        add_share(sweep, share, edge_mean, mean, cov)
+                    slot = net.following[i]
+                if d >= 0:
+                    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+                        i = slots + e - net.entry_ptr[d]
+                        share = free_entry_mass(net, d, e, node) * relative_value(net, r, i, k, logs) / total
+                        if share == 0.0:
+                            pass  # its mean may be infinite
+                        elif sweep == 0:
+                            mean[0] += share * leaf_mean[i]
+                        else:
+                            cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
+                else:
+                    share = free_mass(net, r, node) / total
+                    if not net.missing[r]:
+                        value = net.empty_value[r]
+                        share *= math.exp(value - net.node_value[k]) if logs else value
+                    for a in range(m):
+                        edge_mean[a] = empty_mean[order[first + a]]
+                        if sweep == 1 and share > 0.0:
+                            cov[a * m + a] += share * empty_variance[order[first + a]]
+                    add_share(sweep, share, edge_mean, mean, cov)
+    mean = np.empty(n_columns)
+    for a in range(n_columns):
+        mean[order[a]] = node_mean[mean_at[0] + a]
+    side = n_columns if with_covariance else 0
+    covariance = np.empty((side, side))
+    for a in range(side):
+        for b in range(side):
+            covariance[order[a], order[b]] = node_cov[cov_at[0] + a * side + b]
+    return mean, covariance
+
+
+@bare_inner_kernel
+def add_share(sweep, share, edge_mean, mean, cov):
+    """First sweep: add an edge's mean; second: its spread round the mean of the node."""
+    m = mean.size
+    if share == 0.0:
+        return
+    if sweep == 0:
+        for a in range(m):
+            mean[a] += share * edge_mean[a]
+    else:
+        for a in range(m):
+            for b in range(m):
+                cov[a * m + b] += share * (edge_mean[a] - mean[a]) * (edge_mean[b] - mean[b])
+
+
+@bare_inner_kernel
+def empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, at):
+    """Mean and variance of an unoccupied univariate node, a mixture of the prior predictives."""
+    first = net.entry_ptr[d]
+    last = net.entry_ptr[d + 1]
+    total = 0.0
+    for e in range(first, last):
+        total += prior_slot_mass(net, r, d, e, FRESH, logs)
+    mean = 0.0
+    for e in range(first, last):
+        share = prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        if share > 0.0:
+            mean += share * leaf_mean[net.begin[r] + e - first]
+    variance = 0.0
+    for e in range(first, last):
+        share = prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        i = net.begin[r] + e - first
+        if share > 0.0:
+            variance += share * (leaf_variance[i] + (leaf_mean[i] - mean) ** 2)
+    empty_mean[at] = mean
+    empty_variance[at] = variance

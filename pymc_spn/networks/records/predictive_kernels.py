@@ -1,0 +1,347 @@
+"""The collapsed predictive of one recorded state: densities of rows, leave-one-out, ancestral draws.
+
+Given a state, a new row's predictive is a sum-product network with weights (count + share) / (count + mass)
+and the leaves' predictives; the kernels visit its occupied part. Besides points, a row may carry *events*
+(intervals, sets): a column with an event has the event's log probability in each leaf in place of the leaf's
+log density.
+"""
+
+import math
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.cell_masses import log_whole_number
+from pymc_spn.networks.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.networks.gibbs.leaf_kernels import (
+    evaluate_leaves,
+    exponentiate,
+    gaussian_posterior,
+    log_predictive,
+    shift_column,
+)
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    CELLS,
+    DISCRETE,
+    EMPTY_LEAF,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LARGEST_COUNT,
+    LARGEST_LOG,
+    LOG_NORMAL,
+    LOGS,
+    VECTOR,
+)
+from pymc_spn.networks.gibbs.occupancy import (
+    FRESH,
+    MISSING,
+    attach,
+    detach,
+    draw_split,
+    free_entry_mass,
+    free_mass,
+    mark_missing,
+    new_edge,
+    reaches,
+)
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+
+ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
+
+
+@bare_kernel
+def evaluate_row(net, y, event, event_log):
+    """Log predictive of one row in coded units.
+
+    Parameters
+    ----------
+    net : Network
+    y : (P,) float64
+        Coded row, a value for each place of its column (`network`); NaN where there is no point.
+    event : (P,) bool
+        Places of columns with an event; it is used where ``y`` is NaN.
+    event_log : (L,) float64
+        Log probability of the event in each leaf slot.
+
+    Returns
+    -------
+    log_density : float
+        ``-inf`` where every leaf of a column excludes the row.
+    logs : bool
+        Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
+    """
+    mark_missing(net, y)
+    by_hand = False
+    for d in range(y.size):
+        r = net.leaf_region[d]
+        if net.missing[r]:
+            by_hand |= event[d]
+        elif net.column_kind[d] >= CELLS or is_outside(net, d, y[d]):
+            net.missing[r] = True
+            by_hand = True
+    shift = evaluate_leaves(net, y)
+    if by_hand:
+        for c in range(net.place_ptr.size - 1):
+            first = net.place_ptr[c]
+            is_event = event[first] and np.isnan(y[first])
+            if not net.missing[net.leaf_region[first]] or not (is_event or y[first] == y[first]):
+                continue
+            for d in range(first, net.place_ptr[c + 1]):
+                r = net.leaf_region[d]
+                net.missing[r] = False
+                for i in range(net.begin[r], net.begin[r] + net.top[r]):
+                    if is_event:
+                        net.log_value[i] = event_log[i]
+                    elif net.column_kind[d] >= CELLS:
+                        net.log_value[i] = log_whole_number(net, d, i, y[d])
+                    else:
+                        net.log_value[i] = log_predictive(net, d, i, y[d])
+            shift += shift_column(net, c)
+            for d in range(first, net.place_ptr[c + 1]):
+                begin = net.begin[net.leaf_region[d]]
+                end = begin + net.top[net.leaf_region[d]]
+                exponentiate(net.scaled[begin:end], net.value[begin:end])
+        for r in range(net.parent.size - 1, -1, -1):
+            if net.column[r] < 0:
+                every = True
+                for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
+                    every &= net.missing[net.parts[j]]
+                net.missing[r] = every
+    if net.missing[0]:
+        return 0.0, False
+    evaluate_regions(net)
+    if net.node_value[0] > SAFE:
+        total = shift + math.log(net.node_value[0])
+        logs = False
+    else:
+        evaluate_regions_by_logs(net)
+        total = net.node_value[0]
+        logs = True
+    return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
+
+
+@bare_inner_kernel
+def is_outside(net, d, y):
+    """Whether a value of a continuous column is one that an Exponential or a log-normal leaf excludes."""
+    if net.column_kind[d] == LOGS:
+        return y + net.offset[d] <= 0.0
+    if net.column_kind[d] != VECTOR or y + net.offset[d] >= -ROUNDING * (1.0 + abs(net.offset[d])):
+        return False
+    outside = False
+    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+        outside |= net.entry_family[e] == EXPONENTIAL
+    return outside
+
+
+@bare_kernel
+def log_density_of_rows(net, y, event, event_log, out):
+    """Log predictive (M,) of coded rows (M, P), each by itself; see `evaluate_row`."""
+    for n in range(y.shape[0]):
+        out[n] = evaluate_row(net, y[n], event, event_log)[0]
+
+
+@bare_kernel
+def leave_one_out(net, y, asked, slots, options, event, event_log, out):
+    """Log predictive of each training row given the others: it is taken out, evaluated and put back.
+
+    Parameters
+    ----------
+    net : Network
+        Holds the rows; the same afterwards.
+    y : (N, P) float64
+    asked : (N, P) float64
+        What is evaluated: the rows, or some of their cells.
+    slots : (N, R) int32
+    options : (N, R) int32
+        Split of each row's product, palette entry of its leaf.
+    event, event_log
+        No event: False and anything.
+    out : (N,) float64
+    """
+    for n in range(y.shape[0]):
+        row = slots[n]
+        for r in range(row.size):
+            net.old[r] = row[r]
+        detach(net, y[n], row)
+        out[n] = evaluate_row(net, asked[n], event, event_log)[0]
+        for r in range(row.size):
+            if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
+                node = row[net.parent[r]] if r > 0 else 0
+                # the slot was freed last in its region, so it is the one that comes back
+                row[r] = new_edge(net, r, node, options[n, r])
+        attach(net, y[n], row)
+
+
+@bare_kernel
+def draw_rows(rng, net, y, which, event, event_log, values, leaves):
+    """Complete rows by draws from the predictive given their points and events.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    net : Network
+    y : (M, P) float64
+        Coded rows, NaN in the cells to be drawn.
+    which : (K,) int64
+        Row that each draw completes; equal ones stand together.
+    event, event_log
+        As in `evaluate_row`.
+    values : (K, D) float64
+        Out: coded values drawn in the NaN cells without event (`draw_value`); other cells are not written.
+    leaves : (K, D) int32
+        Out: slot of the leaf of every column.
+    """
+    logs = False
+    for k in range(which.size):
+        row = y[which[k]]
+        if k == 0 or which[k] != which[k - 1]:
+            logs = evaluate_row(net, row, event, event_log)[1]
+        draw_tree(rng, net, logs)
+        for d in range(row.size):
+            r = net.leaf_region[d]
+            if net.new[r] == MISSING:
+                continue
+            c = net.source[d]
+            leaves[k, c] = net.begin[r] + net.new[r]
+            if np.isnan(row[d]) and not event[d]:
+                values[k, c] = draw_value(rng, net, d, leaves[k, c])
+
+
+@bare_kernel
+def draw_tree(rng, net, logs):
+    """Draw an induced tree into ``net.new`` from the current values, columns without a point included.
+
+    Of an unoccupied leaf it is the prior slot, of an unoccupied product of split s FRESH - s; MISSING off the tree.
+    """
+    following = 0
+    for r in range(net.parent.size):
+        if r < following:
+            continue
+        d = net.column[r]
+        begin = net.begin[r]
+        node = net.new[net.parent[r]] if r > 0 else 0
+        following = r + 1
+        if r > 0 and not reaches(net, r, node):
+            following = net.subtree_end[r]
+            net.new[r:following] = MISSING
+            continue
+        chosen = FRESH
+        last = FRESH
+        if node >= 0:
+            k = net.node_begin[r] + node
+            u = rng.random() * (net.node_count[k] + net.mass[r])
+            if not net.missing[r] and not logs:
+                u *= net.node_value[k]
+            slot = net.node_first[k]
+            while slot >= 0:
+                last = slot
+                u -= net.weight[begin + slot] * relative_value(net, r, begin + slot, k, logs)
+                if u < 0.0:
+                    chosen = slot
+                    break
+                slot = net.following[begin + slot]
+        if chosen == FRESH:
+            # with every child occupied, a rest of u is rounding and belongs to the last child
+            if d >= 0:
+                chosen = draw_prior_slot(rng, net, d, node, logs)
+                chosen = last if chosen == FRESH else chosen
+            elif node >= 0 and free_mass(net, r, node) == 0.0:
+                chosen = last
+            else:
+                chosen -= draw_split(rng, net, r, max(node, -1), FRESH)
+        net.new[r] = chosen
+
+
+@bare_inner_kernel
+def relative_value(net, r, slot, k, logs):
+    """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
+    if net.missing[r]:
+        return 1.0
+    return math.exp(net.value[slot] - net.node_value[k]) if logs else net.value[slot]
+
+
+@bare_inner_kernel
+def draw_prior_slot(rng, net, d, node, logs):
+    """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
+    r = net.leaf_region[d]
+    first = net.entry_ptr[d]
+    last = net.entry_ptr[d + 1]
+    total = 0.0
+    for e in range(first, last):
+        total += prior_slot_mass(net, r, d, e, node, logs)
+    u = rng.random() * total
+    chosen = FRESH
+    for e in range(first, last):
+        mass = prior_slot_mass(net, r, d, e, node, logs)
+        if mass > 0.0:
+            chosen = e - first
+            u -= mass
+            if u < 0.0:
+                break
+    return chosen
+
+
+@bare_inner_kernel
+def prior_slot_mass(net, r, d, e, node, logs):
+    mass = net.entry_mass[e] if node <= FRESH else free_entry_mass(net, d, e, node)
+    if net.missing[r]:
+        return mass
+    v = net.value[net.begin[r] + e - net.entry_ptr[d]]
+    return mass * (math.exp(v - net.empty_value[r]) if logs else v)
+
+
+@bare_inner_kernel
+def draw_value(rng, net, d, slot):
+    """Coded value from a leaf's predictive: parameters from their posterior, then the value.
+
+    Of a Poisson leaf only the rate: Numba's Poisson variates need reference counts.
+    """
+    e = net.entry[slot]
+    family = net.entry_family[e]
+    prior = net.prior[e]
+    n = net.edge_count[slot]
+    if family == GAUSSIAN:
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+        return mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
+    if family == LOG_NORMAL:
+        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+        u = mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
+        return math.exp(min(max(u, -LARGEST_LOG), LARGEST_LOG)) - net.offset[d]
+    if family == GEOMETRIC:
+        success = rng.standard_gamma(prior[0] + n)
+        failure = rng.standard_gamma(prior[1] + net.s1[slot])
+        rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
+        k = np.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
+        return min(k, LARGEST_COUNT) - net.offset[d]
+    if family == BINOMIAL:
+        success = log_gamma_draw(rng, prior[0] + net.s1[slot])
+        failure = log_gamma_draw(rng, prior[1] + n * prior[2] - net.s1[slot])
+        return draw_successes(rng, prior[2], success - failure) - net.offset[d]
+    if family == DISCRETE:
+        r = net.leaf_region[d]
+        u = rng.random() * (n + prior[1])
+        at = net.level_begin[d] + slot - net.begin[r]
+        for level in range(net.n_levels[d] - 1):
+            u -= net.level_count[at + level * net.capacity[r]] + prior[0]
+            if u < 0.0:
+                return float(level)
+        return net.n_levels[d] - 1.0
+    if family == EXPONENTIAL:
+        rate = rng.standard_gamma(prior[0] + n) / (prior[1] + net.s1[slot])
+        return rng.standard_exponential() / rate - net.offset[d]
+    return rng.standard_gamma(prior[0] + net.s1[slot]) / (prior[1] + n)
+
+
+@bare_inner_kernel
+def draw_successes(rng, trials, log_odds):
+    """Binomial variate by the waiting times between the rarer outcomes: some trials min(p, 1 - p) + 1 steps."""
+    rare = math.exp(-abs(log_odds))
+    rate = math.log1p(rare)  # - log(1 - p) of the rarer outcome: its odds are `rare`
+    found = 0.0
+    at = np.floor(rng.standard_exponential() / rate) + 1.0 if rate > 0.0 else math.inf
+    while at <= trials:
+        found += 1.0
+        at += np.floor(rng.standard_exponential() / rate) + 1.0
+    return found if log_odds < 0.0 else trials - found

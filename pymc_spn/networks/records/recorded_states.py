@@ -1,0 +1,302 @@
+"""The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
+
+from collections.abc import Iterable
+from threading import RLock, local
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.network import tight_capacity
+from pymc_spn.networks.gibbs.occupancy import rebuild
+from pymc_spn.networks.gibbs.palette import asked_palette
+from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
+from pymc_spn.networks.records import predictive_kernels
+from pymc_spn.networks.records.column_leaves import ColumnLeaves
+from pymc_spn.networks.records.leaf_predictives import Leaves
+from pymc_spn.networks.records.left_out_kernels import left_out_scratch, log_densities_left_out
+from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
+from pymc_spn.networks.records.record import Record
+from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.networks.schema import HYPERPARAMETERS
+
+KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
+SHARED = (
+    "parent", "part_ptr", "parts", "subtree_end", "split", "n_splits", "column", "leaf_region", "source", "place_ptr",
+    "size", "width", "entry_ptr", "entry_source", "entry_family", "entry_copies", "column_kind", "n_levels", "offset",
+    "cell_variance", "half_step",
+)  # fmt: skip
+# what the kernels write when they evaluate a network; one that all threads share has None there
+SCRATCH = ("value", "node_value", "log_value", "scaled", "empty_value", "missing", "new")
+
+
+class Scratch(local):
+    """What one thread writes into when it evaluates networks, and the shared networks with it in place.
+
+    A thread evaluates one network after the other, so all of them have the same scratch.
+    """
+
+    def __init__(self) -> None:
+        self.room = (0, 0, 0, 0)  # slots, sum nodes, leaves, regions
+        self.arrays: dict[str, np.ndarray] = {}
+        self.nets: dict[int, Any] = {}
+
+    def put_in(self, net: Any) -> Any:
+        """A network of the same arrays, with scratch."""
+        needed = net.weight.size, net.node_count.size, net.entry.size, net.parent.size
+        if any(need > there for need, there in zip(needed, self.room, strict=True)):
+            self.room = tuple(max(need + need // 4, there) for need, there in zip(needed, self.room, strict=True))
+            n_slots, n_nodes, n_leaves, n_regions = self.room
+            self.arrays = {
+                "value": np.zeros(n_slots),
+                "node_value": np.zeros(n_nodes),
+                "log_value": np.zeros(n_leaves),
+                "scaled": np.zeros(n_leaves),
+                "empty_value": np.zeros(n_regions),
+                "missing": np.zeros(n_regions, np.bool_),
+                "new": np.zeros(n_regions, np.int32),
+            }
+        return net._replace(**self.arrays)
+
+
+class RecordedStates:
+    """Networks of the draws of a record, for questions from any number of threads.
+
+    Networks are built one at a time under a lock and do not change afterwards; `network` adds a thread's own scratch.
+
+    Parameters
+    ----------
+    record : Record
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.schema = record, record.schema
+        self.structure, self.compiled = self.schema.structure, self.schema.compiled
+        self.coded = self.schema.code(record.table)
+        n_rows, n_regions = record.digits.shape[2:]
+        self.digits = record.digits.reshape(-1, n_rows, n_regions)
+        self.hyperparameters = [
+            np.ascontiguousarray(record.hyperparameters[k]).reshape(len(self.digits), -1) for k in HYPERPARAMETERS
+        ]
+        drawn = record.variables.get(f"{self.schema.name}_missing") if self.schema.missing == "draw" else None
+        self.cells = None if drawn is None else drawn.reshape(len(self.digits), -1)
+        self.rounded = RoundedCells(self.schema, record.table) if self.schema.rounded else None
+        self._keep_nothing()
+
+    def _keep_nothing(self) -> None:
+        self._scratch = Scratch()
+        self._lock = RLock()  # for what is below
+        self._builder: Sampler | None = None
+        self._kept: dict[int, Any] = {}
+        self._leaves: tuple[ColumnLeaves, dict[int, int]] | None = None  # and the place of each draw in them
+        self._bytes = 0
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.record,)  # what is kept for the next query is made again
+
+    @property
+    def n_draws(self) -> int:
+        """Recorded draws of all chains."""
+        return len(self.digits)
+
+    def load(self, s: int, sampler: Sampler | None = None) -> Sampler:
+        """Sampler with the state of draw s, to be asked and not to be run; the same bits whatever was loaded before.
+
+        Parameters
+        ----------
+        s : int
+        sampler : Sampler, optional
+            One that `load` returned, to be used again. By default it is a new one.
+        """
+        if sampler is None:
+            sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
+        if self.rounded is not None and self.record.exact is not None:
+            n_rows, n_columns = self.rounded.low.shape
+            sampler.coded = self.rounded.exact(self.record.exact.reshape(-1, n_rows, n_columns)[s])
+        if self.cells is not None:
+            sampler.coded = self.coded_rows(self.completed(s))
+        sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
+        sampler.set_digits(self.digits[s])
+        # capacities depend on earlier draws, and with them which leaves share a vector instruction
+        sampler._resize(tight_capacity(sampler.net))
+        labels = np.ascontiguousarray(self.digits[s], np.int32)
+        rebuild(sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
+        return sampler
+
+    def completed(self, s: int) -> np.ndarray:
+        """The table (N, D) of draw s: with the missing cells that were drawn, if they were."""
+        if self.cells is None:
+            return self.record.table
+        table = self.record.table.copy()
+        table[np.isnan(table)] = self.cells[s]
+        return table
+
+    def network(self, s: int) -> Any:
+        """Network of draw s with the scratch of this thread, to be evaluated and not changed."""
+        scratch = self._scratch
+        net = scratch.nets.get(s)
+        if net is None:
+            net = scratch.put_in(self._shared_network(s))
+            if s in self._kept:
+                scratch.nets[s] = net
+        return net
+
+    def _shared_network(self, s: int) -> Any:
+        """Network of draw s without scratch, kept while there is room."""
+        net = self._kept.get(s)
+        if net is not None:
+            return net
+        with self._lock:
+            net = self._kept.get(s)
+            if net is None:
+                net = self._build(s)._replace(**dict.fromkeys(SCRATCH))
+                if self._bytes < KEPT_BYTES:
+                    own = [getattr(net, f) for f in net._fields if f not in SHARED and f not in SCRATCH]
+                    self._bytes += sum(array.nbytes for array in own)
+                    self._kept[s] = net
+            return net
+
+    def _build(self, s: int) -> Any:
+        """Network of draw s in arrays of its own."""
+        self._builder = self.load(s, self._builder)
+        net = self._builder.net
+        own = (f for f in net._fields if f not in SHARED and f not in SCRATCH)
+        return net._replace(**{f: getattr(net, f).copy() for f in own})
+
+    def rows_on_entries(self, d: int) -> np.ndarray:
+        """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf."""
+        n_entries = len(self.schema.palette[d])
+        places = self.structure.leaf_region[self.structure.leaf_column == d]  # a row reaches one of them
+        entry = self.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
+        observed = entry >= 0
+        return np.stack([((entry % n_entries == e) & observed).sum(axis=1) for e in range(n_entries)], axis=1)
+
+    def children_with_rows(self, net: Any) -> slice:
+        """Slots of the top sum node that hold training rows."""
+        d = int(net.column[0])
+        first = 0 if d < 0 else int(net.entry_ptr[d + 1] - net.entry_ptr[d])  # behind the prior slots
+        return slice(first, int(net.top[0]))
+
+    def event_logs(self, s: int, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
+        flags, logs = np.zeros(net.source.size, np.bool_), np.zeros(net.entry.size)
+        if events:
+            leaves, k = self.column_leaves(s, net)
+            for d, event in events.items():
+                flags[net.source == d] = True
+                logs[leaves.slots(k, d)] = leaves.log_event(k, d, event)
+        return flags, logs
+
+    def leaves(self, s: int, d: int) -> Leaves:
+        """All leaf slots of a column under draw s, place by place."""
+        columns, k = self.column_leaves(s, self._shared_network(s))
+        return columns.leaves(k, d)
+
+    def column_leaves(self, s: int, net: Any) -> tuple[ColumnLeaves, int]:
+        """Leaves of networks, that of draw s among them, and its place; of all draws as far as they are kept."""
+        if s not in self._kept:
+            return ColumnLeaves([net], self.compiled), 0
+        with self._lock:
+            if self._leaves is None:
+                for other in range(self.n_draws):
+                    if self._bytes < KEPT_BYTES:
+                        self._shared_network(other)
+                kept = sorted(self._kept)  # the same order whatever was asked first
+                nets = [self._kept[other] for other in kept]
+                self._leaves = ColumnLeaves(nets, self.compiled), {other: k for k, other in enumerate(kept)}
+            leaves, place = self._leaves
+        return leaves, place[s]
+
+    def coded_rows(self, values: np.ndarray) -> np.ndarray:
+        """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
+        return place_columns(self.structure, self.schema.code(values))
+
+    def log_jacobian(self, values: np.ndarray) -> np.ndarray:
+        """Log density (M,) of the coding of each row's points."""
+        return self.schema.log_jacobians(values).sum(axis=1)
+
+    def cells_of(self, values: np.ndarray, exact: Iterable[int], events: dict[int, Any]) -> RoundedCells | None:
+        """What recorded rows (M, D) stand for; None where every value stands for itself. See `RoundedCells`."""
+        if self.rounded is None:
+            return None
+        cells = RoundedCells(self.schema, values, exact, events)
+        return cells if cells.columns.size else None
+
+    def log_densities(
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
+    ) -> np.ndarray:
+        """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events.
+
+        With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
+        """
+        if cells is not None:
+            nets = ((s, self.network(s)) for s in range(self.n_draws))
+            return np.array([cells.log_densities(net, self.event_logs(s, net, events)) for s, net in nets])
+        coded = self.coded_rows(values)
+        out = np.empty((self.n_draws, len(values)))
+        for s in range(self.n_draws):
+            net = self.network(s)
+            predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(s, net, events), out[s])
+        return out + self.log_jacobian(values)
+
+    def log_densities_left_out(
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
+        out = np.empty((self.n_draws, len(values)))
+        without = np.empty((*out.shape, values.shape[1]))
+        coded = self.coded_rows(values)
+        own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
+        for s in range(self.n_draws):
+            net = self.network(s)
+            given = self.event_logs(s, net, events)
+            if cells is None:
+                log_densities_left_out(net, coded, *given, left_out_scratch(net), out[s], without[s])
+            else:
+                cells.log_densities_left_out(net, given, out[s], without[s])
+        out += own.sum(axis=1)
+        without += own @ (1.0 - np.eye(own.shape[1]))
+        return out, without
+
+    def leave_one_out(self) -> np.ndarray:
+        """Log predictive (S, N) of each training row given the others; missing cells summed out."""
+        out = np.empty((self.n_draws, len(self.coded)))
+        no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
+        asked = place_columns(self.structure, self.coded)
+        sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
+        if self.rounded is not None:
+            return np.array([self.rounded.leave_one_out(self.load(s, sampler)) for s in range(self.n_draws)])
+        for s in range(self.n_draws):
+            self.load(s, sampler)
+            rows = (sampler.coded, asked, sampler.slots, sampler.options)
+            predictive_kernels.leave_one_out(sampler.net, *rows, *no_event, out[s])
+        return out + self.log_jacobian(self.record.table)
+
+    def moments(
+        self, row: np.ndarray, events: dict[int, Any], wanted: Any, covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means (S, D) and, if asked, covariances (S, D, D) given points (D,) and events; 0 if not wanted.
+
+        Ordinal columns count by their numbers, not their codes.
+        """
+        n_columns = len(self.structure.columns)
+        coded = self.coded_rows(row[None])[0]
+        means = np.empty((self.n_draws, n_columns))
+        covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
+        tree = self.structure
+        position = positions_in_parent(tree)
+        for s in range(self.n_draws):
+            net = self.network(s)
+            logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(s, net, events))[1]
+            leaf_mean, leaf_variance = np.zeros(net.entry.size), np.zeros(net.entry.size)
+            leaves, k = self.column_leaves(s, net)
+            for d in wanted:
+                at = leaves.slots(k, d)
+                if not np.isnan(row[d]):
+                    leaf_mean[at] = row[d]
+                else:
+                    leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
+                leaf_mean[at] += self.schema.columns[d].origin
+            means[s], covariances[s] = moments(
+                net, tree.begin, tree.size, tree.order, position, logs, leaf_mean, leaf_variance, covariance
+            )
+        return means, covariances

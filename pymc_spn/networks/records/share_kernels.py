@@ -1,0 +1,158 @@
+"""How a row spreads over the children of sum nodes, given what is known of it: in one region, or down to one column."""
+
+import math
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.occupancy import FRESH, free_entry_mass, free_mass
+from pymc_spn.networks.records.predictive_kernels import evaluate_row, prior_slot_mass, relative_value
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+
+
+@bare_inner_kernel
+def node_shares(net, r, node, logs, out, weight):
+    """Add to ``out`` a weight times the probability of each child of a sum node given what `evaluate_row` has seen.
+
+    Parameters
+    ----------
+    net : Network
+        As `evaluate_row` left it.
+    r, node : int
+        Region, and number of the node in it; FRESH for an unoccupied node.
+    logs : bool
+        What `evaluate_row` returned.
+    out : (top + 1,) float64
+        Children by slot; the last entry stands for all unoccupied children of an inner region and is not used
+        in a univariate one, where an unoccupied leaf is its prior slot.
+    weight : float
+    """
+    d = net.column[r]
+    begin = net.begin[r]
+    last = out.size - 1
+    if node <= FRESH or net.node_first[net.node_begin[r] + node] < 0:
+        # also a node whose rows are all missing below: it has no children yet
+        if d < 0:
+            out[last] += weight
+            return
+        total = 0.0
+        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+            total += prior_slot_mass(net, r, d, e, FRESH, logs)
+        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+            out[e - net.entry_ptr[d]] += weight * prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        return
+    k = net.node_begin[r] + node
+    total = net.node_count[k] + net.mass[r]
+    if not net.missing[r] and not logs:
+        total *= net.node_value[k]
+    slot = net.node_first[k]
+    while slot >= 0:
+        i = begin + slot
+        out[slot] += weight * net.weight[i] * relative_value(net, r, i, k, logs) / total
+        slot = net.following[i]
+    if d < 0:
+        share = weight * free_mass(net, r, node) / total
+        if not net.missing[r]:
+            value = net.empty_value[r]
+            share *= math.exp(value - net.node_value[k]) if logs else value
+        out[last] += share
+        return
+    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
+        local = e - net.entry_ptr[d]
+        out[local] += weight * free_entry_mass(net, d, e, node) * relative_value(net, r, begin + local, k, logs) / total
+
+
+@kernel
+def all_shares(net, y, event, event_log):
+    """Probability of each child of each sum node, given what is known of one row; see `node_shares`.
+
+    Parameters
+    ----------
+    net : Network
+    y : (P,) float64
+        Coded row, NaN where there is no point.
+    event, event_log
+        As in `evaluate_row`.
+
+    Returns
+    -------
+    flat : float64
+        Of each region, one after the other, an array (nodes + 1, children + 1) by rows. The last row is that of
+        an unoccupied node; rows of slots that are not in use are the same.
+    """
+    logs = evaluate_row(net, y, event, event_log)[1]
+    total = 0
+    for r in range(net.parent.size):
+        n_nodes = net.top[net.parent[r]] if r > 0 else 1
+        total += (n_nodes + 1) * (net.top[r] + 1)
+    flat = np.zeros(total)
+    at = 0
+    for r in range(net.parent.size):
+        n_nodes = net.top[net.parent[r]] if r > 0 else 1
+        width = net.top[r] + 1
+        for node in range(n_nodes + 1):
+            node_shares(net, r, node if node < n_nodes else FRESH, logs, flat[at : at + width], 1.0)
+            at += width
+    return flat
+
+
+@kernel
+def column_shares(net, y, event, event_log, regions, log_density, out):
+    """Probability of each leaf of one column for rows, given what is known of each.
+
+    Parameters
+    ----------
+    net : Network
+    y : (M, P) float64
+        Coded rows, NaN where there is no point.
+    event, event_log
+        As in `evaluate_row`.
+    regions : (k,) int64
+        All regions that hold the column, in preorder; or the root alone.
+    log_density : (M,) float64
+        Out: log predictive of each row in coded units.
+    out : (M, L) float64
+        Out: probabilities of the leaf slots of the column, place by place. With the root alone, those of its
+        children, unoccupied ones last.
+    """
+    n_regions = net.parent.size
+    start = np.full(n_regions, -1, np.int64)
+    size = 0
+    for r in regions:
+        start[r] = size
+        size += net.top[r] + 1
+    share = np.zeros(size)
+    for n in range(y.shape[0]):
+        log_density[n], logs = evaluate_row(net, y[n], event, event_log)
+        share[:] = 0.0
+        at = 0
+        for r in regions:
+            m = net.top[r] + 1
+            own = share[start[r] : start[r] + m]
+            if r == 0:
+                node_shares(net, r, 0, logs, own, 1.0)
+            else:
+                above = net.parent[r]
+                n_nodes = net.top[above]
+                for node in range(n_nodes + 1):
+                    weight = share[start[above] + node]
+                    if weight == 0.0 or not leads_to(net, r, node):
+                        continue
+                    node_shares(net, r, node if node < n_nodes else FRESH, logs, own, weight)
+            if net.column[r] >= 0 or regions.size == 1:
+                width = m if net.column[r] < 0 else m - 1
+                for i in range(width):
+                    out[n, at + i] = own[i]
+                at += width
+
+
+@bare_inner_kernel
+def leads_to(net, r, edge):
+    """Whether an edge of the parent region, the unoccupied ones last, leads to region ``r``.
+
+    An unoccupied product has the same value whatever its split, so that one split stands for all.
+    """
+    above = net.parent[r]
+    if net.n_splits[above] == 1:
+        return True
+    split = net.edge_split[net.begin[above] + edge] if edge < net.top[above] else 0
+    return split == net.split[r]

@@ -1,0 +1,236 @@
+"""Everything about a sum-product network of a model except its data and its draws, as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.leaves.binomial import Binomial
+from pymc_spn.leaves.families import FAMILIES
+from pymc_spn.networks.gibbs.network import GAUSSIAN, LOG_NORMAL
+from pymc_spn.networks.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette
+from pymc_spn.tables import Column
+from pymc_spn.tables.column import WHOLE_KINDS
+from pymc_spn.tables.saved_files import refusing_damage
+from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
+
+# 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
+FORMAT = 2
+HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
+UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSchema:
+    """Structure, columns, completed palette, coding and the source of each hyperparameter.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable in the model.
+    structure : RegionTree
+    columns : tuple of Column
+        In the order of the structure's columns.
+    palette : tuple of tuples
+        Palette entries of each column with all constants filled in, in the units of the data.
+    resolution, centre, scale : tuple of float
+        Per column: recording grid, and coded value = (x - centre) / scale.
+    hyperparameters : dict
+        For each of concentration, leaf_scale, leaf_shape and precision_ratio either ``{"fixed": [numbers]}`` or
+        ``{"variable": name}``, the variable in ``posterior`` that holds it.
+    start : str
+        How chains start: "kmeans" or "prior".
+    missing : str
+        "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
+    rounded : bool
+        Whether values of columns with a recording grid stand for their cells. Gaussian leaves have no floor then.
+    n_rows : int, optional
+        Rows of the table, by which a record is read; None where it was not written down.
+    data : str, optional
+        `data_digest` of the table as PyMC holds it; None where it was not written down.
+    """
+
+    name: str
+    structure: RegionTree
+    columns: tuple
+    palette: tuple
+    resolution: tuple
+    centre: tuple
+    scale: tuple
+    hyperparameters: dict
+    start: str = "kmeans"
+    missing: str = "marginal"
+    rounded: bool = False
+    n_rows: int | None = None
+    data: str | None = None
+
+    def to_json(self) -> str:
+        """JSON text; floats keep every bit."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "name": self.name,
+                "structure": self.structure.to_json(),
+                "columns": [c.to_json() for c in self.columns],
+                "palette": [[{"family": e.family, **asdict(e)} for e in entries] for entries in self.palette],
+                "resolution": list(self.resolution),
+                "centre": list(self.centre),
+                "scale": list(self.scale),
+                "hyperparameters": self.hyperparameters,
+                "start": self.start,
+                "missing": self.missing,
+                "rounded": self.rounded,
+                "n_rows": self.n_rows,
+                "data": self.data,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "NetworkSchema":
+        """Read back what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            When the text was written in another format version.
+        """
+        fields = schema_fields(text, "the network's schema", FORMAT)
+        with refusing_damage(None):
+            palette = tuple(tuple(map(_entry_from_json, entries)) for entries in fields.pop("palette"))
+            schema = cls(
+                structure=RegionTree.from_json(fields.pop("structure")),
+                columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
+                palette=palette,
+                name=fields["name"],
+                resolution=tuple(fields["resolution"]),
+                centre=tuple(fields["centre"]),
+                scale=tuple(fields["scale"]),
+                hyperparameters=fields["hyperparameters"],
+                start=fields["start"],
+                missing=fields.get("missing", "marginal"),
+                rounded=fields.get("rounded", False),
+                n_rows=fields.get("n_rows"),
+                data=fields.get("data"),
+            )
+            schema.check()
+            return schema
+
+    def check(self) -> None:
+        """Refuse what does not fit together, with a ValueError."""
+        names = [c.name for c in self.columns]
+        if list(self.structure.names) != names or len(self.palette) != len(names):
+            refuse("structure, columns and palette", f"be of the columns {names}", list(self.structure.names))
+        for column, entries in zip(self.columns, self.palette, strict=True):
+            if not entries or any(column.kind not in ALLOWED_KINDS[type(e)] for e in entries):
+                refuse(f"the palette of column {column.name!r}", f"hold families for kind {column.kind!r}", entries)
+            for entry in entries:
+                numbers = [v for k, v in asdict(entry).items() if k != "n_trials"]
+                checked(f"the palette of column {column.name!r}", numbers, (len(numbers),))
+        tiny = np.finfo(np.float64).tiny
+        for name, low in (("resolution", 0.0), ("centre", -np.inf), ("scale", tiny)):
+            checked(f"the {name} of the columns", getattr(self, name), (len(names),), low)
+        for kind in HYPERPARAMETERS:
+            source = self.hyperparameters[kind]
+            if "fixed" in source:
+                if len(source["fixed"]) not in (1, 2 if kind == "concentration" else len(names)):
+                    refuse(kind, "be one number or one for each part", source["fixed"])
+                checked(kind, source["fixed"], (None,), tiny)
+            elif not isinstance(source["variable"], str):
+                refuse(kind, "be a number or the name of a variable", source)
+        if self.missing not in ("marginal", "draw") or not isinstance(self.rounded, bool):
+            refuse("missing and rounded", "be 'marginal' or 'draw', and a truth value", (self.missing, self.rounded))
+        if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):
+            refuse("name and n_rows", "be a string and a whole number or None", (self.name, self.n_rows))
+
+    @cached_property
+    def compiled(self):
+        """The palette as arrays in the sampler's units."""
+        units = np.array(self.centre), np.array(self.scale)
+        return compile_palette(self.columns, self.palette, np.array(self.resolution), *units, self.rounded)
+
+    @cached_property
+    def rounded_columns(self) -> np.ndarray:
+        """Indices of the columns whose values stand for cells: those with a grid and with densities among leaves."""
+        return np.flatnonzero(self.rounded * self.cell_widths)
+
+    @cached_property
+    def cell_widths(self) -> np.ndarray:
+        """(D,) float64: of what a value would stand for, rounded; 0 where it is no cell.
+
+        Columns of densities have their recording grid. Counts have 1 beside leaves with masses, which are of every
+        whole number, whatever the grid; a grid of 0 says that they are exact.
+        """
+        grid = np.array(self.resolution)
+        widths = np.where(self.compiled.is_density, grid, 0.0)
+        widths[self.mixed_columns] = grid[self.mixed_columns] > 0.0
+        return widths
+
+    @cached_property
+    def gaussian_columns(self) -> np.ndarray:
+        """Indices of the columns that have a Gaussian or log-normal leaf, and so a shape and a precision ratio."""
+        c = self.compiled
+        located = (c.family == GAUSSIAN) | (c.family == LOG_NORMAL)
+        return np.flatnonzero(np.logical_or.reduceat(located, c.entry_ptr[:-1]))
+
+    @cached_property
+    def mixed_columns(self) -> np.ndarray:
+        """Indices of the columns of counts with Gaussian leaves, which are rounded, beside leaves with masses."""
+        return self.gaussian_columns[~self.compiled.is_density[self.gaussian_columns]]
+
+    def cell_rule(self, d: int) -> str:
+        """What an observed cell of a column must be, in words."""
+        column = self.columns[d]
+        if column.levels is not None:
+            return f"a code of its levels, a whole number in 0..{len(column.levels) - 1}"
+        if column.kind == "count":
+            most = self._most_trials(d)
+            return "a whole number of at least 0" + (f" and at most {most:g}" if most < np.inf else "")
+        if column.kind == "integer":
+            return "a whole number"
+        return "finite and above 0" if column.kind == "positive" else "finite"
+
+    def possible(self, d: int, values: Any) -> np.ndarray:
+        """Whether values can be observed cells of a column and of its leaves; NaN cannot."""
+        column, x = self.columns[d], np.asarray(values, np.float64)
+        fits = np.isfinite(x)
+        if column.levels is not None:
+            fits &= (x >= 0) & (x < len(column.levels))
+        elif column.kind == "count":
+            fits &= (x >= 0) & (x <= self._most_trials(d))
+        elif column.kind == "positive":
+            fits &= x > 0
+        return fits & (np.floor(x) == x) if column.levels is not None or column.kind in WHOLE_KINDS else fits
+
+    def _most_trials(self, d: int) -> float:
+        """The largest count that the binomial leaves of a column can hold."""
+        return min((e.n_trials for e in self.palette[d] if isinstance(e, Binomial)), default=np.inf)
+
+    def code(self, values: Any) -> np.ndarray:
+        """Coded table in the sampler's units."""
+        return code_values(self.compiled, values)
+
+    def log_jacobians(self, values: Any) -> np.ndarray:
+        """Log density of the coding of each cell (M, D), in nats; 0 where missing."""
+        return np.where(np.isnan(values), 0.0, -(self.compiled.is_density * np.log(self.compiled.scale)))
+
+    def full_vector(self, group: str, value: Any) -> np.ndarray:
+        """Hyperparameter as the kernels want it, (2,) or (D,), from a scalar or what ``posterior`` holds."""
+        size = 2 if group == "concentration" else len(self.columns)
+        value = np.asarray(value, np.float64)
+        if group in UNUSED and value.ndim == 1 and value.size != size:
+            out = np.full(size, UNUSED[group])
+            out[self.gaussian_columns] = value
+            return out
+        return np.array(np.broadcast_to(value, size))
+
+
+def _entry_from_json(fields: Any) -> Any:
+    """A palette entry from its family and its numbers."""
+    numbers = {k: v for k, v in fields.items() if k != "family"}
+    for name, value in numbers.items():
+        if type(value) not in (int, float):
+            refuse(f"{name} of {fields['family']!r} leaves", "be a number", repr(value))
+    return FAMILIES[fields["family"]](**numbers)

@@ -1,0 +1,393 @@
+"""PyMC step methods for `SPN`: they unpack the point, run a `Chain`, and pack the point.
+
+This module is imported with the package, so it loads neither Numba nor kernels; `Chain` is imported when a step is
+made.
+"""
+
+import logging
+import time
+from typing import ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from pytensor import config
+from pytensor.graph.traversal import explicit_graph_inputs
+
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.owned_variables import (
+    USUAL_PLAN,
+    OwnerStep,
+    compile_of_the_point,
+    grouped_by_owner,
+    model_digest,
+    refuse_incomplete,
+    running_plan,
+    variable_with_parameters,
+)
+from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+
+_log = logging.getLogger("pymc")
+
+MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
+EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
+WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
+
+
+def spn_of(rv):
+    """Name of the `SPN` that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "spn_owner", None)
+
+
+@dataclass_state
+class SPNStepState(StepMethodState):
+    """What PyMC carries from one chain to the next, and what a restart needs."""
+
+    tune: bool
+    n_draws: int
+    digits: np.ndarray
+
+
+class TopDownSPNStep(OwnerStep):
+    """Collapsed top-down sampling of the assignments of one `SPN`, and of the hyperparameters that it owns.
+
+    ``pm.sample`` picks it by itself. Several `SPN` in one model get one step each.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of `SPN`; all of them by default.
+    kernel : {"auto", "exact", "frontier", "induced_tree", "alternating", "published"}
+        ``exact``: collapsed Gibbs, no rejection. ``frontier``: sums below, proposals and subtree moves above.
+        ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
+        network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
+        paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
+        never from a clock, while tuning; the draws keep its last choice. Where it takes turns with bottom-up sweeps
+        (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
+        highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is "prior", cells are drawn
+        (``missing="draw"``, ``rounded=True``), or hyperparameters depend on other variables of the model.
+    frontier : int, optional
+        Largest number of columns that the frontier kernel sums out.
+    sweeps : int
+        Sweeps for each draw.
+    record_every : int, optional
+        Assignments of every so many draws are recorded, by default of as many as fit 400 MB with those of the tuning,
+        and of one draw of each chain at least. A step that is made before ``pm.sample`` is called reckons with four
+        chains of 1000 draws and as many of tuning.
+
+    References
+    ----------
+    Yokoi and Sato (2024), equations 8 to 13 and Algorithm 1.
+    """
+
+    name = "spn"
+    _likelihood = "and take that of ps.SPNPosterior.from_idata(idata).log_likelihood()"
+    _state_class = SPNStepState
+    _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
+    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "alternating", "published")
+
+    @classmethod
+    def _grouped(cls, vars, model):
+        return _group_by_spn(vars, model)
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        kernel=None,
+        frontier=None,
+        sweeps=1,
+        record_every=None,
+    ):
+        from pymc_spn.networks.distributions import PRIORS
+        from pymc_spn.networks.gibbs.chain import Chain
+        from pymc_spn.networks.records.record import chunk_length, chunks_per_state, digits_dtype
+        from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
+
+        model = pm.modelcontext(model)
+        ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
+        kernel = self.kernels[0] if kernel is None else kernel
+        _check_options(self, kernel, frontier, sweeps, record_every)
+        self.sweeps = sweeps
+        rv, parameters = variable_with_parameters(self.spn, model)
+        self.state = parameters[5]  # found through the variable: a copied model has its own
+        _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
+        schema = NetworkSchema.from_json(rv.owner.op.schema)
+        table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
+        self.rounding = self._round_cells(schema, table, kernel)
+        self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
+        self.chain = Chain(schema, table, kernel, frontier)
+        self.first_state = self.chain.statistics_of_one_cluster()
+        self.value_names = [v.name for v in model.value_vars]
+        self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
+        self.ticket = f"{self.spn}_log_joint"
+        self._own(schema, model, HYPERPARAMETERS, PRIORS)
+        # states are compared by log joint: nothing that others move may differ between them
+        own = {name for name, *_ in self.own_values.values()}
+        moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
+        others = {v.name for v in moving if v in model.value_vars} - own
+        self.may_race = not others and self.cells is None and self.rounding is None
+        cells = len(self.chain.values) * schema.structure.n_regions
+        exact = len(self.chain.values) * schema.rounded_columns.size
+        dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
+        plan = running_plan()
+        asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, plan or USUAL_PLAN)
+        self.chunk = chunk_length(cells, asked)
+        self.record_every = chunks_per_state(cells, self.chunk)
+        self.is_thinned_unasked = record_every is None
+        if record_every is None and self.record_every > 1:
+            records = f", {plan.draws // self.record_every} in each chain" if plan else ""
+            _log.info(
+                f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} (record_every)"
+            )
+        self.exact_chunk = chunk_length(exact, self.record_every)
+        stats = {
+            f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
+            self.spn + FINGERPRINT: (np.int64, []),
+            f"{self.spn}_log_joint": (np.float64, []),
+            f"{self.spn}_moved": (np.float64, []),
+            f"{self.spn}_occupied_nodes": (np.int32, []),
+            f"{self.spn}_occupied_leaves": (np.int32, []),
+            f"{self.spn}_seconds": (np.float64, []),
+        }
+        if self.cells is not None:
+            stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
+        if self.rounding is not None:
+            stats[f"{self.spn}_exact"] = (np.dtype((EXACT, (self.exact_chunk,))), [])
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+        self.digits_dtype = dtype
+        self.rng = get_random_generator(rng)
+        self.tune, self.n_draws, self.n_tuning_sweeps = True, 0, 0
+        self.digits, self.exact = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT)
+
+    def _round_cells(self, schema, table, kernel):
+        """Sweeps over trees and exact values where values are rounded."""
+        if not schema.rounded:
+            return None
+        from pymc_spn.networks.records.rounded_cells import RoundedCells
+
+        if kernel not in ("auto", "exact"):
+            raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {quoted(kernel)}')
+        return RoundedCells(schema, table)
+
+    def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
+        """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
+
+        Returns the table of the chain, with these cells where they start.
+        """
+        self.cells, self.log_rest = None, None
+        if schema.missing != "draw":
+            return table
+        from pymc_spn.networks.records.cell_moves import CellMoves
+
+        variable = model[f"{self.spn}_missing"]
+        value = model.rvs_to_values.get(variable)
+        if value is None or variable in model.observed_RVs:
+            raise ValueError(
+                f"'{self.spn}_missing' is held fixed, as by pm.do or pm.observe; to fix cells give them in the "
+                f"observed of ps.SPN({self.spn!r}, ...)"
+            )
+        if value not in self.vars:
+            raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
+        if kernel in WITHOUT_CELLS:
+            allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
+            raise ValueError(
+                f'kernel must be one of {allowed} with missing="draw": the states of others belong to one table; '
+                f"got {quoted(kernel)}"
+            )
+        rows, columns = np.nonzero(np.isnan(table))
+        self.cells = CellMoves(schema, rows, columns)
+        own = {self.spn, variable.name, f"{self.spn}_log_joint"}
+        others = [v for v in model.basic_RVs + model.potentials if v.name not in own]
+        terms = model.logp(vars=others, sum=False) if others else []
+        terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
+        if terms:
+            self.log_rest = compile_of_the_point(model, sum(terms), compile_kwargs)
+        completed = np.array(table)
+        completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
+        return completed
+
+    def _own(self, schema, model, groups, priors):
+        """Which hyperparameters this step moves, and by which prior."""
+        from pymc_spn.networks.gibbs.hyperparameters import LOG_NORMAL_ABOVE_ONE
+
+        size = max(2, len(schema.columns))
+        self.owned = np.zeros((4, size), np.bool_)
+        self.priors = np.array([priors[g] for g in groups])
+        self.own_values = {}  # group -> (value variable, places in the vector, what is taken off before the log)
+        for i, group in enumerate(groups):
+            name = f"{self.spn}_{group}"
+            value = next((v for v in self.vars if model.values_to_rvs[v].name == name), None)
+            if value is not None:
+                n_all = np.arange(2 if group == "concentration" else len(schema.columns))
+                places = n_all if i < 2 else schema.gaussian_columns
+                self.owned[i, places] = True
+                self.own_values[i] = (value.name, places, float(priors[group][0] == LOG_NORMAL_ABOVE_ONE))
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        if self.is_thinned_unasked and 0 < draws < self.record_every:
+            raise ValueError(
+                f"{self.spn}: one state is recorded in {self.record_every} draws, which this step chose before it knew "
+                f"that {draws} are wanted; make it with record_every={draws} or less, or let pm.sample make it"
+            )
+        self.tune, self.n_draws = tune > 0, 0
+        self.n_tuning_sweeps = tune * self.sweeps if self.may_race else 0
+        self.digits = np.zeros((0, 0), self.digits_dtype)
+        # NUTS may move first, and must not see the rows as the last chain left them
+        self.state.set_value(self.first_state, borrow=False)
+
+    def step(self, point):
+        """One draw: sweeps over the rows, slice updates, the new state handed to the log density."""
+        begin = time.perf_counter()
+        chain = self.chain
+        given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
+        missing = self._install_cells(point)
+        if self.digits.size == 0:
+            if self.rounding is not None:
+                chain.sampler.coded = self.rounding.exact()
+            chain.start(self.rng, given, self.n_tuning_sweeps)
+        else:
+            chain.set_hyperparameters(given)
+        if not self.tune:
+            chain.settle()
+        moved = accepted = 0.0
+        new = point.copy()
+        for _ in range(self.sweeps):
+            moved = self.rounding.sweep(self.rng, chain.sampler) if self.rounding else chain.sweep(self.rng)
+            if self.cells is not None:
+                missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
+                new[f"{self.spn}_missing"] = missing
+            given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
+            for group, (name, places, floor) in self.own_values.items():
+                new[name] = np.log(given[group][places] - floor).astype(new[name].dtype)  # of PyTensor's floatX
+        state = np.concatenate([chain.sampler.statistics(), missing])
+        self.missing = missing
+        self.state.set_value(state, borrow=True)
+        new[self.ticket] = np.asarray(state[0])
+        if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
+            self.digits = chain.sampler.digits(self.digits_dtype)
+            if self.rounding is not None:
+                self.exact = self.rounding.codes(chain.sampler)
+        stats = {
+            f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
+            self.spn + FINGERPRINT: self.fingerprint,
+            f"{self.spn}_log_joint": state[0],
+            f"{self.spn}_moved": moved,
+            f"{self.spn}_occupied_nodes": int(state[1]),
+            f"{self.spn}_occupied_leaves": int(state[3]),
+            f"{self.spn}_seconds": time.perf_counter() - begin,
+        }
+        if self.cells is not None:
+            stats[f"{self.spn}_cells_accepted"] = accepted
+        if self.rounding is not None:
+            stats[f"{self.spn}_exact"] = self._chunk(self.exact, self.exact_chunk)
+        self.n_draws += not self.tune
+        return new, [stats]
+
+    def _install_cells(self, point):
+        """The missing cells of the point, put into the table where the chain does not have them yet."""
+        if self.cells is None:
+            return np.zeros(0)
+        from pymc_spn.networks.missing_cells import refuse_impossible
+
+        missing, cells = np.array(point[f"{self.spn}_missing"]), self.cells
+        is_new = self.digits.size == 0
+        if is_new or not np.array_equal(missing, self.missing):
+            refuse_impossible(self.chain.schema, cells.columns, missing)
+            self.chain.set_cells(cells.rows, cells.columns, missing)
+            cells.n_sweeps = 0
+            if not is_new:
+                self.chain.sampler.compact()
+        return missing
+
+    def _rest(self, point):
+        """Log density of the rest of the model as a function of the missing cells alone."""
+        if self.log_rest is None:
+            return None
+        values = [point[n] for n in self.value_names]
+        place = self.value_names.index(f"{self.spn}_missing")
+
+        def log_rest(missing):
+            values[place] = missing
+            log_p = float(self.log_rest(*values))
+            return -np.inf if np.isnan(log_p) else log_p
+
+        return log_rest
+
+    def _chunk(self, state, length):
+        """This draw's part of what is recorded of a state."""
+        out = np.zeros(length, state.dtype)
+        begin = (self.n_draws % self.record_every) * length
+        part = state.ravel()[begin : begin + length]
+        out[: part.size] = part
+        return out
+
+    @staticmethod
+    def competence(var, has_grad):
+        """The free variables of `SPN` and nothing else."""
+        return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
+
+
+@own_names
+class BottomUpSPNStep(TopDownSPNStep):
+    """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
+
+    The sampler of Vergari et al. (2019) and Trapp et al. (2019), which `TopDownSPNStep` is measured against; finite
+    width only. Parameters are those of `TopDownSPNStep` without ``kernel`` and ``frontier``.
+    """
+
+    name = "spn_bottom_up"
+    kernels = ("bottom_up",)
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Never picked by itself."""
+        return Competence.INCOMPATIBLE
+
+
+def _refuse_other_data(name, observed, table):
+    """The schema, the palette and the rows of the state are those of the table that the network was made with."""
+    rounded = table.astype(config.floatX)  # PyMC does so to observed values
+    if not any(np.array_equal(observed.eval(), values, equal_nan=True) for values in (table, rounded)):
+        raise ValueError(
+            f"the data of {name!r} were replaced, as by pm.observe, and its network was made with others: put "
+            f"ps.SPN({name!r}, ..., observed=) with the new data into a model of its own"
+        )
+
+
+def _group_by_spn(vars, model):
+    """Value variables by the SPN that owns them."""
+    groups = grouped_by_owner(vars, model, spn_of, "ps.SPN", "no SPN")
+    for name, group in groups.items():
+        refuse_incomplete(name, [f"{name}_log_joint"], group, model)
+    return groups
+
+
+def thinning(n_bytes, plan):
+    """Draws from one recorded state, of so many bytes, to the next: at least one of each chain is recorded."""
+    needed = n_bytes * (plan.draws + plan.tune) * plan.chains
+    return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), plan.draws))
+
+
+def _check_options(step, kernel, frontier, sweeps, record_every):
+    if kernel not in step.kernels:
+        raise ValueError(f"kernel must be one of {list(step.kernels)}; got {quoted(kernel)}")
+    for name, value in (("frontier", frontier), ("sweeps", sweeps), ("record_every", record_every)):
+        if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
+
+
+if TopDownSPNStep not in STEP_METHODS:
+    STEP_METHODS.insert(0, TopDownSPNStep)

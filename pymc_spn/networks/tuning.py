@@ -1,0 +1,150 @@
+"""Tuning of empirical leaf priors on validation rows by Optuna's tree-structured Parzen estimator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.networks.learners import fit_variational
+from pymc_spn.networks.variational.empirical_priors import empirical_leaf_priors
+from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
+
+
+@dataclass(frozen=True)
+class TunedLeafPriors:
+    """What `tune_leaf_priors` found.
+
+    Parameters
+    ----------
+    leaves : dict of str to list
+        Palettes for `SPN` or `fit_variational`, with ``leaf_scale=1``.
+    ratio : dict of str to float
+        Subsampling ratio of each column.
+    score : float
+        Mean log density of the validation rows in the best trial, in nats; the largest of many, so it flatters.
+    scores : (n_trials,) float64
+        Of every trial in order.
+    """
+
+    leaves: dict[str, list[Any]]
+    ratio: dict[str, float]
+    score: float
+    scores: np.ndarray
+
+
+def tune_leaf_priors(
+    train: Any,
+    structure: RegionTree | Circuit,
+    validation: Any,
+    *,
+    n_trials: int = 100,
+    fit: Callable[[dict[str, list[Any]]], Any] | None = None,
+    smallest_ratio: float = 0.01,
+    leaves: dict | None = None,
+    n_entries: int | None = None,
+    floor: float = 1e-4,
+    resolution: Any = "auto",
+    random_seed: int | None = None,
+    progressbar: bool = True,
+) -> TunedLeafPriors:
+    """Choose a subsampling ratio for every column by Optuna's TPE, for the density of validation rows.
+
+    Each trial draws `empirical_leaf_priors` from the training rows, fits a network to them and scores it on the
+    validation rows. Test rows have no place here: keep them for the network that is fitted with the result.
+
+    Parameters
+    ----------
+    train, validation : DataFrame, Table, dict of columns or (N, D) array
+        Validation rows are coded by the training table's columns.
+    structure : RegionTree or Circuit
+        As in `SPN`.
+    n_trials : int
+    fit : callable, optional
+        From palettes to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and its
+        `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
+    smallest_ratio : float
+        Ratios are searched between this and 1, on a log scale.
+    leaves, n_entries, floor, resolution
+        As in `empirical_leaf_priors`.
+    random_seed : int, optional
+        For TPE, subsamples and starts; every trial has the same subsamples at the same ratios.
+    progressbar : bool
+        Show a bar, which counts trials, once it has taken a second.
+
+    Returns
+    -------
+    TunedLeafPriors
+
+    Raises
+    ------
+    ImportError
+        If Optuna is not installed.
+    ValueError
+        As `empirical_leaf_priors`; if `n_trials` is below 1, `smallest_ratio` is not between 0 and 1, or there are no
+        validation rows.
+
+    References
+    ----------
+    Yokoi and Sato (2024), section 3.4: the ratios and the search for them. Bergstra, J., Bardenet, R., Bengio, Y. and
+    Kegl, B. (2011). Algorithms for hyper-parameter optimization. NeurIPS: the tree-structured Parzen estimator.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise ImportError("tune_leaf_priors needs Optuna: pip install pymc-spn[tune]") from None
+    if isinstance(n_trials, bool) or not isinstance(n_trials, int | np.integer) or n_trials < 1:
+        raise ValueError(f"n_trials must be an integer of at least 1, got {quoted(n_trials)}")
+    if not 0.0 < smallest_ratio < 1.0:
+        raise ValueError(f"smallest_ratio must be between 0 and 1, got {quoted(smallest_ratio)}")
+    table = train if isinstance(train, Table) else Table.from_frame(train)
+    held_out = Table.from_frame(validation, schema=table.columns)
+    if len(held_out.values) == 0:
+        raise ValueError("validation must have at least one row; it has none")
+    seed = int(np.random.default_rng(random_seed).integers(2**31))
+
+    def palettes(ratio: dict[str, float]) -> dict[str, list[Any]]:
+        return empirical_leaf_priors(
+            table,
+            structure,
+            ratio,
+            leaves=leaves,
+            n_entries=n_entries,
+            floor=floor,
+            resolution=resolution,
+            random_seed=seed,
+        )
+
+    def usual_fit(own: dict[str, list[Any]]) -> Any:
+        return fit_variational(
+            structure,
+            table,
+            leaves=own,
+            leaf_scale=1.0,
+            resolution=resolution,
+            restarts=1,
+            max_steps=100,
+            random_seed=seed,
+            progressbar=False,
+        )
+
+    def score(trial: Any) -> float:
+        ratio = {name: trial.suggest_float(name, smallest_ratio, 1.0, log=True) for name in table.names}
+        logs = (fit or usual_fit)(palettes(ratio)).log_density(held_out)
+        return float(np.mean(np.maximum(logs, -1e6)))  # a row outside the support is a bad trial, not a failed one
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+        with ProgressBar("Tuning leaf priors", n_trials, progressbar) as bar:
+            study.optimize(score, n_trials=int(n_trials), callbacks=[lambda *_: bar.advance()])
+    finally:
+        optuna.logging.set_verbosity(level)
+    ratio = {name: float(study.best_params[name]) for name in table.names}
+    scores = np.array([trial.value for trial in study.trials], np.float64)
+    return TunedLeafPriors(palettes(ratio), ratio, float(study.best_value), scores)

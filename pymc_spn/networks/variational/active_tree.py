@@ -1,0 +1,191 @@
+"""The children that a variational fit may use, in flat arrays, and the statistics of soft assignments to them.
+
+Every region of the region tree keeps its *edges* (children of its sum nodes), sorted by sum node. As in `network`,
+the sum node of region ``r`` below edge ``e`` of the parent region is unique, so nodes are numbered like the edges
+above them. All other children, of which there may be infinitely many, keep their prior: the variational distribution
+of a row's induced tree puts no mass on them, which bounds the log evidence from below all the same.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.network import DISCRETE, spread
+
+
+class ActiveTree(NamedTuple):
+    """Edges, sum nodes and leaves of an active tree.
+
+    R regions, P places of columns (`network`), E edges, V sum nodes, L leaves: the edges of univariate regions, in the
+    order of the edges.
+    """
+
+    parent: np.ndarray  # (R,)
+    part_ptr: np.ndarray  # (R+1,)
+    parts: np.ndarray  # child regions of region r: parts[part_ptr[r]:part_ptr[r+1]]
+    split: np.ndarray  # (R,) split of the parent region to which the region belongs
+    n_options: np.ndarray  # (R,) splits of a region, palette entries of a univariate one
+    width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
+    place: np.ndarray  # (R,) place of a univariate region, else -1
+    column_of_place: np.ndarray  # (P,)
+    offset: np.ndarray  # (P,) coded value + offset = what all but Gaussian leaves see
+    cell_variance: np.ndarray  # (P,) as in `network`
+    edge_begin: np.ndarray  # (R+1,) edges of region r
+    node_begin: np.ndarray  # (R+1,) sum nodes of region r
+    node_ptr: np.ndarray  # (V+1,) edges of node k: node_ptr[k]:node_ptr[k+1]
+    option: np.ndarray  # (E,) split of a product, palette entry of a leaf within its place
+    leaf: np.ndarray  # (E,) leaf of an edge, -1 for a product
+    leaf_place: np.ndarray  # (L,)
+    leaf_entry: np.ndarray  # (L,) palette entry of the columns
+    leaf_family: np.ndarray  # (L,) family code
+    level_ptr: np.ndarray  # (L+1,) cells of a leaf's levels
+
+
+class Statistics(NamedTuple):
+    """Expected sufficient statistics of soft assignments.
+
+    ``edge_count`` (E,) rows on each edge; ``s1``, ``s2`` (L,) sums of the values and of their squares as in `network`;
+    ``levels`` (level_ptr[-1],) rows on each level.
+    """
+
+    edge_count: np.ndarray
+    s1: np.ndarray
+    s2: np.ndarray
+    levels: np.ndarray
+
+
+def active_tree(structure, palette, edges):
+    """Active tree from the edges of each region.
+
+    Parameters
+    ----------
+    structure : RegionTree
+    palette : CompiledPalette
+        Of the D columns.
+    edges : list of (node, option)
+        For each region two integer arrays: sum node (number of the edge above, ascending; 0 at the root) and option.
+    """
+    wide, source = spread(palette, structure.leaf_column)
+    n_regions = structure.n_regions
+    place = np.full(n_regions, -1, np.int64)
+    place[structure.leaf_region] = np.arange(structure.leaf_region.size)
+    n_entries = np.diff(wide.entry_ptr)
+    n_options = structure.n_splits.copy()
+    n_options[structure.leaf_region] = n_entries
+    width = structure.n_children.copy()
+    finite_leaf = (place >= 0) & (width > 0)
+    width[finite_leaf] = np.maximum(width[finite_leaf], n_options[finite_leaf])
+    n_edges = np.array([node.size for node, _ in edges])
+    n_nodes = np.array([1, *n_edges[structure.parent[1:]]], np.int64)
+    sizes = [np.bincount(node, minlength=n) for (node, _), n in zip(edges, n_nodes, strict=True)]
+    region = np.repeat(np.arange(n_regions), n_edges)
+    option = np.concatenate([option for _, option in edges]).astype(np.int64)
+    is_leaf = place[region] >= 0
+    leaf_place = place[region[is_leaf]]
+    entry = wide.entry_ptr[leaf_place] + option[is_leaf]
+    levels = np.where(wide.family[entry] == DISCRETE, wide.n_levels[leaf_place], 0)
+    return ActiveTree(
+        parent=structure.parent,
+        part_ptr=structure.part_ptr,
+        parts=structure.parts,
+        split=structure.split,
+        n_options=n_options,
+        width=width,
+        place=place,
+        column_of_place=structure.leaf_column,
+        offset=wide.offset,
+        cell_variance=wide.cell_variance,
+        edge_begin=_pointer(n_edges),
+        node_begin=_pointer(n_nodes),
+        node_ptr=_pointer(np.concatenate(sizes)),
+        option=option,
+        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
+        leaf_place=leaf_place,
+        leaf_entry=source[entry],
+        leaf_family=wide.family[entry],
+        level_ptr=_pointer(levels),
+    )
+
+
+def edges_of(tree):
+    """(node, option) of each region, as `active_tree` takes them."""
+    found = []
+    for r in range(tree.parent.size):
+        nodes = slice(tree.node_begin[r], tree.node_begin[r + 1])
+        sizes = tree.node_ptr[tree.node_begin[r] + 1 : tree.node_begin[r + 1] + 1] - tree.node_ptr[nodes]
+        edges = slice(tree.edge_begin[r], tree.edge_begin[r + 1])
+        found.append((np.repeat(np.arange(sizes.size), sizes), tree.option[edges]))
+    return found
+
+
+def read_network(net, structure, palette):
+    """The occupied edges of a sampler's network as an active tree, with the statistics of its state.
+
+    A sum node that is reached but whose rows all lack its columns gets one child, so that other rows may come to it.
+    """
+    edges, counts, s1, s2, levels = [], [], [], [], []
+    number = []  # of the region's slots among its edges
+    for r in range(net.parent.size):
+        begin, top, d = net.begin[r], net.top[r], net.column[r]
+        slots = np.flatnonzero(net.edge_count[begin : begin + top] > 0)
+        node = net.node[begin + slots].astype(np.int64)
+        option = net.entry[begin + slots] - net.entry_ptr[d] if d >= 0 else net.edge_split[begin + slots]
+        if r > 0:
+            node = number[net.parent[r]][node]
+            above_node, above_option = edges[net.parent[r]]
+            reached = np.flatnonzero(above_option == net.split[r]) if net.n_splits[net.parent[r]] > 1 else None
+            reached = np.arange(above_node.size) if reached is None else reached
+        else:
+            reached = np.zeros(1, np.int64)
+        bare = np.setdiff1d(reached, node)
+        slots = np.concatenate([slots, np.full(bare.size, -1)])
+        node, option = np.concatenate([node, bare]), np.concatenate([option, np.zeros(bare.size, np.int64)])
+        order = np.argsort(node, kind="stable")
+        slots, node, option = slots[order], node[order], option[order]
+        own = np.full(top, -1, np.int64)
+        own[slots[slots >= 0]] = np.flatnonzero(slots >= 0)
+        number.append(own)
+        edges.append((node, option))
+        at = begin + slots  # of a bare edge any slot: its numbers are set to 0
+        held = slots >= 0
+        counts.append(np.where(held, net.edge_count[at], 0).astype(np.float64))
+        if d >= 0:
+            s1.append(np.where(held, net.s1[at], 0.0))
+            s2.append(np.where(held, net.s2[at], 0.0))
+            if net.n_levels[d] > 0:
+                cells = net.level_count[net.level_begin[d] :][: net.n_levels[d] * net.capacity[r]]
+                cells = cells.reshape(net.n_levels[d], -1).T[slots] * held[:, None]
+                levels.append(cells.ravel())
+    tree = active_tree(structure, palette, edges)
+    return tree, Statistics(*(np.concatenate(x) if x else np.zeros(0) for x in (counts, s1, s2, levels)))
+
+
+def pruned(tree, statistics, structure, palette, keep):
+    """The tree without some edges and all that is below them, and the statistics of the rest.
+
+    Parameters
+    ----------
+    keep : (E,) bool
+        Edges to keep; each reached sum node keeps at least one (the caller sees to it).
+    """
+    edges, kept = [], []
+    number = []
+    for r, (node, option) in enumerate(edges_of(tree)):
+        own = keep[tree.edge_begin[r] : tree.edge_begin[r + 1]].copy()
+        if r > 0:
+            above = number[tree.parent[r]]
+            own &= above[node] >= 0
+            node = above[node]
+        edges.append((node[own], option[own]))
+        kept.append(own)
+        number.append(np.where(own, np.cumsum(own) - 1, -1))
+    edge = np.concatenate(kept)
+    leaf = edge[tree.leaf >= 0]
+    cells = np.repeat(leaf, np.diff(tree.level_ptr))
+    return active_tree(structure, palette, edges), Statistics(
+        statistics.edge_count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells]
+    )
+
+
+def _pointer(sizes):
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -1,0 +1,167 @@
+"""Leaf priors from subsamples of the columns: the empirical Bayes of section 3.4 of Yokoi and Sato (2024)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.leaves.families import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Exponential,
+    Gaussian,
+    Geometric,
+    LogNormal,
+    Poisson,
+)
+from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknown
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
+from pymc_spn.tables.column import by_name
+
+USUAL_ENTRIES = 4  # of a column in infinite nodes
+
+
+def empirical_leaf_priors(
+    table: Any,
+    structure: RegionTree | Circuit,
+    ratio: float | Mapping[str, float],
+    *,
+    leaves: Mapping[str, Any] | None = None,
+    n_entries: int | None = None,
+    floor: float = 1e-4,
+    resolution: Any = "auto",
+    random_seed: int | np.random.Generator | None = None,
+) -> dict[str, list[Any]]:
+    """Palettes whose entries are fitted to random subsamples of their column: diverse priors from one number a column.
+
+    Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given
+    the shape of the prior: mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
+    and beta = alpha / mean(x) for Poisson ones; log-normal leaves as Gaussian ones of the logs. Geometric and
+    binomial leaves have no closed form and take the mean, levels have none and keep their entry. At ratio 1 all entries
+    of a column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with
+    ``leaf_scale=1``.
+
+    Parameters
+    ----------
+    table : DataFrame, Table, dict of columns or (N, D) array
+        Training rows; missing cells are left out.
+    structure : RegionTree or Circuit
+        As in `SPN`.
+    ratio : float or dict by column
+        Share of a column's observed values in a subsample, in (0, 1]; at least two values are drawn where there are.
+    leaves : dict, optional
+        Families by column name, as in `SPN`; each is repeated, with its ``relative_scale``.
+    n_entries : int, optional
+        Entries of each family in a column; by default what gives each child of a univariate sum node an entry of its
+        own, 4 at infinite width.
+    floor : float
+        Smallest variance of a Gaussian entry relative to the variance of all observed values of its column. Without
+        a floor b0 is 0, and the density of repeated values infinite, wherever a subsample is constant. The floor of
+        the recording grid, ``resolution``, holds beside it.
+    resolution : "auto", float or dict
+        As in `SPN`.
+    random_seed : int, Generator or None
+
+    Returns
+    -------
+    dict of str to list of palette entries
+
+    Raises
+    ------
+    ValueError, TypeError
+        Columns other than the structure's, a ratio outside (0, 1], a floor that is not positive.
+
+    References
+    ----------
+    Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equation 15 and table 8.
+    """
+    structure, leaves = tree_and_leaves(structure, leaves)
+    table = table if isinstance(table, Table) else Table.from_frame(table)
+    structure.check_names("table", dict.fromkeys(table.names))
+    ratios = checked_ratios(ratio, table.names)
+    if not (np.isfinite(floor) and floor > 0.0):
+        raise ValueError(f"floor must be positive and finite, got {quoted(floor)}: without it b0 can be 0")
+    if n_entries is not None and (
+        isinstance(n_entries, bool) or not isinstance(n_entries, int | np.integer) or n_entries < 1
+    ):
+        raise ValueError(f"n_entries must be an integer of at least 1, got {quoted(n_entries)}")
+    families = dict(leaves or {})
+    _refuse_unknown("leaves", families, list(table.names))
+    rng = np.random.default_rng(random_seed)
+    out = {}
+    for d, column in enumerate(table.columns):
+        entries = families.get(column.name, DEFAULT_ENTRY[column.kind])
+        entries = list(entries) if isinstance(entries, Sequence) else [entries]
+        observed = table.values[~np.isnan(table.values[:, d]), d]
+        if observed.size == 0:
+            raise ValueError(f"table: column {column.name!r} has no observed value")
+        copies = _copies(structure, column.name, len(entries)) if n_entries is None else int(n_entries)
+        grid = _grid(column.name, observed, resolution)
+        fitted = []
+        for _ in range(copies):
+            size = min(max(round(ratios[column.name] * observed.size), 2), observed.size)
+            sample = rng.choice(observed, size, replace=False)
+            fitted += [_fitted(entry, sample, observed, floor, grid) for entry in entries]
+        is_level = all(isinstance(entry, Bernoulli | Categorical) for entry in entries)
+        out[column.name] = entries if is_level else fitted
+    return out
+
+
+def checked_ratios(ratio: Any, names: Sequence[str]) -> dict[str, float]:
+    """A ratio for each column, in (0, 1]."""
+    if isinstance(ratio, Mapping):
+        ratio = by_name("ratio", ratio)
+        _refuse_unknown("ratio", ratio, list(names))
+        lacking = [n for n in names if n not in ratio]
+        if lacking:
+            raise ValueError(f"ratio must have an entry for every column, got none for {lacking[0]!r}")
+        found = dict(ratio)
+    else:
+        found = dict.fromkeys(names, ratio)
+    for name, r in found.items():
+        if isinstance(r, bool) or not isinstance(r, int | float | np.floating | np.integer) or not 0.0 < r <= 1.0:
+            raise ValueError(f"ratio must be in (0, 1], got {quoted(r)} for column {name!r}")
+    return {name: float(r) for name, r in found.items()}
+
+
+def _copies(structure: RegionTree, name: str, n_families: int) -> int:
+    """Entries of each family, so that every child of the widest univariate node of the column has its own."""
+    regions = structure.leaf_region[structure.leaf_column == structure.names.index(name)]
+    width = structure.n_children[regions]
+    return USUAL_ENTRIES if np.any(width == 0) else max(int(width.max()) // n_families, 1)
+
+
+def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Any:
+    """The entry with the constants that maximise the marginal likelihood of the sample given the prior's shape."""
+    if isinstance(entry, Bernoulli | Categorical):
+        return entry
+    if isinstance(entry, LogNormal):
+        mean, grid = float(np.log(sample).mean()), grid / float(np.exp(np.log(observed).mean()))
+        variance = _variance(np.log(sample), np.log(observed), floor, grid)
+        return replace(entry, log_mean=mean, log_variance=variance)
+    if isinstance(entry, Binomial):
+        return replace(entry, mean=replace(entry, mean=None).constants(sample).mean)
+    mean = float(sample.mean())
+    if isinstance(entry, Exponential | Poisson | Geometric):
+        if mean <= 0.0:
+            mean = 1.0 / (sample.size + 1.0)  # a sample of zeros: as if one more row had counted one
+        return replace(entry, mean=mean)
+    if not isinstance(entry, Gaussian):
+        raise TypeError(f"leaves must hold palette entries such as ps.Gaussian(), got {quoted(entry)}")
+    return replace(entry, mean=mean, variance=_variance(sample, observed, floor, grid))
+
+
+def _variance(sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> float:
+    """Variance of the sample, at least that of the floor and of the grid."""
+    spread = variance_of(observed)
+    lowest = max(floor * spread, grid**2 / 12.0)
+    if lowest == 0.0:  # a constant column without grid
+        lowest = floor * max(float(observed[0]) ** 2, 1.0)
+    return max(float(sample.var()), lowest)

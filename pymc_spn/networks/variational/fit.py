@@ -1,0 +1,129 @@
+"""The result of a variational fit as data: active tree, expected statistics, hyperparameters, bounds."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.palette import log_jacobian
+from pymc_spn.networks.gibbs.sampler import place_columns
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
+from pymc_spn.networks.variational.coordinate_ascent import Ascent, ascend, base_logs
+from pymc_spn.networks.variational.starts import clustered_tree
+from pymc_spn.numerics.progress_bars import ProgressBar
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalFit:
+    """What a posterior needs of a fit, and how it was found.
+
+    Parameters
+    ----------
+    region, node, option : (E,) int64
+        Edges of the active tree: region, number of the edge above within its region, split or palette entry.
+    count : (E,) float64
+        Expected number of rows on each edge.
+    s1, s2 : (L,) float64
+        Expected sums of the values and of their squares in each leaf, in coded units.
+    levels : (K,) float64
+        Expected number of rows on each level of the leaves of discrete columns.
+    hyperparameters : dict of float64 arrays
+        Concentration (2,), the others (D,) each; keys in the order of `HYPERPARAMETERS`.
+    bounds : list of (n_steps + 1,) float64
+        For each restart the bound plus the log prior of the learned hyperparameters, from the start on, in nats.
+    log_prior : float
+        Log prior density of the learned hyperparameters' logs (of the shape, its excess over 1) at their estimates.
+    converged : (n_restarts,) bool
+    """
+
+    region: np.ndarray
+    node: np.ndarray
+    option: np.ndarray
+    count: np.ndarray
+    s1: np.ndarray
+    s2: np.ndarray
+    levels: np.ndarray
+    hyperparameters: dict[str, np.ndarray]
+    bounds: list[np.ndarray]
+    log_prior: float
+    converged: np.ndarray
+
+    def tree(self, structure: Any, compiled: Any) -> ActiveTree:
+        """The active tree."""
+        ends = np.searchsorted(self.region, np.arange(structure.n_regions + 1))
+        edges = [(self.node[a:b], self.option[a:b]) for a, b in pairwise(ends)]
+        return active_tree(structure, compiled, edges)
+
+    @property
+    def statistics(self) -> Statistics:
+        """The expected statistics."""
+        return Statistics(self.count, self.s1, self.s2, self.levels)
+
+
+def fit_by_ascent(
+    schema: Any,
+    values: np.ndarray,
+    hyperparameters: dict[str, np.ndarray],
+    learned: np.ndarray,
+    priors: np.ndarray,
+    max_children: int,
+    n_restarts: int,
+    max_steps: int,
+    tolerance: float,
+    rng: np.random.Generator,
+    progressbar: bool,
+) -> VariationalFit:
+    """Coordinate ascent from several k-means starts; the restart with the highest bound is kept.
+
+    Parameters
+    ----------
+    schema : NetworkSchema
+    values : (N, D) float64
+        The table in its own units, NaN where missing.
+    hyperparameters : dict
+        Values, or where to start.
+    learned, priors, max_steps, tolerance
+        As in `ascend`.
+    max_children : int
+        Children with which a sum node starts at most.
+    n_restarts : int
+    rng : numpy.random.Generator
+    progressbar : bool
+    """
+    structure, compiled = schema.structure, schema.compiled
+    coded = schema.code(values)
+    placed = place_columns(structure, coded)
+    factorials = base_logs(structure, compiled, values)
+    jacobian = log_jacobian(compiled, values)
+    runs = []
+    own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)
+    fixed = learned, priors, max_steps, tolerance
+    with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
+        for number, generator in enumerate(rng.spawn(n_restarts), 1):
+            start = clustered_tree(structure, compiled, coded, max_children, generator)
+            runs.append(
+                ascend(structure, compiled, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
+            )
+            bar.advance(number * max_steps - bar.done)
+    return fit_of(runs)
+
+
+def fit_of(runs: list[Ascent]) -> VariationalFit:
+    """The run with the highest bound, and the bounds of all."""
+    best = max(runs, key=lambda run: run.bounds[-1])
+    edges = edges_of(best.tree)
+    return VariationalFit(
+        region=np.repeat(np.arange(len(edges)), [node.size for node, _ in edges]),
+        node=np.concatenate([node for node, _ in edges]),
+        option=best.tree.option,
+        count=best.statistics.edge_count,
+        s1=best.statistics.s1,
+        s2=best.statistics.s2,
+        levels=best.statistics.levels,
+        hyperparameters=dict(zip(HYPERPARAMETERS, best.hyperparameters, strict=True)),
+        bounds=[run.bounds for run in runs],
+        log_prior=best.log_prior,
+        converged=np.array([run.converged for run in runs]),
+    )

@@ -1,0 +1,84 @@
+"""Whether stored arrays are a variational fit of a network, before kernels walk through its tree."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.networks.gibbs.network import DISCRETE
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.variational.fit import VariationalFit
+from pymc_spn.tables.stored_arrays import checked, refuse
+
+
+def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
+    """The fit in stored arrays.
+
+    Parameters
+    ----------
+    schema : NetworkSchema
+    data : dict of arrays
+        The fields of `VariationalFit`; ``bounds`` one after the other, ``n_steps`` the length of each.
+
+    Raises
+    ------
+    ValueError
+        If edges lead from nodes that are not there or to options that a region lacks, a node that is reached has none,
+        or statistics are negative, no numbers or of another length.
+    """
+    region, node, option = _edges(schema, data)
+    compiled, structure = schema.compiled, schema.structure
+    column = np.full(structure.n_regions, -1)
+    column[structure.leaf_region] = structure.leaf_column
+    leaf_column = column[region]
+    entry = (compiled.entry_ptr[leaf_column] + option)[leaf_column >= 0]
+    leaf_column = leaf_column[leaf_column >= 0]
+    n_levels = np.where(compiled.family[entry] == DISCRETE, compiled.n_levels[leaf_column], 0)
+    n_columns = len(schema.columns)
+    steps = checked("n_steps", data["n_steps"], (None,), 1, data["bounds"].size, whole=True)
+    if steps.size == 0 or steps.sum() != data["bounds"].size:
+        refuse("n_steps", f"add up to the number of bounds, {data['bounds'].size}", steps.tolist())
+    bounds = checked("bounds", data["bounds"], (None,))
+    tiny = np.finfo(np.float64).tiny
+    return VariationalFit(
+        region=region,
+        node=node,
+        option=option,
+        count=checked("count", data["count"], region.shape, 0.0),
+        s1=checked("s1", data["s1"], leaf_column.shape),
+        s2=checked("s2", data["s2"], leaf_column.shape, 0.0),
+        levels=checked("levels", data["levels"], (int(n_levels.sum()),), 0.0),
+        hyperparameters={
+            k: checked(k, data[k], (2 if k == "concentration" else n_columns,), tiny) for k in HYPERPARAMETERS
+        },
+        bounds=np.split(bounds, np.cumsum(steps)[:-1]),
+        log_prior=float(checked("log_prior", data["log_prior"], ())),
+        converged=checked("converged", data["converged"], steps.shape, 0, 1, whole=True).astype(bool),
+    )
+
+
+def _edges(schema: Any, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Region, node and option (E,) of the edges."""
+    structure = schema.structure
+    n_options = structure.n_splits.copy()
+    n_options[structure.leaf_region] = np.diff(schema.compiled.entry_ptr)[structure.leaf_column]
+    region = checked("region", data["region"], (None,), 0, structure.n_regions - 1, whole=True)
+    if (np.diff(region) < 0).any():
+        refuse("region", "be in ascending order", region.tolist())
+    node = checked("node", data["node"], region.shape, 0, max(region.size, 1) - 1, whole=True)
+    option = checked("option", data["option"], region.shape, 0, whole=True)
+    if (option >= n_options[region]).any():
+        e = int(np.argmax(option >= n_options[region]))
+        refuse("option", f"be below {n_options[region[e]]} in region {region[e]}", f"{option[e]} at edge {e}")
+    ends = np.searchsorted(region, np.arange(structure.n_regions + 1))
+    for r in range(structure.n_regions):
+        own = node[ends[r] : ends[r + 1]]
+        above = int(structure.parent[r])
+        reached = np.zeros(1, np.int64)
+        if r > 0:
+            reached = np.flatnonzero(option[ends[above] : ends[above + 1]] == structure.split[r])
+        if (np.diff(own) < 0).any() or not np.array_equal(np.unique(own), reached):
+            refuse(f"node in region {r}", "rise over all nodes that the region above leads to", own.tolist())
+        most = structure.n_children[r]
+        if most > 0 and np.bincount(own, minlength=1).max() > max(most, n_options[r]):
+            refuse(f"node in region {r}", f"have at most {max(most, n_options[r])} children each", own.tolist())
+    return region, node, option

@@ -1,0 +1,194 @@
+"""Distribution functions given rows, and p-values of cells: against single queries, sums, and by their distribution."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import softmax
+
+import pymc_spn as ps
+from pymc_spn.answers import asked_rows
+from tests.answers.test_posterior import posterior_of
+from tests.answers.test_predictive_p_values import recorded_on
+from tests.answers.test_row_distributions import others, rows_of, sampled
+from tests.answers.test_variational_posterior import fitted
+from tests.networks.test_rounded_cells import narrow_leaves, share_of
+
+PROBLEMS = ["palette", "missing", "depths", "infinite_splits", "skewed"]
+
+
+# ---- distribution functions
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_distribution_functions_are_those_given_each_row(name):
+    post = posterior_of(name)
+    df, x = rows_of(post), [-1.0, 0.5, 2.0, np.inf]
+    for target in [c.name for c in post.columns if c.levels is None]:
+        found, own, one = (post.predict_cdf(df, target, at) for at in (x, None, 0.5))
+        assert found.dims == ("row", "x") and found["x"].values.tolist() == x
+        assert own.dims == one.dims == ("row",) and own["row"].values.tolist() == list("abc")
+        np.testing.assert_array_equal(one, found[:, 1])
+        for m, label in enumerate(df.index):
+            given = others(df, label, target)
+            np.testing.assert_allclose(found[m], post.cdf(target, x, given), rtol=1e-12, atol=1e-15)
+            at_own = df.loc[label, target]
+            if pd.isna(at_own):
+                assert np.isnan(own[m])
+            else:
+                assert float(own[m]) == pytest.approx(float(post.cdf(target, at_own, given)), rel=1e-12)
+        np.testing.assert_array_equal(post.predict_cdf(df.drop(columns=target), target, x), found)
+
+
+def test_counts_are_sums_of_masses():
+    post = posterior_of("missing")
+    counts = np.arange(80)
+    mass = softmax(post.log_density(pd.DataFrame({"x0": 0.7, "x1": 1, "x2": counts})).values)
+    row = {"x0": [0.7], "x1": [1], "x2": [3]}
+    assert float(post.predict_cdf(row, "x2")[0]) == pytest.approx(mass[:4].sum(), rel=1e-9)
+    lower, upper = mass[:4].sum(), mass[3:].sum()
+    found = post.cell_p_value(row)
+    assert float(found.sel(column="x2")[0]) == pytest.approx(2.0 * min(lower, upper, 0.5), rel=1e-9)
+    levels = softmax(post.log_density(pd.DataFrame({"x0": 0.7, "x1": [0, 1], "x2": 3})).values)
+    exact = 1.0 if levels[1] > levels[0] else levels[1]
+    assert float(found.sel(column="x1")[0]) == pytest.approx(exact, rel=1e-9)
+    assert found.attrs["exactness"] == "exact given the draws"
+
+
+def test_errors_are_those_of_the_same_questions_row_by_row(monkeypatch):
+    post = sampled()
+    df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
+    found = post.predict_cdf(df, "x0", [0.3, 1.5])
+    for m in range(3):
+        exact = post.cdf("x0", [0.3, 1.5], others(df, m, "x0"))
+        np.testing.assert_allclose(found.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
+        assert found.attrs["draws_after_weighting"][m] == pytest.approx(exact.attrs.get("draws_after_weighting", 60.0))
+    cells = post.cell_p_value(df)
+    error = cells.attrs["mcse_chain"]
+    np.testing.assert_array_equal(np.isnan(error), df.isna())
+    lower = post.cdf("x0", 0.4, others(df, 0, "x0"))
+    assert 2.0 * float(lower) < 1.0  # the smaller tail
+    assert error[0, 0] == pytest.approx(2.0 * lower.attrs["mcse_chain"], rel=1e-6)
+    proba = post.predict_proba(df, "x1")
+    for m in (0, 1):
+        p, own = proba.values[m], int(df.loc[m, "x1"])
+        expected = 0.0 if p[own] >= p[1 - own] else proba.attrs["mcse_chain"][m, own]
+        assert error[m, 1] == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    monkeypatch.setattr(asked_rows, "BLOCK_VALUES", 500)  # a row at a time
+    parts = post.cell_p_value(df)
+    np.testing.assert_allclose(parts, cells, rtol=1e-12)
+    np.testing.assert_allclose(parts.attrs["mcse_chain"], error, rtol=1e-8)
+
+
+def test_given_a_union_and_by_variational_bayes():
+    union = posterior_of("missing").condition([{"x0": (0.2, 0.8)}, {"x0": (1.1, 1.5), "x1": 1}])
+    df = pd.DataFrame({"x0": [0.5, 1.2], "x1": [1, 1], "x2": [1.0, 2.0]})
+    for m, given in enumerate(df.drop(columns="x0").to_dict("records")):
+        exact = union.cdf("x0", [0.3, 1.0, 1.4], given)
+        np.testing.assert_allclose(union.predict_cdf(df, "x0", [0.3, 1.0, 1.4])[m], exact, rtol=1e-10)
+        own = float(union.cdf("x0", df.loc[m, "x0"], given))
+        assert float(union.predict_cdf(df, "x0")[m]) == pytest.approx(own, rel=1e-10)
+    post = fitted()
+    rows = post.sample(3, random_seed=2)
+    found = post.predict_cdf(rows, "b")
+    for m in range(3):
+        assert float(found[m]) == pytest.approx(float(post.cdf("b", rows.loc[m, "b"], others(rows, m, "b"))), rel=1e-10)
+    assert "mcse_chain" not in found.attrs and "mcse_chain" not in post.cell_p_value(rows).attrs
+
+
+# ---- p-values of cells
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_cells_have_the_tails_of_their_conditionals(name):
+    post = posterior_of(name)
+    df = rows_of(post)
+    found = post.cell_p_value(df)
+    assert found.dims == ("row", "column") and found["row"].values.tolist() == list("abc")
+    np.testing.assert_array_equal(np.isnan(found), df.isna())
+    for c in post.columns:
+        for label in df.index[df[c.name].notna()]:
+            given, x = others(df, label, c.name), df.loc[label, c.name]
+            if c.levels is not None:
+                p = {level: float(post.probability({c.name: {level}}, given)) for level in c.levels}
+                exact = sum(v for v in p.values() if v <= p[x] * (1.0 + 1e-9))
+            else:
+                step = 1.0 if c.kind == "count" else 0.0
+                lower, below = post.cdf(c.name, [x, x - step], given).values
+                exact = min(1.0, 2.0 * min(lower, 1.0 - below))
+            assert float(found.sel(row=label, column=c.name)) == pytest.approx(exact, rel=1e-9), (c.name, label)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_recorded_numbers_have_the_tails_of_their_cells(width):
+    post = recorded_on(width)
+    found = post.cell_p_value(pd.DataFrame({"x0": [1.7], "x1": [2.0]}))
+    lower = float(post.cdf("x1", 2.0 + width / 2.0, {"x0": 1.7}))
+    upper = 1.0 - float(post.cdf("x1", 2.0 - width / 2.0, {"x0": 1.7}))
+    assert float(found.sel(column="x1")[0]) == pytest.approx(min(1.0, 2.0 * min(lower, upper)), rel=1e-9)
+
+
+@pytest.mark.parametrize("given", [{}, {"a": (-2e7, 1e9), "n": (1, None)}, {"n": {1, 2, 400}}])
+def test_far_tails_have_digits_on_both_sides(given):
+    """They are below what is left of 1 by rounding, and below the leaves that distribution functions leave out."""
+    post = fitted().condition(given) if given else fitted()
+    df = pd.DataFrame({"a": [1e7, -1e7, 300.0], "b": -4.0, "n": [2, 2, 400], "c": "0"})
+    found = post.cell_p_value(df)
+    for m, name, event in [(0, "a", (1e7, None)), (1, "a", (None, -1e7)), (2, "n", (400, None))]:
+        exact = 2.0 * float(post.probability({name: event}, given=others(df, m, name)))
+        assert 1e-300 < exact < 1e-15
+        assert float(found.sel(row=m, column=name)) == pytest.approx(exact, rel=1e-9, abs=0.0)
+
+
+def test_counts_with_gaussian_leaves_alone_are_recorded_as_whole_numbers():
+    df = pd.DataFrame({"n": np.arange(40) % 9, "x": np.arange(40) / 7.0})
+    structure = ps.complete_tree(ps.Table.from_frame(df).columns, n_children=2)
+    post = ps.fit_variational(structure, df, leaves={"n": [ps.Gaussian()]}, random_seed=1)
+    found = post.cell_p_value({"n": [1], "x": [2.5]}).sel(column="n")
+    assert float(found[0]) == pytest.approx(2.0 * float(post.cdf("n", 1.5, {"x": 2.5})), rel=1e-9)
+
+
+def test_rounded_rows_are_cells():
+    post = narrow_leaves()[0]
+    found = post.cell_p_value(pd.DataFrame({"x0": [2.0], "x1": [0.5], "x2": ["a"]}))
+    whole = share_of(((1.5, 2.5), None, 0))
+    lower = share_of(((1.5, 2.5), (1e-300, 0.75), 0)) / whole
+    upper = share_of(((1.5, 2.5), (0.25, 1e9), 0)) / whole
+    assert float(found.sel(column="x1")[0]) == pytest.approx(min(1.0, 2.0 * min(lower, upper)), abs=1e-7)
+    assert found.attrs["exactness"] == "numerical given the draws" and found.attrs["tolerance"] == 1e-9
+
+
+def test_cells_of_the_model_are_uniform_and_a_wrong_one_stands_out():
+    post = fitted()
+    rows = post.sample(2000, random_seed=4)
+    found = post.cell_p_value(rows)
+    for name in ("a", "b"):
+        assert stats.kstest(found.sel(column=name).values, "uniform").pvalue > 1e-3
+        assert stats.kstest(post.predict_cdf(rows, name).values, "uniform").pvalue > 1e-3
+    for u in (0.01, 0.1, 0.3):  # those of counts and levels are no smaller
+        share = (found <= u).mean("row")
+        assert (share < u + 5.0 * np.sqrt(u * (1.0 - u) / 2000)).all()
+    spoiled = rows[:20].assign(b=rows["b"][:20] + 40.0)
+    assert (post.cell_p_value(spoiled).sel(column="b") < 1e-3).all()
+
+
+def test_cells_beside_an_impossible_one_have_no_p_value():
+    post = posterior_of("missing").condition({"x0": (0.5, 2.0)})
+    found = post.cell_p_value(pd.DataFrame({"x0": [7.0, 1.0], "x1": [1, 1], "x2": [3, 3]}))
+    assert float(found[0, 0]) == 0.0 and np.isnan(found[0, 1:]).all() and np.isfinite(found[1]).all()
+    only = post.marginal(["x0"])  # nothing else is known
+    exact = 2.0 * min(float(only.cdf("x0", 1.0)), 1.0 - float(only.cdf("x0", 1.0)))
+    assert float(only.cell_p_value({"x0": [1.0]})[0, 0]) == pytest.approx(exact, rel=1e-9)
+    assert post.cell_p_value({"x0": [], "x1": [], "x2": []}).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda p, df: p.predict_cdf(df, "x1", 0.5), ValueError, "target must be numeric, 'x1' is binary"),
+        (lambda p, df: p.predict_cdf(df, "z", 0.5), ValueError, "target must name one of the columns"),
+        (lambda p, df: p.predict_cdf(df, "x0", "low"), TypeError, "x must be a number or a sequence of numbers"),
+        (lambda p, df: p.predict_cdf(df.drop(columns="x0"), "x0"), ValueError, "'x0': missing from the data"),
+        (lambda p, df: p.cell_p_value(df.assign(x1=7)), ValueError, "'x1'.*7"),
+    ],
+)
+def test_bad_input_is_refused(ask, error, message):
+    df = pd.DataFrame({"x0": [1.0], "x1": [0], "x2": [1]})
+    with pytest.raises(error, match=message):
+        ask(posterior_of("missing"), df)

@@ -1,0 +1,78 @@
+"""Whether the chains of a network have met: in the repr, as a warning, as a table, also after saving."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import pymc_spn as ps
+from pymc_spn.numerics import chain_mixing
+from tests.answers.test_posterior import sampled_tree
+from tests.answers.test_variational_posterior import fitted
+
+ROWS = pd.DataFrame({"x0": [1.2, np.nan, 0.3], "x1": [1, 0, 1], "x2": [3, 2, 0]})
+LEVEL = {"P(x1 = 1)": lambda post: post.probability({"x1": 1}, per_draw=True)}
+
+
+def tree_with(apart, chains=2, draws=12):
+    """Chains whose recorded log joints are apart by so many standard deviations."""
+    tree = sampled_tree("missing", draws=draws, chains=chains)
+    noise = np.random.default_rng(2).normal(size=(chains, draws))
+    joint = ("chain", "draw"), noise + apart * np.arange(chains)[:, None]
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().assign(x_log_joint=joint))
+    return tree
+
+
+@pytest.fixture(autouse=True)
+def short_chains_warn(monkeypatch):
+    monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 10)
+
+
+def test_chains_apart_are_seen_and_warned_of_once(tmp_path):
+    with pytest.warns(ps.ConvergenceWarning, match=r"R-hat of the log joint.*sweeps.*stacked\(\)") as seen:
+        post = ps.SPNPosterior.from_idata(tree_with(9.0))
+    assert len(seen) == 1 and seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        good = ps.SPNPosterior.from_idata(tree_with(0.0))
+        alone = ps.SPNPosterior.from_idata(tree_with(0.0, chains=1))
+        some = post.condition({"x2": (0, 4)})
+    r_hat, size = post.diagnose().loc["log_joint", ["r_hat", "ess_bulk"]]
+    assert r_hat > 1.5 and f"log joint: R-hat {r_hat:.2f}, effective size {size:.0f})" in repr(post)
+    assert f"R-hat {r_hat:.2f}" in repr(some) and "R-hat needs two chains" in repr(alone)
+    assert good.diagnose().loc["log_joint", "r_hat"] < 1.3
+    some.save(tmp_path / "post.nc")
+    with pytest.warns(ps.ConvergenceWarning) as seen:
+        again = ps.load(tmp_path / "post.nc")
+    assert len(seen) == 1 and repr(again) == repr(some)
+    tree = tree_with(9.0)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().drop_vars("x_log_joint"))
+    assert "R-hat" not in repr(ps.SPNPosterior.from_idata(tree))
+
+
+def test_diagnosis_is_of_the_values_of_each_draw():
+    post = ps.SPNPosterior.from_idata(tree_with(0.0))
+    found = post.diagnose(LEVEL, ROWS, max_rows=2)
+    own = ["log_joint", "log_density, mean of rows", "log_density[0]", "log_density[2]"]
+    assert found.index.tolist() == [*own, "P(x1 = 1)"]
+    logs = post.log_density(ROWS, per_draw=True)
+    for name, values in (
+        ("log_density[2]", logs.sel(row=2)),
+        ("log_density, mean of rows", logs.mean("row")),
+        ("P(x1 = 1)", post.probability({"x1": 1}, per_draw=True)),
+    ):
+        r_hat, size = chain_mixing.r_hat_and_size(values.values[:, :, None])
+        assert found.loc[name, ["r_hat", "ess_bulk"]].tolist() == [r_hat[0], size[0]]
+        assert found.loc[name, "mean"] == pytest.approx(float(values.mean()))
+    training = post.diagnose(max_rows=1000)
+    n_seen = int((~np.isnan(post._states.record.table).all(axis=1)).sum())
+    assert len(training) == 2 + n_seen
+    for other in (post.condition({"x2": 3}), post.condition([{"x2": {1}}, {"x0": (0.5, None)}]), post.marginal(["x0"])):
+        pd.testing.assert_frame_equal(other.diagnose(max_rows=1000), training)  # of the posterior as sampled
+    some = post.condition({"x2": 3})
+    asked = some.diagnose(LEVEL, ROWS[["x0", "x1"]])  # and these of the condition
+    assert asked.loc["P(x1 = 1)", "mean"] == pytest.approx(float(LEVEL["P(x1 = 1)"](some).mean()))
+    with pytest.raises(ValueError, match="a variational fit has none"):
+        fitted().diagnose()

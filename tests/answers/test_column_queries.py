@@ -1,0 +1,349 @@
+"""Queries about single columns: against enumeration and quadrature of all states, and identities."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+import pymc_spn as ps
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.raw_moments import raw_moments
+from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.records.leaf_predictives import Interval, Leaves
+from tests import reference_queries
+from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
+from tests.hand_made_records import schema_of, tree_of
+from tests.reference import POISSON as POISSON_ENTRY
+from tests.reference import Problem
+
+PROBLEMS = ["missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
+NEAR = [0.0, 0.4, 1.0, 2.5]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("known", [None, {"x0": (0.2, 1.5)}])
+def test_cdf_is_the_probability_of_a_half_line(name, known):
+    post = posterior_of(name)
+    for column in [c.name for c in post.columns if c.levels is None]:
+        found = post.cdf(column, NEAR, known)
+        exact = [float(post.probability({column: (None, x)}, known)) for x in NEAR]
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
+        assert found.attrs["exactness"] == "exact given the draws" and (np.diff(found) >= 0).all()
+        each = post.cdf(column, NEAR[1], known, per_draw=True)
+        np.testing.assert_allclose(each, post.probability({column: (None, NEAR[1])}, known, per_draw=True), rtol=1e-9)
+
+
+def test_cdf_within_a_set_and_of_a_binary_column():
+    post = posterior_of("missing")
+    counts = post.condition({"x2": {1, 3}})
+    share = float(post.probability({"x2": 1})) / float(post.probability({"x2": {1, 3}}))
+    np.testing.assert_allclose(counts.cdf("x2", [0, 1, 2, 3]), [0.0, share, share, 1.0], rtol=1e-12)
+    assert counts.quantile([0.9 * share, 1.1 * share], "x2").values.tolist() == [1.0, 3.0]
+    low = float(post.probability({"x1": 0}))
+    np.testing.assert_allclose(post.cdf("x1", [-1, 0, 1]), [0.0, low, 1.0], rtol=1e-12)
+
+
+@property_of(
+    q=st.floats(0.001, 0.999), low=st.floats(0.0, 1.0), name=st.sampled_from(["missing", "depths", "infinite_missing"])
+)
+@settings(max_examples=8, deadline=None)
+def test_a_quantile_is_where_the_cdf_reaches_its_level(q, low, name):
+    post = posterior_of(name)
+    known = {"x0": (low, low + 1.0)}
+    x = float(post.quantile(q, "x0", known))
+    assert low <= x <= low + 1.0
+    assert float(post.cdf("x0", x, known)) == pytest.approx(q, abs=1e-9)
+    if name != "depths":
+        count = float(post.quantile(q, "x2", known))
+        assert float(post.cdf("x2", count, known)) >= q > float(post.cdf("x2", count - 1, known))
+
+
+def test_quantiles_have_marks_shapes_and_ends():
+    post = posterior_of("depths")
+    found = post.quantile([0.0, 0.5, 1.0], "x1")
+    assert (
+        found.values[[0, 2]].tolist() == [-np.inf, np.inf] and found.attrs["exactness"] == "numerical given the draws"
+    )
+    assert post.quantile(1.0, "x0", {"x0": (0.5, 2.0)}) == 2.0
+    each = post.quantile(0.5, "x1", per_draw=True)
+    assert each.dims == ("chain", "draw")
+    assert post.cdf("x1", float(each[0, 3]), per_draw=True)[0, 3] == pytest.approx(0.5, abs=1e-9)
+    chains = ps.SPNPosterior.from_idata(sampled_tree("depths"))
+    error = chains.quantile(0.5, "x1").attrs["mcse_chain"]
+    np.testing.assert_array_equal(chains.quantile([0.0, 0.5, 1.0], "x1").attrs["mcse_chain"], [np.nan, error, np.nan])
+    # delta method: error of the cdf over the density, here by a difference
+    x = float(chains.quantile(0.5, "x1"))
+    slope = float(chains.cdf("x1", x + 1e-4) - chains.cdf("x1", x - 1e-4)) / 2e-4
+    assert error == pytest.approx(chains.cdf("x1", x).attrs["mcse_chain"] / slope, rel=1e-4)
+
+
+def test_quantiles_stay_within_levels_and_sets():
+    post = posterior_of("missing")
+    assert post.quantile([0.0, 1.0], "x1").values.tolist() == [0.0, 1.0]
+    assert post.quantile([0.0, 0.5, 1.0], "x1", {"x1": {1}}).values.tolist() == [1.0, 1.0, 1.0]
+    assert post.quantile([0.0, 1.0], "x2", {"x2": {1, 4}}).values.tolist() == [1.0, 4.0]
+    parts = post.condition([{"x2": {2}}, {"x2": (4, 6)}])
+    assert parts.quantile([0.0, 1.0], "x2").values.tolist() == [2.0, 6.0]
+    assert parts.quantile([0.0, 1.0], "x1").values.tolist() == [0.0, 1.0]
+
+
+def one_leaf(code, parameters, event=None):
+    return ColumnLaw(Leaves(np.array([code]), np.array([parameters])), np.ones(1), np.zeros(1, np.int64), event)
+
+
+@pytest.mark.parametrize(
+    ("code", "parameters", "levels"),
+    [
+        (LOG_NORMAL, [0.5, 0.4, 1.05, 0.01], [1e-6, 1e-3, 0.5, 0.999, 1 - 1e-6]),
+        (GAUSSIAN, [1e6, 3.0, 2.0, 1e-8], [1e-300, 1e-100, 1e-6, 0.5, 1 - 1e-9]),
+        (EXPONENTIAL, [0.3, 1e-5], [1e-18, 1e-9, 0.5, 1 - 1e-9]),
+    ],
+)
+def test_quantiles_of_any_size_are_found_to_the_last_digits(code, parameters, levels):
+    law = one_leaf(code, parameters)
+    x = law.quantile(np.array(levels))
+    assert (law.cdf(x)[0] >= levels).all()
+    assert (law.cdf(np.nextafter(x, -np.inf))[0] < levels).all()
+    assert one_leaf(LOG_NORMAL, [0.0, 0.4, 0.01, 2.0]).quantile(np.array([0.999]))[0] == np.inf  # beyond all floats
+
+
+def test_mixed_densities_and_masses_on_a_unit_grid():
+    post = posterior_of("palette")  # a count column with Gaussian and Poisson leaves
+    x = float(post.quantile(0.6, "x0"))
+    assert float(post.cdf("x0", x)) >= 0.6 - 1e-9 and float(post.cdf("x0", x - 1e-6)) <= 0.6
+
+
+# ---- moments
+@pytest.mark.parametrize(("name", "known"), [("missing", None), ("missing", (0.2, 1.5)), ("infinite_splits", None)])
+def test_moments_are_those_of_all_states(name, known):
+    post, problem = posterior_of(name), problem_of(name)
+    given, ref = ({"x0": known}, {0: known}) if known else (None, {})
+    total = reference_queries.expectation(problem, ref)
+    for order in (1, 2, 3):
+        found = post.moment(order, given)
+        for d in (0, 1, 2) if known else (1, 2):
+            exact = reference_queries.expectation(problem, ref, {d: order}) / total
+            assert float(found[d]) == pytest.approx(exact, rel=1e-7)
+    np.testing.assert_allclose(post.moment(1, given), post.mean(given), rtol=1e-8)
+    np.testing.assert_allclose(post.moment(2, given, central=True), np.diag(post.cov(given)), rtol=1e-7)
+    np.testing.assert_allclose(post.moment(1, given, central=True), 0.0, atol=1e-10)
+
+
+T = np.array([[0.5, 0.4, 3.5, 2.0], [-3.0, 7.0, 40.0, 9.0]])
+RATES = np.array([[5.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
+
+
+ODDS = np.array([[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
+TRIALS = np.array([[0.4, 0.7, 3.0, 0.0], [30.0, 40.0, 200.0, 0.0]])
+
+
+def integral(function, cuts):
+    return sum(integrate.quad(function, a, b, epsabs=1e-13, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
+
+
+@pytest.mark.parametrize(
+    ("code", "table"),
+    [(GAUSSIAN, T), (LOG_NORMAL, T), (EXPONENTIAL, RATES), (POISSON, RATES), (GEOMETRIC, ODDS), (BINOMIAL, TRIALS)],
+)
+@pytest.mark.parametrize("event", [None, Interval(0.25, 2.0), Interval(1.0, np.inf)])
+def test_leaf_moments_of_higher_order(code, table, event):
+    found = raw_moments(Leaves(np.full(2, code), table), 0.3, 4, event)
+    for i, p in enumerate(table):
+        if code == GEOMETRIC:
+            law = stats.betanbinom(1, *p[:2])
+        elif code == BINOMIAL:
+            law = stats.betabinom(p[2], *p[:2])
+        elif code == GAUSSIAN or code == LOG_NORMAL:
+            law = stats.t(2 * p[2], loc=p[0], scale=np.sqrt((1 + 1 / p[1]) * p[3] / p[2]))
+        elif code == EXPONENTIAL:
+            law = stats.lomax(p[0], scale=p[1])
+        else:
+            law = stats.nbinom(p[0], p[1] / (1 + p[1]))
+        low, high = (-np.inf, np.inf) if event is None else event
+        if code == LOG_NORMAL:
+            if high == np.inf:
+                assert (found[i, 1:] == np.inf).all()
+                continue
+            whole = [
+                integral(lambda u, k=k, law=law: law.pdf(u) * (np.exp(u) - 0.3) ** k, np.log([low, 1.0, high]))
+                for k in range(5)
+            ]
+            exact = np.array(whole) / whole[0]
+        elif code in (POISSON, GEOMETRIC, BINOMIAL):
+            x = np.arange(max(np.ceil(low), 0), min(high, 500 if code == POISSON else 20_000) + 1)
+            w = law.pmf(x)
+            exact = [np.sum(w * (x - 0.3) ** k) / w.sum() for k in range(5)]
+        else:
+            low = max(low, law.support()[0])
+            cuts = [low, *(c for c in (-30.0, -10.0, -3.0, 0.5, 3.0, 10.0, 100.0) if low < c < high), high]
+            whole = [integral(lambda x, k=k, law=law: law.pdf(x) * (x - 0.3) ** k, cuts) for k in range(5)]
+            exact = np.array(whole) / whole[0]
+        np.testing.assert_allclose(found[i], exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [1.1, 1.5, 4.0])
+def test_heavy_tails_are_not_cut_off(shape):
+    """Means above an end in closed form: of a t law by its density there, of a Lomax law by its memory."""
+    student = Leaves(np.full(1, GAUSSIAN), np.array([[1.0, 2.0, 0.5 * shape, 3.0]]))
+    law = stats.t(shape, loc=1.0, scale=np.sqrt(1.5 * 3.0 / (0.5 * shape)))
+    for low in (0.0, 2.5, 1e6):
+        z = (low - 1.0) / law.kwds["scale"]
+        above = (shape + z * z) / (shape - 1.0) * stats.t.pdf(z, shape) / stats.t.sf(z, shape)
+        found = raw_moments(student, 0.0, 1, Interval(low, np.inf))[0]
+        np.testing.assert_allclose(found, [1.0, 1.0 + law.kwds["scale"] * above], rtol=1e-9)
+        mirrored = raw_moments(student, 2.0, 1, Interval(-np.inf, 2.0 - low))[0]
+        np.testing.assert_allclose(mirrored, [1.0, -1.0 - law.kwds["scale"] * above], rtol=1e-9)
+    lomax = Leaves(np.full(1, EXPONENTIAL), np.array([[shape, 2.0, 0.0, 0.0]]))
+    for low in (0.0, 3.0, 1e9):
+        found = raw_moments(lomax, 0.0, 1, Interval(low, np.inf))[0]
+        np.testing.assert_allclose(found, [1.0, low + (2.0 + low) / (shape - 1.0)], rtol=1e-9)
+    far = raw_moments(student, 0.0, 1, Interval(1e19, 1e20))[0, 1]  # a power law there
+    a, b = (x ** (1 - shape) for x in (1e19, 1e20))
+    expected = shape / (shape - 1.0) * (a - b) / (1e19**-shape - 1e20**-shape)
+    assert far == pytest.approx(expected, rel=1e-9)
+    assert raw_moments(lomax, 0.0, 1, Interval(1e19, 1e20))[0, 1] == pytest.approx(expected, rel=1e-9)
+    assert raw_moments(lomax, 0.0, 1, Interval(-np.inf, 3.0))[0, 1] < 3.0
+
+
+def test_moments_that_do_not_exist():
+    leaves = Leaves(np.full(1, GAUSSIAN), np.array([[1.0, 1.0, 1.5, 1.0]]))  # three degrees of freedom
+    found = raw_moments(leaves, 0.0, 4)[0]
+    assert np.isfinite(found[:3]).all() and np.isnan(found[3]) and found[4] == np.inf
+    post = posterior_of("depths")
+    assert post.moment(8).attrs["no_moment"] == ["x0", "x1"]
+
+
+@property_of(low=st.floats(0.1, 1.0), width=st.floats(0.5, 3.0))
+@settings(max_examples=5, deadline=None)
+def test_total_expectation_and_variance(low, width):
+    """E E[x2 | x1] = E x2, and the variance is that within plus that between the levels of x1."""
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
+    base = post.condition({"x0": (low, low + width)})
+    p = np.array([float(base.probability({"x1": k})) for k in (0, 1)])
+    mean = np.array([float(base.mean({"x1": k}).sel(column="x2")) for k in (0, 1)])
+    within = np.array([float(base.moment(2, {"x1": k}, central=True).sel(column="x2")) for k in (0, 1)])
+    whole = float(base.mean().sel(column="x2"))
+    assert p @ mean == pytest.approx(whole, rel=1e-12)
+    assert p @ within + p @ (mean - whole) ** 2 == pytest.approx(
+        float(base.moment(2, central=True).sel(column="x2")), rel=1e-10
+    )
+
+
+# ---- predictions
+@pytest.mark.parametrize("name", ["palette", "splits", "infinite_missing"])
+def test_predictions_are_conditional_probabilities_and_means(name):
+    post = posterior_of(name)
+    df = pd.DataFrame({"x0": [1, 2, np.nan], "x1": None, "x2": [0, np.nan, 3]}, index=["a", "b", "c"])
+    levels = list(post.columns[1].levels)
+    found = post.predict_proba(df, "x1")
+    assert found.dims == ("row", "level") and found["level"].values.tolist() == levels
+    np.testing.assert_allclose(found.sum("level"), 1.0, rtol=1e-12)
+    for m, label in enumerate(df.index):
+        given = {c: df.loc[label, c] for c in ("x0", "x2") if not np.isnan(df.loc[label, c])}
+        exact = [float(post.probability({"x1": level}, given)) for level in levels]
+        np.testing.assert_allclose(found[m], exact, rtol=1e-10)
+        assert post.predict(df, "x1").values[m] == levels[int(np.argmax(exact))]
+        rest = post.mean({"x1": levels[0], **{c: v for c, v in given.items() if c != "x2"}})
+        filled = df.assign(x1=levels[0]).loc[[label]]
+        assert float(post.predict(filled, "x2")[0]) == pytest.approx(float(rest.sel(column="x2")), rel=1e-10)
+    each = post.predict_proba(df, "x1", per_draw=True)
+    np.testing.assert_allclose(
+        each[..., 0, 0], post.probability({"x1": levels[0]}, {"x0": 1, "x2": 0}, per_draw=True), rtol=1e-10
+    )
+    # neither the target's cells nor their absence change the answer
+    np.testing.assert_array_equal(post.predict_proba(df.drop(columns="x1"), "x1"), found)
+    np.testing.assert_array_equal(post.predict_proba(df.assign(x1=levels[1]), "x1"), found)
+    assert len(found.attrs["draws_after_weighting"]) == len(found.attrs["mcse_chain"]) == 3
+
+
+def test_predictions_within_a_condition():
+    post = posterior_of("palette")
+    some = post.condition({"x1": {"a", "c"}})
+    found = some.predict_proba(pd.DataFrame({"x0": [1], "x2": [2]}), "x1")
+    exact = [float(some.probability({"x1": level}, {"x0": 1, "x2": 2})) for level in "abc"]
+    np.testing.assert_allclose(found[0], exact, rtol=1e-10)
+    assert found.values[0, 1] == 0.0
+
+
+# ---- families
+def test_leaf_types_count_the_rows_of_each_family():
+    schema = schema_of(problem_of("missing"))
+    infinite = replace(schema.structure, n_children=0 * schema.structure.n_children)
+    schema = replace(schema, structure=infinite)  # with digits beyond the number of entries
+    digits = np.zeros((1, 3, 3, 5), np.int8)
+    region = schema.structure.leaf_region
+    digits[0, :, :, region[0]] = [[0, 0, 1], [0, 1, 1], [2, 3, 3]]  # even: Gaussian, odd: Exponential
+    digits[0, :, 1, region[0]] = -1  # missing in the second row
+    post = ps.SPNPosterior.from_idata(
+        tree_of(schema, problem_of("missing").X, digits, np.ones((1, 3, 2)), np.ones((1, 3)))
+    )
+    found = post.leaf_types("x0")
+    assert found["family"].values.tolist() == ["gaussian", "exponential"]
+    np.testing.assert_array_equal(found[0], [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    assert post.leaf_types("x1").values.ravel().tolist() == [1.0, 1.0, 1.0]
+
+
+@cache
+def known_families():
+    """Chains on counts and waiting times drawn from known families, under palettes that leave both open."""
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 100), "wait": rng.exponential(3.0, 100)})
+    import pymc as pm
+
+    table = ps.Table.from_frame(df, kinds={"bell": "positive", "wait": "positive"})
+    with pm.Model():
+        both = [ps.Gaussian(), ps.Exponential()]
+        ps.SPN("x", ps.complete_tree(table.columns, n_children=4), observed=table, leaves={"bell": both, "wait": both})
+        idata = pm.sample(
+            40, tune=40, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
+        )
+    return ps.SPNPosterior.from_idata(idata)
+
+
+def test_leaf_types_find_the_families_that_made_the_data():
+    post = known_families()
+    bell, wait = (post.leaf_types(c).sel(family="exponential").mean() for c in ("bell", "wait"))
+    assert bell < 0.05 and wait > 0.6
+
+
+# ---- refusals
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda p: p.cdf("z", 1), r"column must name one of the columns \['x0', 'x1', 'x2'\], got 'z'"),
+        (lambda p: p.cdf("x1", 1), "column must be numeric, 'x1' is categorical"),
+        (lambda p: p.cdf("x0", [1, np.nan]), "x must be a number or a sequence of numbers without NaN"),
+        (lambda p: p.cdf("x0", 1, {"x0": 2}), "column 'x0' is given at a value"),
+        (lambda p: p.cdf("x0", "0.5"), "x must be a number or a sequence of numbers without NaN, got '0.5'"),
+        (lambda p: p.quantile("0.5", "x0"), "q must be a number or a sequence of numbers within 0 and 1, got '0.5'"),
+        (lambda p: p.quantile(True, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got True"),
+        (lambda p: p.quantile([0.1, True], "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
+        (lambda p: p.quantile(1.5, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got 1.5"),
+        (lambda p: p.moment(0), "order must be an integer within 1 and 8, got 0"),
+        (lambda p: p.marginal(["x1"]).moment(1), "moments need a numeric column"),
+        (
+            lambda p: p.predict_proba({"x0": [1], "x1": ["a"], "x2": [1]}, "x0"),
+            "target must be binary, categor",
+        ),
+        (lambda p: p.marginal(["x1"]).predict_proba({"x1": ["a"]}, "x1"), "nothing to predict it from"),
+        (lambda p: p.predict({"x0": [1]}, "x1"), "column 'x2': missing from the data"),
+        (lambda p: p.leaf_types("z"), "column must name one of the columns"),
+    ],
+)
+def test_bad_questions_are_refused(ask, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        ask(posterior_of("palette"))
+
+
+def test_a_count_problem_has_exact_quantiles():
+    problem = Problem(((0,), (1,)), 2, 1.0, 1.0, [[POISSON_ENTRY], [POISSON_ENTRY]], np.array([[1.0, 4.0], [2.0, 7.0]]))
+    from tests.hand_made_records import enumerated_posterior
+
+    assert enumerated_posterior(problem).quantile(0.5, "x0").attrs["exactness"] == "exact given the draws"

@@ -1,0 +1,465 @@
+"""Queries about rows: surprise, explanations, co-clustering, multiple imputation, and what is refused."""
+
+import tracemalloc
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.answers import moment_answers, row_answers, simulated_answers, union_posterior
+from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
+from tests.hand_made_records import schema_of, tree_of
+from tests.networks.test_step_methods import draw
+
+ROW = {"palette": {"x0": 2, "x1": "b", "x2": 3}, "missing": {"x0": 1.2, "x1": 1, "x2": 3}}
+
+
+# ---- anomaly
+@pytest.mark.parametrize("name", ["palette", "missing"])
+def test_surprise_is_minus_the_conditional_log_density(name):
+    post = posterior_of(name)
+    df = pd.DataFrame([ROW[name], ROW[name]], index=["whole", "gap"])
+    df.loc["gap", "x2"] = None
+    found = post.anomaly(df)
+    np.testing.assert_array_equal(found.log_density, post.log_density(df))
+    for label in df.index:
+        known = df.loc[label].dropna().to_dict()
+        for column in known:
+            rest = {c: v for c, v in known.items() if c != column}
+            exact = -np.log(float(post.probability({column: known[column]}, rest)))
+            assert float(found.surprise.sel(row=label, column=column)) == pytest.approx(exact, rel=1e-9)
+    assert np.isnan(found.surprise.sel(row="gap", column="x2"))
+    weight = np.exp(post._log_weights) / np.exp(post._log_weights).sum()
+    each = post.log_density(df, per_draw=True).values[0]
+    mean = weight @ each
+    np.testing.assert_allclose(found.log_density_sd, np.sqrt(weight @ (each - mean) ** 2), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "column", "bad"),
+    [("missing", {"x0": (0.5, 2.0)}, "x0", 7.0), ("palette", {"x0": (0, 9)}, "x2", 99)],
+)
+def test_an_impossible_cell_is_infinitely_surprising_and_the_others_have_no_surprise(name, known, column, bad):
+    """Outside of the condition, and outside of the support of every leaf."""
+    post = posterior_of(name).condition(known)
+    rows = [ROW[name], ROW[name] | {column: bad}]
+    found = post.anomaly(pd.DataFrame(rows))
+    assert np.isfinite(found.surprise[0]).all() and np.isfinite(found.log_density_sd[0])
+    assert found.log_density[1] == -np.inf and np.isnan(found.log_density_sd[1])
+    assert np.isposinf(found.surprise[1].sel(column=column))
+    assert np.isnan(found.surprise[1].drop_sel(column=column)).all()
+    for rest in set(ROW[name]) - {column}:  # nor has it a probability
+        with pytest.raises(ValueError, match="cannot be"):
+            post.probability({rest: ROW[name][rest]}, {c: v for c, v in rows[1].items() if c != rest})
+
+
+# ---- explanations
+def shapley_by_orders(post, row, target=None):
+    """The average over all orders of what each cell adds, by one query for each set."""
+    cells = {c: v for c, v in row.items() if c != target}
+    goal = {target: row[target]} if target else {}
+
+    def worth(names):
+        known = {c: cells[c] for c in names}
+        if target:
+            return np.log(float(post.probability(goal, known)))
+        return np.log(float(post.probability(known))) if known else 0.0
+
+    total = dict.fromkeys(cells, 0.0)
+    orders = list(permutations(cells))
+    for order in orders:
+        for i, c in enumerate(order):
+            total[c] += (worth(order[: i + 1]) - worth(order[:i])) / len(orders)
+    ratio = {c: worth(tuple(cells)) - worth(tuple(k for k in cells if k != c)) for c in cells}
+    return total, ratio, worth(tuple(cells)), worth(())
+
+
+@pytest.mark.parametrize("name", ["palette", "missing"])
+@pytest.mark.parametrize("target", [None, "x1"])
+def test_shapley_values_and_log_ratios(name, target):
+    post = posterior_of(name)
+    shapley, ratio, total, baseline = shapley_by_orders(post, ROW[name], target)
+    found = post.explain(ROW[name], target)
+    assert found["column"].values.tolist() == list(shapley)
+    np.testing.assert_allclose(found.shapley, list(shapley.values()), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.log_ratio, list(ratio.values()), rtol=1e-8, atol=1e-12)
+    assert float(found.total) == pytest.approx(total) and float(found.baseline) == pytest.approx(baseline, abs=1e-12)
+    assert float(found.shapley.sum()) == pytest.approx(total - baseline, abs=1e-12)
+    assert found.attrs["exactness"] == "exact given the draws" and (found.hdi[:, 0] <= found.hdi[:, 1]).all()
+    drawn = post.explain(pd.Series(ROW[name]), target, n_permutations=60, random_seed=3)
+    assert drawn.attrs["exactness"] == "monte-carlo given the draws"
+    off = np.abs(drawn.shapley - found.shapley)
+    assert (off <= 5 * drawn.shapley.attrs["mcse"] + 1e-12).all()
+    assert float(drawn.shapley.sum()) == pytest.approx(total - baseline, abs=1e-12)
+    again = post.explain(ROW[name], target, n_permutations=60, random_seed=3)
+    np.testing.assert_array_equal(drawn.shapley, again.shapley)
+
+
+@property_of(x0=st.floats(0.05, 5.0), x1=st.integers(0, 1), x2=st.one_of(st.none(), st.integers(0, 9)))
+@settings(max_examples=15, deadline=None)
+def test_contributions_add_up(x0, x1, x2):
+    post = posterior_of("infinite_missing")
+    row = {"x0": [x0], "x1": [x1], "x2": [np.nan if x2 is None else x2]}
+    found = post.explain(pd.DataFrame(row))
+    log = float(post.log_density(row)[0])
+    assert float(found.shapley.sum()) == pytest.approx(log, abs=1e-10) and float(found.total) == pytest.approx(log)
+    if x2 is not None:
+        about = post.explain(pd.DataFrame(row), target="x1")
+        gain = float(np.log(post.predict_proba(row, "x1")[0, x1]) - np.log(post.probability({"x1": x1})))
+        assert float(about.shapley.sum()) == pytest.approx(gain, abs=1e-10)
+
+
+def test_orders_of_many_columns_take_little_memory():
+    """A coefficient for each order, column and subset would take 150 MB here, and 49 GB of 288 columns."""
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 30)))
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        idata = pm.sample(draws=2, tune=2, chains=1, progressbar=False, compute_convergence_checks=False)
+    post = ps.SPNPosterior.from_idata(idata)
+    post.explain(df.iloc[0], n_permutations=2)  # compiled before memory is counted
+    tracemalloc.start()
+    try:
+        found = post.explain(df.iloc[0], n_permutations=100, random_seed=1)
+        assert tracemalloc.get_traced_memory()[1] < 4e7
+    finally:
+        tracemalloc.stop()
+    assert float(found.shapley.sum()) == pytest.approx(float(found.total - found.baseline), abs=1e-9)
+    without = df.iloc[[0]].copy()
+    without.iloc[0, 7] = np.nan
+    assert float(found.log_ratio[7]) == pytest.approx(float(found.total - post.log_density(without)[0]), abs=1e-10)
+
+
+# ---- co-clustering
+def two_partitions():
+    problem = problem_of("missing")
+    digits = np.zeros((1, 4, 3, 5), np.int8)
+    digits[0, :, :, 0] = [[0, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 0]]
+    return ps.SPNPosterior.from_idata(
+        tree_of(schema_of(problem), problem.X, digits, np.ones((1, 4, 2)), np.ones((1, 4)))
+    )
+
+
+def test_co_clustering_of_training_rows_counts_draws():
+    post = two_partitions()
+    found = post.co_clustering()
+    np.testing.assert_allclose(found, [[1, 0.25, 0], [0.25, 1, 0.75], [0, 0.75, 1]])
+    assert found["row"].values.tolist() == [10, 11, 12] and "mcse_chain" in found.attrs
+    best = post.top_clusters()
+    assert best.values.tolist() == [1, 0, 0] and best.attrs["draw"] in (0, 1, 3)
+
+
+def test_rows_without_an_observed_cell_are_at_no_distance():
+    """Against the same digits of the other rows alone."""
+    problem = problem_of("missing")
+    digits = np.zeros((1, 6, 5, 5), np.int8)
+    digits[0, :, :3, 0] = [[0, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]]
+    found = []
+    for n in (3, 5):
+        table = np.vstack([problem.X, np.full((2, 3), np.nan)])[:n]
+        tree = tree_of(schema_of(problem), table, digits[:, :, :n], np.ones((1, 6, 2)), np.ones((1, 6)))
+        post = ps.SPNPosterior.from_idata(tree)
+        found.append(post.top_clusters())
+        together = post.co_clustering()
+        np.testing.assert_array_equal(np.isnan(together.attrs["mcse_chain"]), np.isnan(together))  # no error of NaN
+        assert np.isnan(together).sum() == n * n - 9
+    few, whole = found
+    assert whole.values.tolist() == [*few.values.tolist(), -1, -1]
+    assert whole.attrs["distance"] == pytest.approx(few.attrs["distance"], rel=1e-12) and few.attrs["distance"] > 0
+
+
+def test_nothing_asked_is_an_empty_answer():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
+    for part in (post, post.condition([{"x0": (0.1, 0.5)}, {"x1": 1}])):
+        for found in (
+            part.cdf("x0", []),
+            part.quantile([], "x0"),
+            part.log_density(pd.DataFrame(columns=["x0", "x1", "x2"])),
+        ):
+            assert found.shape == (0,) and found.attrs["mcse_chain"].shape == (0,)
+        none = pd.DataFrame({"x0": [], "x1": [], "x2": []})
+        for found, shape in (
+            (part.predict(none, "x1"), (0,)),
+            (part.predict_proba(none, "x1"), (0, 2)),
+            (part.predict(none, "x0"), (0,)),
+            (part.predict_sd(none, "x0"), (0,)),
+            (part.predict_quantile(none, "x0", 0.5), (0,)),
+            (part.predict_quantile(none, "x0", [0.0, 0.5]), (0, 2)),
+        ):
+            assert found.shape == found.attrs["mcse_chain"].shape == shape
+        assert part.cdf("x2", [], per_draw=True).shape == part.quantile([], "x2", per_draw=True).shape == (2, 5, 0)
+    found = post.co_clustering(pd.DataFrame({"x0": [], "x1": [], "x2": []}))
+    assert found.shape == (0, 0) and found.attrs["mcse_chain"].shape == (0, 0)
+    few = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=3)).cdf("x0", [])
+    assert few.shape == (0,) and "3 draws" in few.attrs["mcse_chain_note"]
+
+
+def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
+    """Of one draw by hand: children weighted by their rows and by the density of the row in them."""
+    post = two_partitions()
+    df = pd.DataFrame([ROW["missing"], {"x0": 0.3, "x1": 0, "x2": 1}, {"x0": np.nan, "x1": None, "x2": np.nan}])
+    found = post.co_clustering(df)
+    states = post._states
+    together = np.zeros((3, 3))
+    for s in range(4):
+        net = states.network(s)
+        rows, names = [], ["x0", "x1", "x2"]
+        for _, row in df.iterrows():
+            known = {c: row[c] for c in names if not pd.isna(row[c])}
+            values = np.array([[known.get(c, np.nan) for c in names]], float)
+            logs = states.log_densities(values, {})[s, 0] + 0.0
+            whole = np.exp(logs - states.log_jacobian(values)[0])
+            slots = np.flatnonzero(net.edge_count[net.begin[0] : net.begin[0] + net.top[0]])
+            weight = net.weight[net.begin[0] + slots] / (net.node_count[0] + net.mass[0])
+            value = np.exp(_child_logs(states, s, values)[slots])
+            rows.append(weight * value / whole)
+        same = np.array(rows) @ np.array(rows).T
+        np.fill_diagonal(same, 1.0)
+        together += same / 4
+    np.testing.assert_allclose(found, together, rtol=1e-9)
+    assert found.values[0, 1] < 1.0
+
+
+def _child_logs(states, s, values):
+    """Log value of each child of the top sum node, by networks that have that child alone."""
+    from pymc_spn.networks.gibbs.exact import evaluate_regions_by_logs
+    from pymc_spn.networks.records import predictive_kernels
+
+    net = states.network(s)
+    coded = states.schema.code(values)[0]
+    no = np.zeros(values.shape[1], np.bool_)
+    total, logs = predictive_kernels.evaluate_row(net, coded, no, np.zeros(net.entry.size))
+    if net.missing[0]:
+        return np.zeros(int(net.top[0]))
+    linear = net.value[net.begin[0] : net.begin[0] + net.top[0]].copy()
+    shift = total - np.log(net.node_value[0]) if not logs else 0.0
+    assert not logs and evaluate_regions_by_logs is not None
+    with np.errstate(divide="ignore"):
+        return np.log(linear) + shift
+
+
+# ---- multiple imputation
+def test_imputed_cells_are_calibrated():
+    """Blank cells whose values are known: the rank of the truth among its imputations is uniform.
+
+    Rows are drawn from the predictive itself, so that the law of the truth given the rest is the one that imputes. Of
+    some 1,000 ranks in ten bins, those of each column and group of rows apart, chi-square stays below its 1 - 1e-4
+    quantile; cells imputed without regard to the rest of their row (planted) exceed it within each group. The groups
+    are by the other column where it is observed: by the blank one itself ranks would not be uniform.
+    """
+    real = ps.SPNPosterior.from_idata(sampled_tree("depths", draws=6, chains=1))
+    for source, planted in ((real, False), (two_groups(), False), (two_groups(), True)):
+        rng = np.random.default_rng(4)
+        # a cell of a positive column may be drawn below 0 by a Gaussian leaf: no table could hold it
+        truth = source.condition({"x0": (0, None)} if source is real else {}).sample(2_000, random_seed=rng)
+        inside = source.condition({"x0": (0, None)}) if source is real else source
+        blank = pd.Series(rng.integers(0, 2, len(truth)), truth.index)
+        for column, other in (("x0", "x1"), ("x1", "x0")):
+            rows = truth[(blank == (column == "x1"))]
+            gaps = rows.assign(**{column: np.nan}) if not planted else rows.assign(x0=np.nan, x1=np.nan)
+            copies = np.array([c[column].to_numpy() for c in inside.impute(gaps, n=19, random_seed=rng)])
+            rank = (copies < rows[column].to_numpy()).sum(axis=0)
+            for side in (rows[other] > rows[other].median(), rows[other] <= rows[other].median()):
+                counts = np.bincount(rank[side.to_numpy()] // 2, minlength=10)
+                expected = side.sum() / 10
+                assert (np.sum((counts - expected) ** 2 / expected) > 33.7) == planted
+
+
+def learned_mixture(seed, n):
+    """Rows of three groups, apart in two numbers and in the frequencies of levels."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(np.array([-3.0, 0.5, 4.0])[group], np.array([0.7, 1.0, 0.5])[group]),
+            "b": rng.normal(np.array([2.0, -2.0, 0.0])[group], 0.8),
+            "c": np.array(list("uvw"))[(group + (rng.random(n) < 0.2)) % 3],
+        }
+    )
+    return frame, rng
+
+
+def coverage_of_learned(n_rows, n_new, draws, tune):
+    """Coverage of central intervals of imputed numbers, and how far expected and found levels are apart."""
+    frame, rng = learned_mixture(3, n_rows + n_new)
+    train, new = frame[:n_rows], frame[n_rows:].reset_index(drop=True)
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(ps.Table.from_frame(train).columns, n_children=4), observed=train)
+    post = ps.SPNPosterior.from_idata(draw(model, draws=draws, tune=tune, random_seed=4))
+    blank = rng.integers(0, 3, n_new)
+    gaps = new.copy()
+    for d, name in enumerate(frame):
+        gaps[name] = gaps[name].mask(blank == d)
+    copies = post.impute(gaps, n=39, random_seed=rng)
+    ranks = np.concatenate(
+        [
+            (np.array([c[k][blank == d] for c in copies]) < new[k][blank == d].to_numpy()).sum(axis=0)
+            for d, k in enumerate("ab")
+        ]
+    )
+    covered = (ranks >= 4) & (ranks < 36)  # 32 of 40 places
+    at = blank == 2
+    share = np.mean([(c["c"][at] == new["c"][at]).to_numpy() for c in copies], axis=0)
+    level = new["c"][at].to_numpy()
+    proba = post.predict_proba(new[at], "c")
+    alone = np.array([float(proba.sel(row=r, level=k)) for r, k in zip(new.index[at], level, strict=True)])
+    expected = (proba.values**2).sum(axis=1)  # of the probability of the true level, were the law the learned one
+    return covered, share, alone, expected
+
+
+def within_bound(covered, share, alone, expected, slack):
+    """Binomial bound of five standard errors, and what a law learned from finitely many rows may be off."""
+    n = covered.size
+    assert abs(covered.mean() - 0.8) < 5.0 * np.sqrt(0.8 * 0.2 / n) + slack
+    assert abs(share.mean() - alone.mean()) < 5.0 * np.sqrt(0.25 / (39 * share.size))
+    assert abs(share.mean() - expected.mean()) < 5.0 * share.std() / np.sqrt(share.size) + slack
+
+
+def test_imputed_cells_of_a_learned_table_cover_the_truth():
+    """Mixed columns of a known mixture: 80 % intervals cover 80 % of some 400 blanked numbers, and levels are found.
+
+    Bounds are five binomial standard errors (0.10 of coverage). Planted: levels found as often as in rows of which
+    nothing is known.
+    """
+    answers = coverage_of_learned(150, 600, 20, 40)
+    within_bound(*answers, slack=0.02)
+    covered, share, alone, expected = answers
+    with pytest.raises(AssertionError):
+        within_bound(covered, np.full(share.size, 0.38), alone, expected, slack=0.02)  # the levels' shares alone
+
+
+@pytest.mark.full
+def test_imputed_cells_of_a_learned_table_cover_the_truth_at_length():
+    """8,000 blanked numbers, 800 training rows: within 0.03 of 80 %."""
+    within_bound(*coverage_of_learned(800, 12_000, 100, 300), slack=0.01)
+
+
+def two_groups(sizes=(10, 10)):
+    """One draw in which two columns hang together by two far groups of rows."""
+    from tests.reference import Problem
+
+    rng, n = np.random.default_rng(0), sum(sizes)
+    side = np.repeat([-1.0, 1.0], sizes)[:, None]
+    X = side * [6.0, 4.0] + rng.normal(size=(n, 2))
+    leaf = ("gaussian", {"mu0": 0.0, "rho0": 0.01, "a0": 3.0, "b0": 3.0})
+    problem = Problem(((0,), (1,)), 2, 1.0, 0.5, [[leaf], [leaf]], X)
+    digits = np.zeros((1, 1, n, 3), np.int8)
+    digits[0, 0, :, 0] = side[:, 0] > 0
+    return ps.SPNPosterior.from_idata(tree_of(schema_of(problem), X, digits, np.ones((1, 1, 2)), np.ones((1, 1))))
+
+
+# ---- refusals
+def test_interventions_are_refused_with_the_reason():
+    with pytest.raises(
+        NotImplementedError, match="model of the joint distribution and says nothing of what would happen"
+    ):
+        posterior_of("missing").do(x0=3)
+    union = posterior_of("missing").condition([{"x2": 1}, {"x2": 0}])
+    for other in (union, ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (0.0, 1.0)).circuit):
+        with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
+            other.do(x0=3)
+
+
+def test_rows_of_density_zero_are_named_in_the_same_words():
+    """Whatever is asked of them: more successes than any binomial leaf has trials. The other rows are answered."""
+    post = posterior_of("palette")
+    frame = pd.DataFrame([ROW["palette"], ROW["palette"] | {"x2": 99}], index=["sound", "beyond"])
+    words = r"zero under every draw in 1 of 2 rows: 'beyond' \(the first: column 'x2' is 99\)"
+    for ask in (post.co_clustering, lambda df: post.predict(df, "x0")):
+        with pytest.warns(UserWarning, match=words):
+            found = ask(frame)
+        assert np.isnan(found.sel(row="beyond")).all()
+        alone = ask(frame[:1]).values.ravel()[0]
+        assert found.sel(row=["sound"]).values.ravel()[0] == pytest.approx(alone, rel=1e-13)  # sums of other lengths
+    with pytest.warns(UserWarning, match=words):
+        assert all(len(completed) == 2 for completed in post.impute(frame, n=2))
+    with pytest.raises(ValueError, match=r"row: column 'x2' cannot be 99.0, its probability is zero under every draw"):
+        post.explain(frame.iloc[1])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda p: p.explain(ROW["missing"], target="z"), "target must name one of the columns"),
+        (
+            lambda p: p.explain({"x0": 1.0, "x1": None, "x2": 1}, target="x1"),
+            "row must hold a value of the target 'x1'",
+        ),
+        (lambda p: p.explain({"x0": None, "x1": None, "x2": None}), "at least one observed cell"),
+        (lambda p: p.explain(pd.DataFrame([ROW["missing"]] * 2)), "row must hold one row, got 2"),
+        (lambda p: p.explain(ROW["missing"], prob=0.0), "prob must be within 0 and 1"),
+        (lambda p: p.explain(ROW["missing"], n_permutations=1), "n_permutations must be an integer of at least 2"),
+        (lambda p: p.condition({"x1": 1}).co_clustering(), "needs the posterior as sampled"),
+        (lambda p: p.marginal(["x0"]).top_clusters(), "needs the posterior as sampled"),
+    ],
+)
+def test_bad_questions_are_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(posterior_of("missing"))
+    with pytest.raises(TypeError, match="row must be a mapping"):
+        posterior_of("missing").explain(3)
+    for prob in ("a", None, [0.5], True):
+        with pytest.raises(TypeError, match="prob must be a number within 0 and 1, got"):
+            posterior_of("missing").explain(ROW["missing"], prob=prob)
+
+
+@pytest.mark.parametrize("query", ["log_density", "impute", "union"])
+def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
+    """With a thousand draws of a table of 50,000 rows, per-draw values alone take 400 MB."""
+    post = posterior_of("palette")
+    df, union = (
+        pd.DataFrame([ROW["palette"]] * 40).assign(x0=np.arange(40) % 4),
+        post.condition({"x0": [(0, 0), (2, 3)]}),
+    )
+    gaps = df.astype({"x0": "Int64"}).assign(x0=pd.array([pd.NA] * 40, dtype="Int64"))
+
+    def ask():
+        if query == "impute":
+            return pd.concat(post.impute(gaps, n=3, random_seed=2)).assign(
+                ess=post.impute(gaps, 1)[0].attrs["draws_after_weighting"]
+            )
+        return (post if query == "log_density" else union).log_density(df)
+
+    whole, most, log_rows = ask(), [], type(post)._log_rows
+    for module in (row_answers, simulated_answers, union_posterior):
+        monkeypatch.setattr(module, "BLOCK_VALUES", 7 * post._states.n_draws)
+    monkeypatch.setattr(type(post), "_log_rows", lambda self, v, *a: most.append(len(v)) or log_rows(self, v, *a))
+    again = ask()
+    assert max(most) == 7
+    if query == "impute":
+        pd.testing.assert_frame_equal(again, whole)
+    else:
+        np.testing.assert_array_equal(again, whole)
+        np.testing.assert_array_equal(again.attrs.get("mcse_chain", 0.0), whole.attrs.get("mcse_chain", 0.0))
+
+
+def test_a_block_of_rows_without_errors_leaves_those_of_others():
+    errors = [{"mcse_chain": np.ones((2, 3))}, {"mcse_chain_note": "none"}, {"mcse_chain": np.zeros((1, 3))}]
+    joined = ps.SPNPosterior._joined_errors(errors, 5, 2)["mcse_chain"]
+    np.testing.assert_array_equal(joined[:, 0], [1.0, 1.0, np.nan, np.nan, 0.0])
+    assert ps.SPNPosterior._joined_errors([errors[1]] * 2, 3, 2) == errors[1]
+
+
+def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draws(monkeypatch):
+    df = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 60)))
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        idata = pm.sample(draws=150, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    post = ps.SPNPosterior.from_idata(idata)
+    whole, each = post.cov(), post.cov(per_draw=True)
+    monkeypatch.setattr(moment_answers, "BLOCK_VALUES", 30_000)
+    tracemalloc.start()
+    try:
+        found = post.cov()
+        assert tracemalloc.get_traced_memory()[1] < 2 * each.nbytes
+    finally:
+        tracemalloc.stop()
+    xr.testing.assert_identical(found, whole)
+    between = np.cov(post.mean(per_draw=True).values.reshape(-1, 60).T, bias=True)
+    np.testing.assert_allclose(found, each.mean(("chain", "draw")) + between, rtol=1e-9, atol=1e-12)

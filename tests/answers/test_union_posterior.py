@@ -1,0 +1,555 @@
+"""The posterior given a union: disjoint parts against inclusion and exclusion, which are different sums."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+import pymc_spn as ps
+from pymc_spn.events.disjoint_events import complement, disjoint_events
+from pymc_spn.events.events import holds
+from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.tables import Column
+from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
+from tests.events.test_unions import events_of
+from tests.hand_made_records import schema_of, tree_of
+
+COLUMNS = (
+    Column("real", "real", None, "float64"),
+    Column("count", "count", None, "int64"),
+    Column("level", "categorical", ("a", "b", "c"), "object"),
+)
+IS_DENSITY = (True, False, False)
+UNION = [{"x0": (0.2, 1.1)}, {"x0": (0.8, None), "x1": 1}, {"x2": [(0, 1), (4, 6)]}, {"x2": {2, 3}, "x1": {0}}]
+
+SMALL = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
+
+
+def within(rows, events):
+    """Whether each row satisfies all of an event's columns."""
+    return np.all([holds(event, rows[:, d]) for d, event in events.items()], axis=0) | np.zeros(len(rows), bool)
+
+
+@property_of(st.integers(0, 10_000))
+@settings(max_examples=60)
+def test_parts_exclude_each_other_and_make_the_union(seed):
+    rng = np.random.default_rng(seed)
+
+    def one():
+        low = rng.integers(0, 8, 2).astype(float)
+        event = {
+            0: Interval(low[0], low[0] + rng.integers(0, 4)),
+            1: Interval(low[1] + rng.choice([0.0, 0.5]), low[1] + 2.3) if rng.random() < 0.5 else
+               frozenset(float(x) for x in rng.integers(0, 8, 3)),
+            2: frozenset(float(x) for x in rng.choice(3, rng.integers(1, 3), replace=False)),
+        }  # fmt: skip
+        return {d: event[d] for d in rng.permutation(3)[: rng.integers(1, 4)].tolist()}
+
+    events = [one() for _ in range(rng.integers(1, 5))]
+    parts = disjoint_events("given", events, COLUMNS, IS_DENSITY)
+    rows = np.column_stack([rng.integers(0, 24, 400) / 2, rng.integers(0, 12, 400), rng.integers(0, 3, 400)])
+    held = sum(within(rows, part).astype(int) for part in parts)
+    np.testing.assert_array_equal(held, np.any([within(rows, e) for e in events], axis=0).astype(int))
+
+
+def test_complements():
+    below, above = complement(Interval(1.0, 2.0), COLUMNS[0], True)
+    assert below.high == np.nextafter(1.0, 0.0) and above.low == np.nextafter(2.0, 3.0)
+    assert complement(Interval(0.5, 3.7), COLUMNS[1], False) == [Interval(-np.inf, 0.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({0.0, 3.0}), COLUMNS[1], False) == [Interval(1.0, 2.0), Interval(4.0, np.inf)]
+    assert complement(frozenset({1.0}), COLUMNS[2], False) == [frozenset({0.0, 2.0})]
+    assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2], False) == []
+
+
+def test_counts_with_densities_lose_nothing_between_integers():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=40), "n": rng.poisson(20, 40)})
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    leaves = {"n": [ps.Gaussian()]}
+    fit = ps.fit_variational(tree, frame, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    given = [{"n": (0, 20)}, {"a": (0, None)}]
+    expected = float(fit.probability({"n": (15, 25)}, given))
+    assert float(fit.condition(given).probability({"n": (15, 25)})) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
+def test_probabilities_and_densities(name):
+    post = posterior_of(name)
+    union = post.condition(UNION)
+    for event in ({"x1": 1}, {"x0": (0.5, 1.5)}, [{"x2": {0, 5}}, {"x0": (None, 0.4), "x1": 0}]):
+        found, expected = union.probability(event), post.probability(event, given=UNION)
+        assert float(found) == pytest.approx(float(expected), rel=1e-10)
+        assert found.attrs["exactness"] == "exact given the draws" and "mcse_chain" in found.attrs
+        assert found.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
+        each, other = union.probability(event, per_draw=True), post.probability(event, given=UNION, per_draw=True)
+        np.testing.assert_allclose(each, other, rtol=1e-9)
+    rows = pd.DataFrame({"x0": [0.5, 0.1, 2.0, 0.1, np.nan], "x1": [0, 0, 1, 1, 1], "x2": [7.0, 9, 9, 5, 2]})
+    base = np.log(float(post.probability(UNION)))
+    found = union.log_density(rows)
+    inside = post.log_density(rows).values - base
+    np.testing.assert_allclose(found[[0, 2, 3]], inside[[0, 2, 3]], atol=1e-10)
+    assert found[1] == -np.inf
+    assert float(found[4]) == pytest.approx(np.log(float(post.probability({"x1": 1, "x2": 2}, given=UNION))), abs=1e-10)
+    per_draw = union.log_density(rows, per_draw=True)
+    assert per_draw.dims == ("chain", "draw", "row") and np.isneginf(per_draw[..., 1]).all()
+
+
+def test_moments():
+    """Of levels and counts by their probabilities, of numbers by quadrature of the density."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    k = np.arange(80)
+    of_count = np.array([float(post.probability({"x2": int(x)}, given=SMALL)) for x in k])
+    both = np.array([float(post.probability({"x1": 1, "x2": int(x)}, given=SMALL)) for x in k])
+    p = float(post.probability({"x1": 1}, given=SMALL))
+    mean, cov = union.mean(), union.cov()
+    assert float(mean.sel(column="x1")) == pytest.approx(p, rel=1e-10)
+    assert float(mean.sel(column="x2")) == pytest.approx(of_count @ k, rel=1e-7)
+    assert float(cov.sel(column="x1", other="x2")) == pytest.approx(both @ k - p * (of_count @ k), rel=1e-6)
+    assert float(cov.sel(column="x1", other="x1")) == pytest.approx(p * (1 - p), rel=1e-9)
+    given = {"x0": [(0.2, 0.8), (1.5, 2.0)]}
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    expected = 0.0
+    for low, high in given["x0"]:
+        x = 0.5 * (low + high) + 0.5 * (high - low) * nodes
+        density = [float(post.probability({"x0": v}, given=given)) for v in x]
+        expected += 0.5 * (high - low) * float(weights @ (x * density))
+    bounded = post.condition(given)
+    assert float(bounded.mean().sel(column="x0")) == pytest.approx(expected, rel=1e-7)
+    each = union.mean(per_draw=True).sel(column="x1")
+    np.testing.assert_allclose(each, post.probability({"x1": 1}, given=SMALL, per_draw=True), rtol=1e-9)
+    assert union.cov(per_draw=True).dims == ("chain", "draw", "column", "other")
+
+
+INFORMATION = [
+    lambda p, **given: p.entropy("x0", **given),
+    lambda p, **given: p.entropy("x1", **given),
+    lambda p, **given: p.entropy(["x0", "x1"], **given),
+    lambda p, **given: p.entropy(["x0", "x1"], method="monte-carlo", n=50, random_seed=1, **given),
+    lambda p, **given: p.mutual_information("x0", "x1", **given),
+    lambda p, **given: p.mutual_information("x1", ["x0", "x2"], n=50, random_seed=1, **given),
+    lambda p, **given: p.dependence(**given)["mutual_information"],
+    lambda p, **given: p.event_information({"x1": 1}, {"x2": (0, 3)}, **given),
+    lambda p, **given: p.moment(2, **given),
+    lambda p, **given: p.moment(3, central=True, **given),
+    lambda p, **given: p.cdf("x0", [0.3, 1.0], **given),
+    lambda p, **given: p.quantile([0.1, 0.7], "x2", **given),
+]
+
+
+@pytest.mark.parametrize("ask", INFORMATION)
+def test_a_union_is_given_or_a_condition(ask):
+    """What was given had to be a condition first, and the condition did not have the question."""
+    post = posterior_of("missing")
+    found, other = ask(post.condition(SMALL)), ask(post, given=SMALL)
+    np.testing.assert_allclose(found, other, rtol=1e-12)
+    assert found.attrs["exactness"] == other.attrs["exactness"] and found.attrs.keys() == other.attrs.keys()
+
+
+def test_information_by_sums_and_by_a_fine_grid():
+    """Masses by inclusion and exclusion; the density of the union, which jumps at -0.5 and 0.7."""
+    rng = np.random.default_rng(0)
+    level = rng.random(40) < 0.5
+    frame = pd.DataFrame({"a": rng.normal(2.0 * level), "l": level, "b": rng.normal(-1.0 * level)})
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    post = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=0, progressbar=False)
+    given = [{"a": (-0.5, 0.7)}, {"b": (0.0, None), "l": True}]
+    union = post.condition(given)
+    p = np.array([float(post.probability({"l": value}, given=given)) for value in (False, True)])
+    of_level = union.entropy("l")
+    assert float(of_level) == pytest.approx(-p @ np.log(p), abs=1e-12) and of_level.attrs["exactness"].startswith(
+        "exact"
+    )
+    ends = [-0.5, np.nextafter(-0.5, 1.0), 0.7, np.nextafter(0.7, 1.0)]
+    far = np.geomspace(8.0, 1e9, 800)
+    cuts = np.unique([*-far, *np.linspace(-8.0, 8.0, 1601), *far, *ends])
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    x = (0.5 * (cuts[1:] + cuts[:-1])[:, None] + 0.5 * np.diff(cuts)[:, None] * nodes).ravel()
+    mass = (0.5 * np.diff(cuts)[:, None] * weights).ravel()
+    log_p = union.marginal(["a"]).log_density(pd.DataFrame({"a": x})).values
+    mass *= np.exp(log_p)
+    assert mass.sum() == pytest.approx(1.0, abs=1e-7)
+    of_number = union.entropy("a")
+    assert of_number.attrs["exactness"].startswith("numerical") and of_number.attrs["tolerance"] < 1e-4
+    assert float(of_number) == pytest.approx(-float(mass @ log_p), abs=of_number.attrs["tolerance"] + 1e-6)
+    true = post.condition([{"a": (-0.5, 0.7), "l": True}, {"b": (0.0, None), "l": True}])
+    false = post.condition({"a": (-0.5, 0.7), "l": False})
+    within = p[0] * float(false.entropy("a")) + p[1] * float(true.entropy("a"))
+    shared = union.mutual_information("a", "l")
+    assert float(shared) == pytest.approx(float(of_number) - within, abs=1e-5)
+    low, high = union.entropy(["a", "l"]).values
+    assert low - 1e-6 <= float(of_level) + float(of_number) - float(shared) <= high + 1e-6
+    assert float(union.moment(3).sel(column="l")) == pytest.approx(p[1], rel=1e-10)
+    np.testing.assert_allclose(union.moment(2, central=True), np.diag(union.cov()), rtol=1e-8)
+
+
+def test_divergence_between_unions():
+    post = posterior_of("missing")
+    union, other = post.condition(SMALL), post.condition([{"x0": (0.1, 2.0)}, {"x2": (3, 8)}])
+    p, q = (np.array([float(u.probability({"x1": level})) for level in (0, 1)]) for u in (union, other))
+    for asked in (other, post):
+        q = np.array([float(asked.probability({"x1": level})) for level in (0, 1)])
+        assert float(union.kl(asked, "x1")) == pytest.approx(p @ np.log(p / q), abs=1e-12)
+        exact, drawn = union.kl(asked, "x0"), union.kl(asked, "x0", method="monte-carlo", n=4000, random_seed=1)
+        assert float(drawn) == pytest.approx(float(exact), abs=5 * drawn.attrs["mcse"])
+    assert float(post.condition({"x0": (0.2, 1.1)}).kl(union, "x1")) >= 0.0
+    with pytest.raises(TypeError, match="other must be an SPNPosterior or a UnionPosterior, got str"):
+        union.kl("x")
+
+
+@pytest.mark.parametrize("given", [None, [{"x1": 1}, {"x2": (0, 4)}]])
+def test_unseen_levels_of_rows_are_summed_out(given):
+    post = posterior_of("missing")
+    post = post if given is None else post.condition(given)
+    level = pd.DataFrame({"x0": [0.5], "x1": [7], "x2": [2.0]})
+    blank = level.assign(x1=np.nan)
+    for ask in (
+        lambda df, **more: post.log_density(df, **more),
+        lambda df, **more: post.predict(df, "x0", **more),
+        lambda df, **more: post.predict_sd(df, "x0", **more),
+        lambda df, **more: post.predict_quantile(df, "x0", 0.3, **more),
+        lambda df, **more: post.predict_cdf(df, "x0", **more),
+    ):
+        np.testing.assert_array_equal(ask(level, unseen="missing"), ask(blank))
+        with pytest.raises(ValueError, match="unseen level"):
+            ask(level)
+
+
+def test_what_a_union_does_not_answer_it_says():
+    union = posterior_of("missing").condition(SMALL)
+    with pytest.raises(AttributeError, match="a UnionPosterior has no 'explain'; ask it of each of parts"):
+        union.explain({})
+    with pytest.raises(AttributeError, match="has no attribute 'explian'"):
+        union.explian  # noqa: B018
+    with pytest.raises(ValueError, match=r"condition on it first: post\.condition\(\.\.\.\) answers the same"):
+        posterior_of("missing").mean("x0 < 0 or x0 > 1")
+
+
+def test_samples_and_marginals():
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    drawn = union.sample(4000, random_seed=1)
+    inside = (drawn.x0.between(0.2, 1.1) | (drawn.x0 >= 0.8) & (drawn.x1 == 1) | drawn.x2.isin([0, 1, 4, 5, 6])
+              | drawn.x2.isin([2, 3]) & (drawn.x1 == 0))  # fmt: skip
+    assert inside.all() and len(drawn) == 4000 and list(drawn.columns) == ["x0", "x1", "x2"]
+    for event, share in (
+        ({"x1": 1}, drawn.x1 == 1),
+        ({"x2": (0, 2)}, drawn.x2 <= 2),
+        ({"x0": (0, 0.6)}, drawn.x0.between(0, 0.6)),
+    ):
+        p = float(union.probability(event))
+        assert share.mean() == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
+    pd.testing.assert_frame_equal(drawn, union.sample(4000, random_seed=1))
+    assert drawn.attrs["exactness"] == "exact simulation given the draws" and len(union.sample(0)) == 0
+    alone = union.marginal(["x1"])
+    assert [c.name for c in alone.columns] == ["x1"] and "UnionPosterior" in repr(alone)
+    assert float(alone.mean().item()) == pytest.approx(float(union.mean().sel(column="x1")), rel=1e-12)
+    assert union.part_weights.values.sum() == pytest.approx(1.0)
+
+
+@property_of(events=events_of(["x0", "x2"], "x1", 2))
+@settings(max_examples=10, deadline=None)
+def test_random_unions(events):
+    post = posterior_of("missing")
+    if float(post.probability(events)) < 1e-12:
+        return
+    found = post.condition(events)
+    parts = found.parts if isinstance(found, ps.SPNPosterior) is False else [found]
+    total = sum(float(post.probability(_as_user(part))) for part in parts)
+    assert total == pytest.approx(float(post.probability(events)), rel=1e-9)
+
+
+def _as_user(part):
+    """The evidence of a part in the words of a user."""
+    names = [c.name for c in part._schema.columns]
+    return {
+        names[d]: (e.low if e.low > -np.inf else None, e.high if e.high < np.inf else None)
+        if isinstance(e, Interval) else {int(x) for x in e} for d, e in part._evidence.items()
+    }  # fmt: skip
+
+
+def test_conditions_on_conditions_and_a_fit_by_variational_bayes():
+    post = posterior_of("missing")
+    known = post.condition({"x2": (1, 3)})
+    union = known.condition([{"x1": 1}, {"x2": {2}}])
+    assert float(union.mean().sel(column="x1")) == pytest.approx(
+        float(known.probability({"x1": 1}, given=[{"x1": 1}, {"x2": {2}}])), rel=1e-10
+    )
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    tree = ps.complete_tree(frame.columns, n_children=2)
+    fit = ps.fit_variational(tree, frame, restarts=1, random_seed=0, progressbar=False)
+    given = [{"a": (0, None)}, {"b": (0, None)}]
+    found = fit.condition(given)
+    assert float(found.probability({"a": (0, 1)})) == pytest.approx(
+        float(fit.probability({"a": (0, 1)}, given)), rel=1e-10
+    )
+    assert "variational" in found.mean().attrs["learner"] and np.isfinite(found.mean()).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "given: the list of events is empty"),
+        ([{"x0": 0.5}, {"x1": 1}], r"given\[0\]: in a union of events, column 'x0' cannot be at a point"),
+        ([{"y": 0.5}], "names column 'y'"),
+        ([{"x2": (-3, -1)}, {"x2": (0.2, 0.4)}], "given: the probability of the union is zero under every draw"),
+    ],
+)
+def test_what_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        posterior_of("missing").condition(given)
+    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
+        posterior_of("missing").condition(UNION).sample(-1)
+
+
+def test_moments_that_are_infinite_are_named():
+    """Log-normal leaves have no mean of their predictive, unless every part bounds the column."""
+    post = posterior_of("skewed")
+    open_ended = post.condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
+    assert open_ended.mean().attrs["infinite_mean"] == ["x0"] == post.mean().attrs["infinite_mean"]
+    assert open_ended.cov().attrs["infinite_variance"] == ["x0"]
+    bounded = post.condition([{"x0": (0.5, 1.0)}, {"x0": (2.0, 3.0)}])
+    assert "infinite_mean" not in bounded.mean().attrs and np.isfinite(bounded.cov()).all()
+
+
+def test_marks_of_moments_are_those_of_all_parts():
+    """The weakest exactness and every column named by a part, whichever of them comes first."""
+    problem = problem_of("missing")
+    schema = schema_of(problem)
+    schema.hyperparameters["leaf_shape"] = {"fixed": [0.4, 1.5, 1.5]}
+    digits = np.zeros((1, 5, 3, 5), np.int8)
+    post = ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, np.ones((1, 5, 2)), np.ones((1, 5))))
+    parts = [{"x1": {0}}, {"x1": {1}, "x0": (0.2, 1.1)}]
+    joined = {"tolerance": TOLERANCE, "principal_value": ["x0"]}
+    for given in (parts, parts[::-1]):
+        union = post.condition(given)
+        expected = sum(w * part.mean().values for w, part in zip(union.part_weights.values, union.parts, strict=True))
+        np.testing.assert_allclose(union.mean(), expected, rtol=1e-12)
+        for found in (union.mean(), union.cov(), union.mean(per_draw=True), union.cov(per_draw=True)):
+            assert {k: found.attrs.get(k) for k in joined} == joined
+            assert found.attrs["exactness"].removesuffix(" given the draws") == "numerical"
+    exact = post.condition([{"x1": {0}}, {"x1": {1}, "x2": {2}}]).mean()
+    assert exact.attrs["exactness"] == "exact given the draws" and "tolerance" not in exact.attrs
+    named = posterior_of("palette").condition([{"x0": {1}}, {"x2": (0, 1)}]).mean().attrs
+    assert named["left_out"] == ["x1"]
+
+
+# ---- single columns
+@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
+def test_distribution_functions(name):
+    """The probability of a half-line by inclusion and exclusion, also within another event."""
+    post = posterior_of(name)
+    union = post.condition(SMALL)
+    for column, points in (("x0", [0.3, 1.1, 2.0]), ("x2", [0, 3.5, 6])):
+        found = union.cdf(column, points)
+        halves = [float(post.probability({column: (None, x)}, SMALL)) for x in points]
+        np.testing.assert_allclose(found, halves, rtol=1e-9)
+        assert (
+            found.dims == ("x",)
+            and found.attrs["exactness"] == "exact given the draws"
+            and found.attrs["column"] == column
+        )
+    np.testing.assert_allclose(union.cdf("x1", [-1, 0, 1]), [0.0, float(union.probability({"x1": 0})), 1.0], rtol=1e-12)
+    scalar, expected = union.cdf("x0", 0.7), post.probability({"x0": (None, 0.7)}, SMALL)
+    assert scalar.dims == () and float(scalar["x"]) == 0.7
+    assert scalar.attrs["mcse_chain"] == pytest.approx(expected.attrs["mcse_chain"], rel=1e-6)
+    assert scalar.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
+    each = union.cdf("x2", 4, per_draw=True)
+    np.testing.assert_allclose(each, post.probability({"x2": (None, 4)}, SMALL, per_draw=True), rtol=1e-9)
+    both = [{"x0": (0.2, 1.1), "x2": (0, 4)}, {"x2": 4, "x1": 1}]
+    assert float(union.cdf("x0", 0.7, {"x2": (0, 4)})) == pytest.approx(
+        float(post.probability({"x0": (None, 0.7)}, both)), rel=1e-9
+    )
+
+
+def test_quantiles():
+    """Where the distribution function reaches the level, the end of a part where it is flat, steps of counts."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    levels = np.array([0.02, 0.5, 0.99])
+    found = union.quantile(levels, "x0")
+    halves = [float(post.probability({"x0": (None, x)}, SMALL)) for x in found.values]
+    np.testing.assert_allclose(halves, levels, atol=1e-10)
+    assert found.attrs["exactness"] == "numerical given the draws" and found.attrs["draws_after_weighting"] > 1
+    counts = union.quantile(levels, "x2")
+    for q, x in zip(levels, counts.values, strict=True):
+        assert float(union.cdf("x2", x)) >= q > float(union.cdf("x2", x - 1))
+    assert counts.attrs["exactness"] == "exact given the draws" and "steps" in counts.attrs["mcse_chain_note"]
+    apart = post.condition({"x0": [(0.2, 0.6), (0.9, 1.4)]})
+    flat = float(apart.cdf("x0", 0.75))
+    below, above = apart.quantile([flat - 1e-9, flat + 1e-9], "x0").values
+    assert 0.6 - 1e-6 < below < 0.6 and 0.9 < above < 0.9 + 1e-6
+    law, logs, _ = apart._law("x0", None)
+    mixed = law.mixed(np.exp(logs + post._log_weights))
+    assert mixed.quantile(mixed.cdf(np.array([0.75]))[0]).tolist() == [0.6]
+    assert apart.quantile([0.0, 1.0], "x0").values.tolist() == [0.2, 1.4]
+
+
+def test_quantiles_of_chains():
+    chains = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5)).condition(SMALL)
+    middle = chains.quantile(0.4, "x0")  # delta method: error of the cdf over the density, here by a difference
+    ends = chains.cdf("x0", [float(middle) - 1e-4, float(middle) + 1e-4])
+    slope = float(ends[1] - ends[0]) / 2e-4
+    assert middle.attrs["mcse_chain"] == pytest.approx(
+        chains.cdf("x0", float(middle)).attrs["mcse_chain"] / slope, rel=1e-4
+    )
+    each = chains.quantile(0.6, "x0", per_draw=True)
+    assert each.dims == ("chain", "draw")
+    assert float(chains.cdf("x0", float(each[1, 3]), per_draw=True)[1, 3]) == pytest.approx(0.6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda u: u.cdf("y", 1.0), "column must name one of the columns"),
+        (lambda u: u.cdf("x0", np.nan), "x must be a number or a sequence of numbers without NaN"),
+        (lambda u: u.quantile(1.2, "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
+        (lambda u: u.cdf("x0", 1.0, given={"x0": 0.5}), "column 'x0' is given at a value"),
+        (lambda u: u.mean(given={"x1": 0, "x0": (2, 3), "x2": 9}), "nothing of it can occur within the union"),
+        (lambda u: u.predict_proba({"x0": [0.5]}, "x2"), "must be binary, categorical or ordinal, 'x2' is count"),
+        (lambda u: u.predict({"x0": [0.5, 0.1], "x2": [1, 9]}, "x1"), "row 1: the union that the posterior"),
+        (lambda u: u.mpe(max_draws=0), "max_draws must be an integer of at least 1"),
+    ],
+)
+def test_questions_that_are_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(posterior_of("missing").condition(UNION))
+
+
+# ---- predictions
+ROWS = pd.DataFrame({"x0": [0.5, 0.9, 2.0, np.nan], "x1": [0, 1, 1, 1], "x2": [7.0, 3.0, 9.0, 2.0]})
+
+
+def test_levels_given_rows():
+    """Bayes' rule: the density of the row with each level, of each draw and of their mixture."""
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    found, each = union.predict_proba(ROWS, "x1"), union.predict_proba(ROWS, "x1", per_draw=True)
+    logs = np.stack([union.log_density(ROWS.assign(x1=k), per_draw=True) for k in (0, 1)], axis=-1)
+    mixed = np.stack([union.log_density(ROWS.assign(x1=k)) for k in (0, 1)], axis=-1)
+    np.testing.assert_allclose(found, softmax(mixed, axis=-1), atol=1e-10)
+    np.testing.assert_allclose(each, softmax(logs, axis=-1), atol=1e-10)
+    assert found.dims == ("row", "level") and found.attrs["exactness"] == "exact given the draws"
+    assert found.values[2, 0] == 0.0  # there the union knows the level
+    assert found.attrs["draws_after_weighting"].shape == (4,) and "mcse_chain" in found.attrs
+    best = union.predict(ROWS, "x1")
+    np.testing.assert_array_equal(best, found.values.argmax(axis=1))
+    np.testing.assert_allclose(best.attrs["probability"], found.values.max(axis=1))
+    alone = post.condition([{"x0": (0.2, 1.1)}])  # a union of one event is that event
+    single = post.condition({"x0": (0.2, 1.1)}).predict_proba(ROWS[:2], "x1")
+    np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1"), single, rtol=1e-12)
+    np.testing.assert_allclose(
+        alone.predict_proba(ROWS[:2], "x1").attrs["draws_after_weighting"], single.attrs["draws_after_weighting"]
+    )
+
+
+def test_numbers_given_rows():
+    """Means as sums over counts, and by quadrature within the intervals of a number."""
+    post = posterior_of("missing")
+    union = post.condition(UNION)
+    k, means = np.arange(60), union.predict(ROWS, "x2")
+    for m, row in enumerate(ROWS[["x0", "x1"]].to_dict("records")):
+        rows = pd.DataFrame({**{n: np.full(k.size, v) for n, v in row.items()}, "x2": k})
+        p = softmax(union.log_density(rows).values)
+        assert float(means[m]) == pytest.approx(float(p @ k), rel=1e-8)
+    bounded = post.condition([{"x0": (0.2, 0.8)}, {"x0": (0.6, 1.5), "x1": 1}])
+    rows = pd.DataFrame({"x1": [0, 1], "x2": [1.0, 3.0]})
+    found = bounded.predict(rows, "x0")
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    for m, high in enumerate((0.8, 1.5)):
+        x = 0.2 + 0.5 * (high - 0.2) * (nodes + 1.0)
+        p = np.exp(bounded.log_density(rows.iloc[[m] * x.size].assign(x0=x).reset_index(drop=True)).values) * weights
+        assert float(found[m]) == pytest.approx(p @ x / p.sum(), rel=1e-8)
+    assert found.attrs["exactness"] == "numerical given the draws"
+    heavy = posterior_of("skewed").condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
+    assert heavy.predict({"x1": [3.0]}, "x0").attrs["infinite_mean"] == ["x0"]
+    assert bounded.predict(rows[:0], "x0").shape == (0,)
+
+
+# ---- the most probable row
+def best_on_grid(union, counts):
+    """Largest log density of rows on a grid within the union."""
+    x = np.round(np.linspace(0.3, 5.0, 95), 2)
+    grid = pd.DataFrame({"x0": np.tile(np.repeat(x, counts), 2), "x1": np.repeat([0, 1], x.size * counts)})
+    grid["x2"] = np.tile(np.arange(counts), 2 * x.size)
+    return float(union.log_density(grid).max())
+
+
+def test_most_probable_rows():
+    post = posterior_of("missing")
+    union = post.condition([{"x0": (1.6, 2.5)}, {"x0": (0.3, 0.8), "x1": 1}, {"x0": (3.0, 5.0), "x2": (1, 3)}])
+    found = union.mpe()
+    assert found.certified and found.log_density.attrs["exactness"] == "numerical given the draws"
+    assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
+    grid = best_on_grid(union, 8)
+    assert grid - 1e-9 <= float(found.log_density) <= grid + 1e-2  # a step of the grid is 0.05
+    assert float(found.upper_bound) >= float(found.log_density) and found.n_boxes > 0
+    assert list(found.value.columns) == ["x0", "x1", "x2"] and "draws_after_weighting" in found.value.attrs
+    known = union.mpe(given={"x1": 0})
+    apart = post.condition([{"x0": (1.6, 2.5), "x1": 0}, {"x0": (3.0, 5.0), "x2": (1, 3), "x1": 0}]).mpe()
+    assert known.certified and list(known.value.columns) == ["x0", "x2"]
+    assert float(known.log_density) == pytest.approx(float(apart.log_density), abs=2e-6)
+    few = union.mpe(max_boxes=1, tolerance=1e-12)
+    assert float(few.upper_bound) >= float(found.log_density) - 1e-6
+    assert few.log_density.attrs["exactness"] == (
+        "numerical given the draws" if few.certified else "bound given the draws"
+    )
+
+
+def test_most_probable_rows_of_overlapping_parts():
+    """In a marginal the parts overlap: the bound is that of the sum of their densities."""
+    post = posterior_of("missing")
+    grid = pd.DataFrame({"x1": np.repeat([0, 1], 12), "x2": np.tile(np.arange(12), 2)})
+    for given, is_tight in (
+        ([{"x0": (0.0, 0.3)}, {"x0": (1.0, 1.4), "x2": (0, 3)}], True),  # one row is the best in both
+        ([{"x0": (0.0, 0.3), "x2": (4, None)}, {"x0": (1.0, 1.4)}, {"x0": (1.6, 3.0), "x1": 0}], False),
+    ):
+        union = post.condition(given).marginal(["x1", "x2"])
+        found, best = union.mpe(), float(union.log_density(grid).max())
+        assert float(found.log_density) == pytest.approx(float(union.log_density(found.value)[0]), abs=1e-9)
+        assert float(found.log_density) <= best + 1e-9 and float(found.upper_bound) >= best - 1e-9
+        assert found.certified == is_tight == (float(found.upper_bound) - best < 2e-6)
+        assert found.log_density.attrs["exactness"] == (
+            "numerical given the draws" if is_tight else "bound given the draws"
+        )
+    some = ps.SPNPosterior.from_idata(sampled_tree("missing")).condition(SMALL).mpe(max_draws=3)
+    assert float(some.upper_bound) >= float(some.log_density) > -np.inf
+
+
+def test_most_probable_rows_between_two_counts():
+    """Gaussian leaves of counts: the row and its density are those of the part that has it, by its share."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": np.exp(rng.normal(size=40)), "n": rng.poisson(20, 40)})
+    table = ps.Table.from_frame(frame, kinds={"a": "positive"})
+    tree, leaves = ps.complete_tree(table.columns, n_children=2), {"a": ps.Gaussian(), "n": ps.Gaussian()}
+    fit = ps.fit_variational(tree, table, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
+    union, part = fit.condition([low, high]), fit.condition(low)
+    found, alone = union.mpe(), part.mpe()
+    assert found.certified and 0 <= alone.value["n"].item() <= 20
+    pd.testing.assert_frame_equal(found.value, alone.value)
+    share = float(fit.probability(low)) / float(fit.probability([low, high]))
+    assert float(found.log_density) == pytest.approx(float(alone.log_density) + np.log(share), abs=1e-9)
+
+
+def test_conditions_of_a_union():
+    """Points, intervals and unions, against the posterior given both."""
+    post = posterior_of("missing")
+    union = post.condition(SMALL)
+    point = union.condition({"x0": 0.5})
+    assert [c.name for c in point.columns] == ["x1", "x2"]
+    p = float(post.probability({"x0": 0.5, "x1": 1}, SMALL)) / float(post.probability({"x0": 0.5}, SMALL))
+    assert float(point.probability({"x1": 1})) == pytest.approx(p, rel=1e-10)
+    assert float(union.mean(given={"x0": 0.5}).sel(column="x1")) == pytest.approx(p, rel=1e-10)
+    assert float(union.probability({"x1": 1}, given={"x0": 0.5})) == pytest.approx(p, rel=1e-10)
+    other = [{"x1": {1}}, {"x2": {2}}]
+    both = [{"x0": (0.2, 1.1), "x1": 1}, {"x0": (0.2, 1.1), "x2": 2}, {"x2": (4, 6), "x1": 1}]
+    assert float(union.probability({"x2": (0, 4)}, given=other)) == pytest.approx(
+        float(post.probability({"x2": (0, 4)}, both)), rel=1e-10
+    )
+    np.testing.assert_allclose(union.cov(given=other), post.condition(both).cov(), rtol=1e-9)
+    drawn = union.sample(50, given={"x0": 0.5}, random_seed=1)
+    assert (drawn.x1.isin([0, 1])).all() and "x0" not in drawn

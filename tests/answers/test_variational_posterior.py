@@ -1,0 +1,345 @@
+"""`fit_variational` and what it returns: errors, hyperparameters, restarts, the protocol of a posterior, saving."""
+
+import subprocess
+import sys
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy.special import betaln
+
+import pymc_spn as ps
+from pymc_spn.networks.variational import weight_kernels
+from pymc_spn.networks.variational.active_tree import pruned
+from tests.network_problems import mixed_frame
+
+
+@cache
+def table():
+    """Sixty rows of two clusters, with gaps in every column."""
+    rng = np.random.default_rng(5)
+    cluster = rng.integers(0, 2, 60)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(6.0 * cluster, 1.0),
+            "b": rng.normal(-4.0 * cluster, 0.5),
+            "n": pd.array(rng.poisson(2.0 + 9.0 * cluster), dtype="Int64"),
+            "c": np.where(rng.random(60) < 0.15, 1 - cluster, cluster).astype(str),
+        }
+    )
+    frame.loc[3, "a"] = np.nan
+    frame.loc[4, ["b", "c"]] = None
+    frame.loc[5, "n"] = pd.NA
+    return frame
+
+
+@cache
+def fitted(n_children="infinite", seed=1):
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns, n_children=n_children)
+    return ps.fit_variational(structure, table(), leaves={"n": ps.Poisson()}, random_seed=seed)
+
+
+@pytest.mark.parametrize("n_children", [2, "infinite"])
+def test_every_restart_rises_and_the_highest_is_kept(n_children):
+    post = fitted(n_children)
+    trace = post.trace()
+    assert trace.dims == ("restart", "step") and trace.attrs["exactness"] == "bound"
+    for run in trace.values:
+        assert np.diff(run[~np.isnan(run)]).min() > -1e-9
+    ends = [run[~np.isnan(run)][-1] for run in trace.values]
+    prior = post._states.fit.log_prior
+    assert post.bound == pytest.approx(max(ends) - prior, abs=1e-12)
+    assert prior != 0.0 and post.converged
+
+
+def test_two_clusters_are_found():
+    assert float(fitted().probability({"a": (3.0, None)}, given={"b": -4.0})) > 0.95
+    assert float(fitted().probability({"c": {"1"}}, given={"n": 11})) > 0.7
+    mean = fitted().mean().sel(column=["a", "n"]).values
+    frame = table()
+    np.testing.assert_allclose(mean, [frame.a.mean(), frame.n.mean()], atol=0.4)
+
+
+def test_queries_agree_with_each_other():
+    post = fitted()
+    grid = np.linspace(-60.0, 60.0, 60_001)
+    only = post.marginal(["a"])
+    density = np.exp(only.log_density(pd.DataFrame({"a": grid})).values)
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
+    inside = (grid >= -1.0) & (grid <= 2.0)
+    assert float(post.probability({"a": (-1.0, 2.0)})) == pytest.approx(
+        np.trapezoid(density[inside], grid[inside]), 1e-6
+    )
+    given = post.condition({"c": "1"})
+    frame = table().iloc[:5][["a", "b", "n"]]
+    joint = post.log_density(frame.assign(c="1")).values
+    conditional = given.log_density(frame).values + np.log(float(post.probability({"c": "1"})))
+    np.testing.assert_allclose(conditional, joint, atol=1e-12)
+    levels = [float(post.probability({"c": level}, given={"a": 1.0})) for level in ("0", "1")]
+    assert sum(levels) == pytest.approx(1.0, abs=1e-12)
+    assert isinstance(given.marginal(["a"]), ps.VariationalPosterior)
+
+
+def test_unions_and_soft_evidence_of_a_fit():
+    post, low = fitted(), {"a": (None, 3.0)}
+    ask = lambda event, given=None: float(post.probability(event, given))  # noqa: E731
+    either = [{"b": (None, -2.0)}, {"n": (8, None)}]
+    union = ask(either[0]) + ask(either[1]) - ask(either[0] | either[1])
+    assert ask(either) == pytest.approx(union, rel=1e-11)
+    top = ask(low | either[0]) + ask(low | either[1]) - ask(low | either[0] | either[1])
+    assert ask(low, either) == pytest.approx(top / union, rel=1e-10)
+    seen = {"0": 0.9, "1": 0.2}
+    weighed = [sum(w * ask(event | {"c": c}) for c, w in seen.items()) for event in ({}, low)]
+    assert ask(low, {"c": seen}) == pytest.approx(weighed[1] / weighed[0], rel=1e-11)
+    assert "draws_after_weighting" not in post.probability(low, either).attrs  # there is one state
+
+
+def test_draws_have_the_moments_and_imputations_keep_what_is_known():
+    post = fitted()
+    drawn = post.sample(20_000, random_seed=2)
+    bounded = {"a": (-5.0, 12.0)}  # Student t tails have no useful standard errors
+    mean = float(post.mean(given=bounded).sel(column="a"))
+    sd = float(np.sqrt(post.cov(given=bounded).sel(column="a", other="a")))
+    kept = drawn.a[drawn.a.between(-5.0, 12.0)]
+    assert abs(kept.mean() - mean) < 5.0 * sd / np.sqrt(len(kept))
+    assert kept.std() == pytest.approx(sd, rel=0.03)
+    share = float(post.probability({"c": "1"}))
+    assert abs((drawn.c == "1").mean() - share) < 5.0 * np.sqrt(share * (1.0 - share) / len(drawn))
+    (completed,) = post.impute(table(), n=1, random_seed=3)
+    assert not completed.isna().any().any()
+    known = table().notna().to_numpy()
+    assert (completed.to_numpy()[known] == table().to_numpy()[known]).all()
+    again = post.impute(table(), n=1, random_seed=3)[0]
+    other = post.impute(table(), n=1, random_seed=4)[0]
+    assert completed.equals(again) and not completed.equals(other)
+
+
+@pytest.mark.parametrize("n_children", [2, "infinite"])
+def test_the_fit_as_a_circuit_has_its_density(n_children):
+    rows = pd.concat([table(), pd.DataFrame({"a": [40.0], "b": [0.0], "n": [2], "c": ["1"]})])
+    post = fitted(n_children)
+    found = post.as_circuit()
+    np.testing.assert_allclose(found.log_density(rows), post.log_density(rows), rtol=0, atol=1e-10)
+    assert found.draws.tolist() == [0]
+    some = post.marginal(["b", "c"])
+    logs = some.as_circuit().log_density(rows[["b", "c"]])
+    np.testing.assert_allclose(logs, some.log_density(rows[["b", "c"]]), rtol=0, atol=1e-10)
+    given = post.condition({"c": "1"})
+    left = [c.name for c in given.columns]
+    logs = given.as_circuit().log_density(rows[left])
+    np.testing.assert_allclose(logs, given.log_density(rows[left]), rtol=0, atol=1e-10)
+
+
+def test_several_splits_as_a_circuit():
+    frame = mixed_frame()
+    structure = ps.complete_tree(
+        ps.Table.from_frame(frame).columns, n_children=3, split="random", repetitions=2, random_seed=1
+    )
+    post = ps.fit_variational(structure, frame, leaves={"visits": ps.Poisson()}, restarts=1, random_seed=0)
+    np.testing.assert_allclose(post.as_circuit().log_density(frame), post.log_density(frame), rtol=0, atol=1e-10)
+    observed = frame.notna().sum()
+    rows = [post._states.rows_on_entries(d).sum() for d in range(len(observed))]
+    np.testing.assert_allclose(rows, observed, rtol=1e-9)  # each row at one of a column's two places
+
+
+def test_the_fit_inside_another_model():
+    learned = fitted().as_circuit()
+    rows = table().iloc[:8]
+    with pm.Model() as model:
+        ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
+    found = model.compile_fn(model.logp(sum=False)[0])({})
+    np.testing.assert_allclose(found, fitted().log_density(rows), rtol=1e-11, atol=1e-11)
+
+
+def test_leaf_types_are_expected_shares_of_the_observed_cells():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 150), "wait": rng.exponential(3.0, 150)})
+    frame.loc[:9, "bell"] = np.nan
+    both = [ps.Gaussian(), ps.Exponential()]
+    data = ps.Table.from_frame(frame, kinds={"bell": "positive", "wait": "positive"})
+    structure = ps.complete_tree(data.columns, n_children=4)
+    post = ps.fit_variational(structure, data, leaves={"bell": both, "wait": both}, random_seed=3)
+    bell, wait = post.leaf_types("bell"), post.leaf_types("wait")
+    assert bell.dims == ("chain", "draw", "family") and bell.sizes["draw"] == 1
+    assert bell["family"].values.tolist() == ["gaussian", "exponential"]
+    assert bell.sel(family="exponential").item() < 0.05 and wait.sel(family="exponential").item() > 0.6
+    assert float(bell.sum()) == pytest.approx(1.0) and float(wait.sum()) == pytest.approx(1.0)
+    assert post._states.rows_on_entries(0).sum() == pytest.approx(140.0, rel=1e-9)  # gaps have no leaf
+    fit = post._states.fit  # four children of a node: entries 0 and 2 are Gaussian, 1 and 3 Exponential, or one of each
+    region = structure.leaf_region[structure.leaf_column == 1]
+    here = np.isin(fit.region, region)
+    families = [post._schema.palette[1][e].family for e in fit.option[here]]
+    by_hand = sum(n for n, f in zip(fit.count[here], families, strict=True) if f == "gaussian") / 150
+    assert wait.sel(family="gaussian").item() == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_children", [3, "infinite"])
+def test_co_clustering_is_that_of_the_children_of_the_top_sum(n_children):
+    """By the circuit with one child of the root at a time; the last child stands for those without rows."""
+    post, rows = fitted(n_children), table().iloc[:12]
+    found = post.co_clustering(rows)
+    learned = post.as_circuit()
+    top = int((learned.circuit.edge_sum == 0).sum())
+    logs = np.empty((top, len(rows)))
+    for k in range(top):
+        one = learned.log_weights.copy()
+        one[:top] = np.where(np.arange(top) == k, 0.0, -np.inf)
+        values = ps.Table.from_frame(rows, schema=post.columns).values
+        logs[k] = learned.circuit.log_density(values, one, learned.leaf_parameters) + learned.log_weights[k]
+    share = np.exp(logs - post.log_density(rows).values)
+    n_edges = int((post._states.fit.region == 0).sum())
+    assert n_edges in (top, top - 1)
+    expected = share[:n_edges].T @ share[:n_edges]
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert found.dims == ("row", "other") and not any(k.startswith("mcse") for k in found.attrs)
+    cluster = rows["b"].to_numpy() < -2.0
+    known = ~rows["b"].isna().to_numpy()
+    assert found.values[np.ix_(known & cluster, known & ~cluster)].max() < 0.01
+
+
+def test_answers_say_what_they_are():
+    answer = fitted().log_density(table())
+    assert answer.attrs["exactness"] == "exact given the fit" and "one mode" in answer.attrs["learner"]
+    assert not any(k.startswith("mcse") for k in answer.attrs)
+    assert fitted().log_density(table(), per_draw=True).sizes["draw"] == 1
+    h = fitted().hyperparameters()
+    assert h["leaf_scale"].sizes == {"column": 4} and float(h["leaf_scale"].min()) > 0
+    assert repr(fitted().condition({"c": "1"})).endswith("given 'c' '1')")
+
+
+def test_a_file_answers_the_same_bits_in_a_new_process(tmp_path):
+    post = fitted().condition({"c": "1"})
+    post.save(tmp_path / "fit.nc")
+    code = (
+        "import sys, numpy as np, pandas as pd, pymc_spn as ps\n"
+        "post = ps.VariationalPosterior.from_idata(sys.argv[1])\n"
+        "frame = pd.DataFrame({'a': [0.5, np.nan], 'b': [-1.0, 2.0], 'n': [3, 12]})\n"
+        "print(post.log_density(frame).values.tobytes().hex())\n"
+        "print(post.trace().values[:, :2].tobytes().hex(), post.bound)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "fit.nc")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    frame = pd.DataFrame({"a": [0.5, np.nan], "b": [-1.0, 2.0], "n": [3, 12]})
+    assert out[0] == post.log_density(frame).values.tobytes().hex()
+    assert out[1] == post.trace().values[:, :2].tobytes().hex()
+    assert float(out[2]) == post.bound
+    with pytest.raises(ValueError, match="name must be 'x'"):
+        ps.VariationalPosterior.from_idata(tmp_path / "fit.nc", name="y")
+
+
+def test_a_seed_repeats_a_fit():
+    again = fitted.__wrapped__()
+    np.testing.assert_array_equal(again.trace(), fitted().trace())
+    other = fitted(seed=2).trace().values[:, 0]
+    assert not np.array_equal(other, fitted().trace().values[:, 0])
+
+
+def test_a_structure_of_names_gives_the_same_fit():
+    """Counts keep their log x! where the structure knows names only, no kinds: palettes mix them with densities."""
+    leaves = {"n": [ps.Gaussian(), ps.Poisson()]}
+    options = {"leaves": leaves, "random_seed": 1, "restarts": 1, "max_steps": 20}
+    by_kind, by_name = (
+        ps.fit_variational(ps.complete_tree(columns, n_children=2), table(), **options)
+        for columns in (ps.Table.from_frame(table()).columns, list(table()))
+    )
+    np.testing.assert_array_equal(by_name.trace(), by_kind.trace())
+
+
+def test_given_hyperparameters_stay_and_estimates_do_better():
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    fixed = {"concentration": [1.5, 0.7], "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
+    held = ps.fit_variational(structure, table(), **fixed, random_seed=1)
+    h = held.hyperparameters()
+    assert h.concentration.values.tolist() == [1.5, 0.7] and set(h.leaf_scale.values) == {0.3}
+    assert held._states.fit.log_prior == 0.0
+    free = ps.fit_variational(structure, table(), **(fixed | {"leaf_scale": None}), random_seed=1)
+    assert free.bound > held.bound + 1.0
+
+
+@pytest.mark.parametrize("width", [2, 5, "infinite"])
+def test_gaps_splits_and_single_columns_are_fitted(width):
+    frame = mixed_frame()
+    columns = ps.Table.from_frame(frame).columns
+    two_trees = ps.complete_tree(columns, n_children=width, split="random", repetitions=2, random_seed=1)
+    for structure in (two_trees, ps.skewed_tree(columns, n_children=width)):
+        post = ps.fit_variational(structure, frame, restarts=2, random_seed=0)
+        logs = post.log_density(frame)
+        assert np.isfinite(logs).all() and logs.values[6] > logs.values[3]  # one cell against five
+        levels = np.exp(post.marginal(["colour"]).log_density({"colour": ["red", "blue", "green"]}))
+        assert float(levels.sum()) == pytest.approx(1.0, abs=1e-12)
+        rises = np.diff(post.trace().values)
+        assert np.nanmin(rises) > -1e-9
+    one = ps.complete_tree(["size"], n_children=width)
+    assert np.isfinite(ps.fit_variational(one, frame[["size"]], random_seed=0).log_density(frame[["size"]])).all()
+
+
+def test_dropping_empty_edges_costs_only_what_they_held():
+    post = fitted(2)
+    tree, statistics = post._states.fit.tree(post._schema.structure, post._schema.compiled), post._states.fit.statistics
+    smaller, kept = pruned(
+        tree, statistics, post._schema.structure, post._schema.compiled, np.ones(tree.option.size, np.bool_)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(tree, smaller, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(statistics, kept, strict=True))
+    root = tree.edge_begin[1]
+    keep = np.ones(tree.option.size, np.bool_)
+    keep[root - 1] = False
+    smaller, kept = pruned(tree, statistics, post._schema.structure, post._schema.compiled, keep)
+    assert smaller.option.size < tree.option.size - 1
+    assert kept.edge_count[0] == statistics.edge_count[0]
+
+
+def test_falling_counts_are_the_best_order_of_sticks():
+    counts = np.array([0.3, 5.0, 0.0, 2.5])
+    chosen = list(weight_kernels.by_falling_count(counts))
+    assert chosen == [1, 3, 0, 2]
+
+    def value(order):
+        rests = [sum(counts[list(order[k + 1 :])]) for k in range(4)]
+        return sum(betaln(1.0 + counts[c], 1.7 + rest) for c, rest in zip(order, rests, strict=True))
+
+    assert value(chosen) == pytest.approx(max(value(p) for p in permutations(range(4))), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_children": 0}, "max_children must be an integer of at least 1, got 0"),
+        ({"restarts": 1.5}, r"restarts must be an integer of at least 1, got 1\.5"),
+        ({"max_steps": True}, "max_steps must be an integer of at least 1, got True"),
+        ({"tolerance": 0.0}, r"tolerance must be positive and finite, got 0\.0"),
+        ({"leaf_scale": -1.0}, r"leaf_scale must be positive and finite; it is -1\.0 at 'a'"),
+        ({"leaves": {"zzz": ps.Gaussian()}}, "leaves names the column 'zzz'"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    with pytest.raises(ValueError, match=message):
+        ps.fit_variational(structure, table(), **change)
+    with pytest.raises(TypeError, match="name must be a string, got 1"):
+        ps.fit_variational(structure, table(), name=1)
+
+
+def test_what_a_fit_cannot_answer_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="structure must be a RegionTree"):
+        ps.fit_variational(["a"], table())
+    with pytest.raises(TypeError, match="leaves must be a dict"):
+        ps.fit_variational(ps.complete_tree(["a"]), table()[["a"]], leaves=[ps.Gaussian()])
+    with pytest.raises(ValueError, match="df must be given: a variational fit keeps no training rows"):
+        fitted().log_likelihood()
+    with pytest.raises(ValueError, match="draw_circuits needs draws of the sampler"):
+        fitted().draw_circuits(1)
+    with pytest.raises(ValueError, match="df must be given: a variational fit keeps no training rows and none"):
+        fitted().co_clustering()
+    with pytest.raises(ValueError, match="top_clusters shows the assignments of one draw"):
+        fitted().top_clusters()
+    with pytest.raises(ValueError, match="holds no assignments"):
+        fitted()._states.leave_one_out()
+    with pytest.raises(ValueError, match="the file holds no variational fit"):
+        ps.VariationalPosterior.from_idata(xr.DataTree())

@@ -1,0 +1,144 @@
+"""Records of sampled networks without PyMC: the tiny problems as DataTrees, all their states as draws."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_spn.answers.posterior import SPNPosterior
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.leaves import families
+from pymc_spn.networks.gibbs.palette import choose_coding
+from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, write_schema
+from pymc_spn.networks.schema import NetworkSchema
+from pymc_spn.tables import Column
+from pymc_spn.tables.fingerprints import fingerprint
+from tests.networks.tiny import region_tree
+from tests.reference import Problem, digits_from_state, weighted_states
+
+LETTERS = ("a", "b", "c")
+KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count"}
+KINDS |= {"geometric": "count", "binomial": "count", "exponential": "positive", "log_normal": "positive"}
+
+
+def column_of(d, entries):
+    kind = next((k for f, k in KINDS.items() if any(name == f for name, _ in entries)), "real")
+    levels = {"binary": (0, 1), "categorical": LETTERS}.get(kind)
+    return Column(
+        f"x{d}",
+        kind,
+        levels,
+        {"categorical": "str", "binary": "int64", "count": "int64"}.get(kind, "float64"),
+    )
+
+
+def entry_of(family, prior):
+    """Palette entry whose prior is this one at leaf scale 1."""
+    if family == "gaussian":
+        return families.Gaussian(mean=prior["mu0"], variance=prior["b0"] / prior["a0"])
+    if family == "log_normal":
+        return families.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
+    if family in ("bernoulli", "categorical"):
+        return families.FAMILIES[family](relative_scale=1.0 / prior["alpha"][0])
+    if family == "binomial":
+        both = prior["alpha"] + prior["beta"]
+        mean = prior["trials"] * prior["alpha"] / both
+        return families.Binomial(int(prior["trials"]), mean=mean, relative_scale=1.0 / both)
+    mean = prior["beta"] / prior["alpha"]
+    return families.FAMILIES[family](
+        mean=1.0 / mean if family == "poisson" else mean, relative_scale=1.0 / prior["alpha"]
+    )
+
+
+def schema_of(problem: Problem, name="x") -> NetworkSchema:
+    tree = region_tree(problem)
+    columns = tuple(column_of(d, entries) for d, entries in enumerate(problem.palettes))
+    structure = RegionTree(columns, tree.order, tree.begin, tree.end, tree.parent, tree.n_children, tree.split)
+    palette = tuple(tuple(entry_of(*e) for e in entries) for entries in problem.palettes)
+    gaussian = [next((p for f, p in entries if f in ("gaussian", "log_normal")), None) for entries in problem.palettes]
+    centre, scale = choose_coding(palette, problem.X, columns)
+    return NetworkSchema(
+        name=name,
+        structure=structure,
+        columns=columns,
+        palette=palette,
+        resolution=(0.0,) * len(columns),
+        centre=tuple(centre.tolist()),
+        scale=tuple(scale.tolist()),
+        hyperparameters={
+            "concentration": {"variable": f"{name}_concentration"},
+            "leaf_scale": {"variable": f"{name}_scale_of_mine"},
+            "leaf_shape": {"fixed": [p["a0"] if p else 1.5 for p in gaussian]},
+            "precision_ratio": {"fixed": [p["rho0"] if p else 0.05 for p in gaussian]},
+        },
+    )
+
+
+def without_missing(schema, table, digits):
+    """Digits that are -1 where all cells of a region are missing, as the sampler writes them."""
+    tree, digits = schema.structure, np.array(digits)
+    for r in range(tree.n_regions if schema.missing == "marginal" else 0):
+        columns = tree.order[tree.begin[r] : tree.end[r]]
+        digits[:, :, np.isnan(table[:, columns]).all(axis=1), r] = -1
+    return digits
+
+
+def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, exact=None) -> xr.DataTree:
+    """What ``pm.sample`` would return for digits (chain, record, N, R) and hyperparameters alike.
+
+    With ``rounded=True`` also lattice points ``exact`` (chain, record, N, K), of records that are made at every draw.
+    """
+    name = schema.name
+    n_chains, n_records = digits.shape[:2]
+    digits = without_missing(schema, table, digits)
+    cells = digits[0, 0].size
+    length = chunk_length(cells, record_every)
+    k = chunks_per_state(cells, length)
+    chunks = np.stack([np.concatenate([cut_digits(state, length) for state in chain]) for chain in digits])
+    draws = {"chain": np.arange(n_chains), "draw": np.arange(n_records * k)}
+
+    def every_draw(values):
+        return np.repeat(np.asarray(values, float), k, axis=1)
+
+    posterior = {
+        f"{name}_log_joint": (("chain", "draw"), np.zeros(chunks.shape[:2])),
+        f"{name}_concentration": (("chain", "draw", f"{name}_sum_node"), every_draw(concentration)),
+        f"{name}_scale_of_mine": (("chain", "draw"), every_draw(leaf_scale)),
+    }
+    stats = {
+        f"{name}_digits": (("chain", "draw", f"{name}_digits_dim_0"), chunks),
+        f"{name}_moved": (("chain", "draw"), np.zeros(chunks.shape[:2])),
+        f"{name}_fingerprint": (("chain", "draw"), np.full(chunks.shape[:2], fingerprint(0, write_schema(schema), ""))),
+    }
+    if exact is not None:
+        codes = np.asarray(exact, np.uint16).reshape(n_chains, n_records, -1)
+        stats[f"{name}_exact"] = (("chain", "draw", f"{name}_exact_dim_0"), codes)
+    coords = {
+        f"{name}_row": np.arange(len(table)) + 10,
+        f"{name}_column": [c.name for c in schema.columns],
+    }
+    observed = {name: ((f"{name}_row", f"{name}_column"), table)}
+    return xr.DataTree.from_dict(
+        {
+            "constant_data": xr.Dataset({f"{name}_schema": (f"{name}_schema_dim_0", write_schema(schema))}),
+            "observed_data": xr.Dataset(observed, coords=coords),
+            "posterior": xr.Dataset(posterior, coords=draws),
+            "sample_stats": xr.Dataset(stats, coords=draws),
+        }
+    )
+
+
+def enumerated_tree(problem: Problem, name="x", record_every=1) -> tuple[xr.DataTree, np.ndarray]:
+    """All states of a problem as the draws of one chain, and their log posterior probabilities."""
+    states, weights, _ = weighted_states(problem)
+    possible = [(s, w) for s, w in zip(states, weights, strict=True) if w > 0]
+    digits = np.array([[digits_from_state(problem, s) for s, _ in possible]], dtype=np.int8)
+    n = len(possible)
+    mass = np.broadcast_to([problem.alpha_inner, problem.alpha_leaf], (1, n, 2))
+    tree = tree_of(schema_of(problem, name), problem.X, digits, mass, np.ones((1, n)), record_every)
+    return tree, np.log([w for _, w in possible])
+
+
+def enumerated_posterior(problem: Problem) -> SPNPosterior:
+    """The exact posterior of a problem: every state a draw, weighted by its probability."""
+    tree, log_weights = enumerated_tree(problem)
+    post = SPNPosterior.from_idata(tree)
+    return SPNPosterior(post._states, log_weights=log_weights)

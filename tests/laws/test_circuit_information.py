@@ -1,0 +1,394 @@
+"""Entropy, mutual information, divergence and distribution functions of circuits with given parameters."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import pymc_spn as ps
+from pymc_spn.laws.log_tails import mean_log_beyond
+from tests.answers.test_posterior import sampled_tree
+from tests.answers.test_row_queries import two_groups
+from tests.random_circuits import column_families, random_circuit
+
+
+def levels_table(seed, n_columns, n_rows=300):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, n_rows)
+    columns = [np.where(rng.random(n_rows) < 0.7, z, rng.integers(0, 3, n_rows)) for _ in range(n_columns)]
+    return pd.DataFrame({f"c{d}": pd.Categorical(c.astype(str)) for d, c in enumerate(columns)})
+
+
+def blob(mean, sd, weight=None):
+    return ps.product_of([ps.leaf(name, "gaussian", (m, sd)) for name, m in zip("ab", mean, strict=True)])
+
+
+def test_closed_forms():
+    gaussian = ps.leaf("x", "gaussian", (3.0, 2.0))
+    found = gaussian.entropy()
+    assert float(found) == pytest.approx(float(stats.norm(3, 2).entropy()), abs=1e-9)
+    assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] < 1e-8
+    for leaf, reference in (
+        (ps.leaf("x", "exponential", (0.5,)), stats.expon(scale=2.0)),
+        (ps.leaf("x", "gamma", (0.4, 2.0)), stats.gamma(0.4, scale=0.5)),
+        (ps.leaf("x", "laplace", (1.0, 2.0)), stats.laplace(1, 2)),
+        (ps.leaf("x", "uniform", (1.0, 4.0)), stats.uniform(1, 3)),
+        (ps.leaf("x", "log_normal", (0.5, 1.2)), stats.lognorm(1.2, scale=np.exp(0.5))),
+        (ps.leaf("x", "poisson", (12.0,)), stats.poisson(12.0)),
+        (ps.leaf("x", stats.skewnorm(4.0)), stats.skewnorm(4.0)),
+    ):
+        found = leaf.entropy()
+        assert abs(float(found) - float(reference.entropy())) < found.attrs["tolerance"] + 1e-6  # CONVERGED
+        q = [1e-6, 0.1, 0.5, 0.999]
+        np.testing.assert_allclose(leaf.quantile(q, "x"), reference.ppf(q), rtol=1e-8)
+        np.testing.assert_allclose(leaf.cdf("x", reference.ppf(q)), reference.cdf(reference.ppf(q)), rtol=1e-8)
+    other = ps.leaf("x", "gaussian", (0.0, 1.0))
+    assert float(gaussian.kl(other)) == pytest.approx(np.log(0.5) + (4.0 + 9.0) / 2.0 - 0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scale, freedom, largest",
+    [(0.5, 1.5, 0.2), (1.0, 2.0, 0.02), (0.1, 4.0, 1e-7), (0.3, 5.0, 1e-7), (1.0, 6.0, 1e-7), (3.0, 8.0, 1e-7)],
+)
+def test_long_tails_of_logs(scale, freedom, largest):
+    # of x = exp(y) the entropy is that of y plus E y, here 0; the first two have mass beyond all numbers
+    found = ps.leaf("x", "log_student_t", (0.0, scale, freedom)).entropy()
+    assert abs(float(found) - stats.t(freedom, 0.0, scale).entropy()) < found.attrs["tolerance"] < largest
+
+
+def test_an_entropy_that_does_not_exist_is_not_promised():
+    for scale in (0.01, 1.0):
+        assert ps.leaf("x", "log_student_t", (0.0, scale, 1.0)).entropy().attrs["tolerance"] == np.inf
+    rare = ps.mixture_of([ps.leaf("x", "log_normal", (0.0, 1.0)), ps.leaf("x", "log_student_t", (0.0, 1.0, 0.9))])
+    assert rare.entropy().attrs["tolerance"] == np.inf
+    cut = rare.condition({"x": (0.01, 100.0)}).entropy()  # within an interval it exists
+    parts = (stats.norm, stats.t(0.9))
+    total = sum(part.cdf(np.log(100.0)) - part.cdf(np.log(0.01)) for part in parts)
+
+    def surprise(y):
+        p = sum(part.pdf(y) for part in parts) / total
+        return p * (y - np.log(p))
+
+    expected = integrate.quad(surprise, np.log(0.01), np.log(100.0), epsabs=1e-12)[0]
+    assert abs(float(cut) - expected) < cut.attrs["tolerance"] < 1e-6
+
+
+@pytest.mark.parametrize("freedom", [1.3, 4.0, np.inf])
+@pytest.mark.parametrize("within", [(0.0, np.inf), (0.01, np.inf), (0.01, 1e4)])
+def test_mean_of_far_logs(freedom, within):
+    law = stats.t(freedom, 0.0, 0.7) if np.isfinite(freedom) else stats.norm(0.0, 0.7)
+    low, high = (-np.inf if end == 0.0 else np.log(end) for end in within)
+    total = law.cdf(high) - law.cdf(low)
+    ends = np.log(0.3), np.log(20.0)
+    expected = sum(
+        integrate.quad(lambda y: abs(y) * law.pdf(y), *pair)[0] for pair in ((low, ends[0]), (ends[1], high))
+    )
+    own = tuple(np.array([v]) for v in (0.0, 0.7, freedom))
+    found = mean_log_beyond(own, within, np.array([np.log(total)]), tuple(np.exp(ends)))
+    if within == (0.0, np.inf):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    else:  # where a tail is cut off: its mass at the farther end
+        assert expected / total * (1.0 - 1e-9) < float(found[0]) < 6.0 * expected / total
+
+
+def test_pair_whose_density_is_beyond_all_numbers():
+    # b says which part it is, and log a says it nearly: I = H(part) - H(part | a); densities reach 1e318
+    weights, centres = np.array([0.3, 0.7]), (-60.0, 60.0)
+    mixture = ps.mixture_of(
+        [
+            ps.product_of([ps.leaf("a", "log_student_t", (c, 0.5, 3.0)), ps.leaf("b", "gaussian", (mean, 1e-40))])
+            for c, mean in zip(centres, (0.0, 1e-38), strict=True)
+        ],
+        weights,
+    )
+
+    def doubt(y):
+        p = weights * np.array([stats.t.pdf(y, 3.0, c, 0.5) for c in centres])
+        return stats.entropy(p) * p.sum()
+
+    cuts = (-660.0, -70.0, -50.0, 0.0, 50.0, 70.0, 660.0)
+    left = sum(integrate.quad(doubt, *pair)[0] for pair in pairwise(cuts))
+    found = mixture.mutual_information("a", "b")
+    assert abs(float(found) - (stats.entropy(weights) - left)) < found.attrs["tolerance"] < 1e-5
+
+
+def test_a_narrow_leaf_of_small_weight_counts():
+    # far apart, so that the entropy is that of the parts and of which one it is
+    mixture = ps.mixture_of(
+        [ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (50.0, 1e-4))], [0.999, 0.001]
+    )
+    parts = 0.999 * stats.norm().entropy() + 0.001 * stats.norm(0, 1e-4).entropy()
+    found = mixture.entropy()
+    assert abs(float(found) - parts - stats.entropy([0.999, 0.001])) < found.attrs["tolerance"] < 1e-6
+    many = ps.mixture_of([ps.leaf("x", "gaussian", (i, 1e-3)) for i in range(60)]).entropy()
+    assert abs(float(many) - stats.norm(0, 1e-3).entropy() - np.log(60)) < many.attrs["tolerance"] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("gaussian", (0, 1)), ("gaussian", (0, 0.1)), np.log(0.1) + 49.5),  # the other underflows where this has mass
+        (("gaussian", (0, 1)), ("gaussian", (40, 1)), 800.0),
+        (("exponential", (1,)), ("exponential", (30,)), 29.0 - np.log(30.0)),
+        (("poisson", (500,)), ("poisson", (5,)), 500.0 * np.log(100.0) - 495.0),
+        (("lomax", (2.5, 1)), ("exponential", (1,)), np.log(2.5) - 3.5 / 2.5 + 1.0 / 1.5),
+        (("log_normal", (0, 2)), ("exponential", (1,)), np.exp(2.0) - 0.5 * np.log(2.0 * np.pi * np.e * 4.0)),
+        (("gaussian", (0, 1)), ("uniform", (-8, 8)), np.inf),
+        (("poisson", (3,)), ("binomial", (100, 0.03)), np.inf),
+        (("poisson", (0.5,)), ("categorical", (0.3, 0.7)), np.inf),
+    ],
+)
+def test_divergence_of_one_column(one, other, expected):
+    found = ps.leaf("x", *one).kl(ps.leaf("x", *other))
+    if np.isinf(expected):
+        assert float(found) == np.inf
+    else:
+        assert abs(float(found) - expected) < found.attrs["tolerance"] + 1e-9 * expected
+        assert found.attrs["tolerance"] < 1e-5
+
+
+def test_divergence_from_masses_that_go_on():
+    levels = ps.leaf("x", "categorical", (0.3, 0.7))
+    expected = (
+        stats.entropy([0.3, 0.7]) * -1.0 - 0.3 * stats.poisson(0.5).logpmf(0) - 0.7 * stats.poisson(0.5).logpmf(1)
+    )
+    for method in ("enumeration", "quadrature"):
+        assert float(levels.kl(ps.leaf("x", "poisson", (0.5,)), method=method)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_column_that_underflows_does_not_make_all_infinite():
+    one = ps.product_of([ps.leaf("a", "gaussian", (0, 1)), ps.leaf("b", "gaussian", (0, 1))])
+    other = ps.product_of([ps.leaf("a", "gaussian", (0, 0.1)), ps.leaf("b", "gaussian", (0, 1))])
+    np.testing.assert_allclose(np.atleast_1d(one.kl(other)), np.log(0.1) + 49.5, atol=1e-5)
+
+
+def test_mass_that_numbers_cannot_tell_apart_is_not_promised():
+    for parameters in ((3.0, 0.02), (0.1, 0.1)):  # most of it, or some, is nearer to 1 than the number next to it
+        assert ps.leaf("x", "beta", parameters).entropy().attrs["tolerance"] == np.inf
+    near_zero = ps.leaf("x", "beta", (0.02, 3.0)).entropy()
+    assert abs(float(near_zero) - stats.beta(0.02, 3.0).entropy()) < 2.0 * near_zero.attrs["tolerance"] < 1e-2
+    ends = ps.leaf("x", stats.arcsine()).entropy()
+    assert abs(float(ends) - stats.arcsine().entropy()) < ends.attrs["tolerance"] < 1e-5
+    above = ps.leaf("x", "beta", (0.1, 0.1)).condition({"x": (0.2, None)})
+    drawn = above.entropy(method="monte-carlo", random_seed=1)
+    assert np.isfinite(float(drawn)) and drawn.attrs["left_out"] > 0
+
+
+def test_columns_of_narrow_leaves_beside_each_other():
+    rng = np.random.default_rng(5)  # widths over six decades, more leaves than first panels
+
+    def part():
+        leaves = [ps.leaf(c, "gaussian", (rng.normal(0.0, 3.0), 10.0 ** -rng.uniform(0.0, 6.0))) for c in "ab"]
+        return ps.product_of([*leaves, ps.leaf("n", "poisson", (rng.uniform(1.0, 9.0),))])
+
+    mixture = ps.mixture_of([part() for _ in range(20)], rng.dirichlet(np.ones(20)))
+    how = {"method": "monte-carlo", "n": 20_000, "random_seed": 1}
+    found, simulated = mixture.entropy(), mixture.entropy(**how)
+    slack = 4.5 * simulated.attrs["mcse"] + found.attrs["tolerance"]
+    assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack and found.attrs["tolerance"] < 1e-2
+    found, simulated = mixture.mutual_information("a", "b"), mixture.mutual_information("a", "b", **how)
+    assert abs(float(found) - float(simulated)) < 4.5 * simulated.attrs["mcse"] + found.attrs["tolerance"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_against_simulation_and_each_other(seed):
+    circuit = ps.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+
+    def agree(found, simulated):  # five standard errors of 20,000 rows
+        assert simulated.attrs["exactness"] == "monte-carlo"
+        slack = 5.0 * simulated.attrs["mcse"] + 1e-12
+        if found.ndim:
+            assert found.attrs["exactness"] == "bound"
+            assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack
+        else:
+            assert abs(float(found) - float(simulated)) < slack
+
+    how = {"method": "monte-carlo", "n": 20_000, "random_seed": seed}
+    agree(circuit.entropy(), circuit.entropy(**how))
+    agree(circuit.entropy("x1"), circuit.entropy("x1", **how))
+    agree(circuit.mutual_information("x0", "x2"), circuit.mutual_information("x0", "x2", **how))
+    other = ps.ParameterisedCircuit(
+        circuit.circuit, np.log(0.3 * np.exp(circuit.log_weights) + 0.7 / _degrees(circuit)), circuit.leaf_parameters
+    )
+    agree(circuit.kl(other), circuit.kl(other, **how))
+    agree(circuit.kl(other, "x2"), circuit.kl(other, "x2", **how))
+    table = circuit.dependence()
+    assert float(table[0, 2]) == pytest.approx(float(circuit.mutual_information("x0", "x2")), abs=2e-4)
+    assert np.isnan(table.values.diagonal()).all()
+    families = column_families(circuit.circuit)
+    event = {"x0": {0.0, 1.0}} if families[0] == "categorical" else {"x0": (0.0, 2.0)}
+    agree(circuit.entropy("x1", given=event), circuit.entropy("x1", given=event, **how))
+    # a law from the one that it is conditioned to: minus the log of the event's probability
+    part = circuit.condition(event)
+    found, simulated = part.kl(circuit), part.kl(circuit, **how)
+    assert float(simulated) == pytest.approx(-circuit.log_probability(event), rel=1e-9)
+    assert np.min(found) - 1e-6 <= float(simulated) <= np.max(found) + 1e-6
+    assert np.all(np.isfinite(found)) and float(circuit.kl(part)) == np.inf
+
+
+def _degrees(circuit):
+    edge_sum = circuit.circuit.edge_sum
+    return np.bincount(edge_sum)[edge_sum]
+
+
+def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at_any_size():
+    few = ps.chow_liu_tree(levels_table(0, 4))
+    rows = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
+    p = np.exp(few.log_density(rows))
+    found = few.entropy()
+    assert found.attrs == {"exactness": "exact"}
+    assert float(found) == pytest.approx(stats.entropy(p), abs=1e-12)
+    pair = p.reshape(3, 3, 9).sum(axis=2)
+    expected = stats.entropy(pair.ravel(), np.outer(pair.sum(axis=1), pair.sum(axis=0)).ravel())
+    assert float(few.mutual_information("c0", "c1")) == pytest.approx(expected, abs=1e-12)
+    group = few.mutual_information(["c0"], ["c1", "c2", "c3"])
+    table = p.reshape(3, 27)
+    assert float(group) == pytest.approx(
+        stats.entropy(p, np.outer(table.sum(axis=1), table.sum(axis=0)).ravel()), abs=1e-12
+    )
+    assert group.attrs == {"exactness": "exact"}
+    for many in (ps.chow_liu_tree(levels_table(1, 12)), ps.cutset_network(levels_table(1, 12))):
+        found, simulated = many.entropy(), many.entropy(method="monte-carlo", n=20_000, random_seed=1)
+        assert found.attrs == {"exactness": "exact"} and found.ndim == 0
+        assert abs(float(found) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
+    assert float(few.kl(few)) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_divergence_of_circuits_of_other_structures():
+    one = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((3.0, 3.0), 1.0)], [0.4, 0.6])
+    other = ps.mixture_of([blob((0.0, 1.0), 1.0), blob((4.0, 3.0), 2.0), blob((1.0, 1.0), 3.0)], [0.3, 0.3, 0.4])
+    found, simulated = one.kl(other), one.kl(other, method="monte-carlo", n=40_000, random_seed=1)
+    assert found.attrs["exactness"] == "bound"
+    slack = 4.5 * simulated.attrs["mcse"]
+    assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack
+    assert found.values[1] < 3.0 * float(simulated)  # Gaussians overlap, and the bound is of use
+    crossed = ps.chow_liu_tree(levels_table(5, 12)), ps.cutset_network(levels_table(6, 12))
+    found = crossed[0].kl(crossed[1])  # they divide the columns in different ways
+    assert found.attrs["exactness"] == "monte-carlo" and float(found) > 0.0
+
+
+def test_bounds_meet_where_parts_are_far_apart_and_hold_where_they_are_not():
+    for gap in (0.0, 1.0, 3.0, 100.0):
+        mixture = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((gap, gap), 0.5)], [0.3, 0.7])
+        found = np.atleast_1d(mixture.entropy().values)
+        simulated = mixture.entropy(method="monte-carlo", n=40_000, random_seed=1)
+        slack = 4.5 * simulated.attrs["mcse"]
+        assert found[0] - slack <= float(simulated) <= found[-1] + slack
+        if gap == 100.0:
+            assert found[-1] - found[0] < 1e-6
+    same = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((2.0, 2.0), 1.0)])
+    information = same.mutual_information("a", "b")
+    simulated = same.mutual_information("a", "b", method="monte-carlo", n=40_000, random_seed=2)
+    assert abs(float(information) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
+
+
+def test_events():
+    circuit = ps.chow_liu_tree(levels_table(3, 3))
+    first, second = {"c0": {"0", "1"}}, [{"c1": "2"}, {"c2": "0"}]
+    found = circuit.event_information(first, second)
+    assert found.attrs == {"exactness": "exact"}
+    p, q = circuit.probability(first), circuit.probability(second)
+    both = circuit.probability(first, given=second) * q
+    cells = np.array([[both, p - both], [q - both, 1.0 - p - q + both]])
+    expected = stats.entropy(cells.ravel(), np.outer(cells.sum(axis=1), cells.sum(axis=0)).ravel())
+    assert float(found) == pytest.approx(expected, abs=1e-13)
+    assert float(circuit.event_information(first, first)) == pytest.approx(stats.entropy([p, 1.0 - p]), abs=1e-13)
+    given = {"c2": {"0", "1"}}
+    conditioned = circuit.condition(given)
+    assert float(circuit.event_information(first, {"c1": "2"}, given)) == pytest.approx(
+        float(conditioned.event_information(first, {"c1": "2"})), abs=1e-13
+    )
+    numbers = blob((0.0, 1.0), 2.0)
+    assert float(numbers.event_information("a < 0", "b**2 < 1")) == pytest.approx(0.0, abs=1e-15)
+    rare = 1e-14  # of both at once or neither: -p log p + p
+    far = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((50.0, 50.0), 1.0)], [1.0 - rare, rare])
+    assert float(far.event_information("a > 25", "b > 25")) == pytest.approx(rare * (1.0 - np.log(rare)), rel=1e-10)
+    with pytest.raises(ValueError, match="second: column 'b' cannot be at a point"):
+        numbers.event_information({"a": (0, 1)}, {"b": 1.0})
+    with pytest.raises(ValueError, match="first: column 'c0' has likelihoods"):
+        circuit.event_information({"c0": {"0": 0.5}}, second)
+    with pytest.raises(TypeError, match="first must map column names"):
+        circuit.event_information(None, second)
+
+
+def test_circuits_of_posteriors_keep_their_marks():
+    post = two_groups()
+    predictive = post.as_circuit()
+    ours, theirs = predictive.entropy("x0"), post.entropy("x0")
+    assert abs(float(ours) - float(theirs)) < 2e-6 + theirs.attrs["tolerance"] + ours.attrs["tolerance"]
+    assert ours.attrs["learner"] == predictive.attrs["learner"]
+    assert float(predictive.mutual_information("x0", "x1")) == pytest.approx(
+        float(post.mutual_information("x0", "x1")), abs=1e-5
+    )
+    alone = predictive.marginal("x1")
+    assert alone.attrs == predictive.attrs and list(alone.sample(2, random_seed=1).columns) == ["x1"]
+    q = post.quantile([0.1, 0.9], "x0")
+    np.testing.assert_allclose(predictive.quantile([0.1, 0.9], "x0"), q, rtol=1e-6)
+    np.testing.assert_allclose(predictive.cdf("x0", q.values), [0.1, 0.9], atol=1e-9)
+    first, second = {"x0": (None, float(q[1]))}, "x1 > 0 or x0 > 2"
+    assert float(predictive.event_information(first, second)) == pytest.approx(
+        float(post.event_information(first, second)), abs=1e-12
+    )
+
+
+def test_events_of_a_posterior_and_of_its_draws():
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))  # a positive column, a binary one, a count
+    first, second, known = {"x0": (None, 1.0)}, {"x1": 1}, {"x2": (0, 2)}
+    each = post.event_information(first, second, known, per_draw=True)
+    p, q = (post.probability(event, known, per_draw=True).values for event in (first, second))
+    both = post.probability({**first, **second}, known, per_draw=True).values
+    cells = np.stack([both, p - both, q - both, 1.0 - p - q + both])
+    alone = np.stack([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])
+    np.testing.assert_allclose(each, stats.entropy(cells, alone), atol=1e-12)
+    found = post.event_information(first, second, known)
+    p, q = (float(post.probability(event, known)) for event in (first, second))
+    both = float(post.probability({**first, **second}, known))
+    expected = stats.entropy(
+        [both, p - both, q - both, 1 - p - q + both], [p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)]
+    )
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+    assert found.attrs["exactness"] == "exact given the draws" and found.attrs["mcse_chain"] > 0.0
+    with pytest.raises(ValueError, match="second: column 'x0' cannot be at a point"):
+        post.event_information(second, {"x0": 0.5})
+    with pytest.raises(ValueError, match="first: column 'x1' has likelihoods"):
+        post.event_information({"x1": {1: 0.5}}, second)
+    with pytest.raises(TypeError, match="second must map column names"):
+        post.event_information(first, None)
+
+
+def test_what_is_refused():
+    circuit = ps.product_of(
+        [ps.leaf("a", "gaussian", (0.0, 1.0)), ps.leaf("c", "categorical", (0.5, 0.5)), ps.leaf("k", "poisson", (1e6,))]
+    )
+    with pytest.raises(ValueError, match="method must be one of"):
+        circuit.entropy("a", method="exact")
+    with pytest.raises(ValueError, match='method="enumeration" needs'):
+        circuit.entropy("a", method="enumeration")
+    with pytest.raises(ValueError, match='method="quadrature" is for a single column'):
+        circuit.entropy(["a", "c"], method="quadrature")
+    with pytest.raises(ValueError, match=r"column 'k' takes .* counts, more than the"):
+        circuit.entropy("k")
+    with pytest.raises(ValueError, match="n must be an integer of at least 2"):
+        circuit.entropy("a", method="monte-carlo", n=1)
+    with pytest.raises(ValueError, match="column 'a' is at a value"):
+        circuit.entropy("a", given={"a": 1.0})
+    with pytest.raises(ValueError, match="both name 'a'"):
+        circuit.mutual_information("a", ["c", "a"])
+    with pytest.raises(ValueError, match="levels without an order"):
+        circuit.cdf("c", 0.5)
+    with pytest.raises(ValueError, match="other must have the column 'c'"):
+        circuit.kl(ps.leaf("a", "gaussian", (0.0, 1.0)))
+    with pytest.raises(ValueError, match="other must have masses in the column 'a'"):
+        circuit.marginal("a").kl(ps.leaf("a", "poisson", (1.0,)))
+    with pytest.raises(TypeError, match="other must have a circuit"):
+        circuit.kl(3.0)
+    with pytest.raises(ValueError, match="column names column 'zz'"):
+        circuit.cdf("zz", 0.0)
+    labels = pd.Series(["p", "q", "p", "p"])
+    fits = [ps.chow_liu_tree(pd.DataFrame({"l": pd.Categorical(labels, categories=list(c))})) for c in ("pq", "qp")]
+    with pytest.raises(ValueError, match=r"other must have the levels \('p', 'q'\) in the column 'l', in this order"):
+        fits[0].kl(fits[1])
+    with pytest.raises(ValueError, match="dependence needs at least two"):
+        circuit.marginal("a").dependence()

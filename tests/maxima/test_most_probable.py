@@ -1,0 +1,446 @@
+"""The certified most probable completion: value, bound and certificate against grids and against itself."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given as property_of
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import pymc_spn as ps
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.maxima import box_search
+from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
+from pymc_spn.maxima.box_leaves import CONSTANT
+from pymc_spn.maxima.tapes import tape_of_circuit, tape_of_draws
+from pymc_spn.tables import Table
+from tests.answers.test_posterior import posterior_of, sampled_tree
+from tests.random_circuits import column_families, random_circuit
+from tests.shared_circuits import build
+
+TOLERANCE = 1e-6
+
+
+def mixture(family, columns=("x",)):
+    """Two leaves of one column under a sum."""
+    return Circuit(
+        np.array([SUM, LEAF, LEAF], np.int8), [0, 2, 2, 2], [1, 2], [-1, 0, 0], [-1, 0, 0], (family,), columns
+    )
+
+
+def test_a_narrow_high_peak_beats_a_broad_heavy_one():
+    """Choosing branches by their weight, or the larger child at every sum, ends at 0 with log density -3.04."""
+    found = ps.most_probable(mixture("gaussian"), np.log([0.6, 0.4]), {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])})
+    x = np.linspace(9.9, 10.1, 2_000_001)
+    density = 0.6 * np.exp(-0.5 * (x / 5) ** 2) / 5 + 0.4 * np.exp(-0.5 * ((x - 10) / 0.1) ** 2) / 0.1
+    exact = np.log(density.max() / np.sqrt(2 * np.pi))
+    assert found.certified and float(found.log_density) == pytest.approx(exact, abs=1e-9)
+    assert 0 <= float(found.upper_bound - found.log_density) <= TOLERANCE
+    assert found.value["x"].item() == pytest.approx(x[np.argmax(density)], abs=1e-6)
+    assert found.log_density.attrs == {"exactness": "numerical", "tolerance": TOLERANCE}
+    assert found.upper_bound.attrs["exactness"] == "bound"
+
+
+def test_a_maximum_between_two_modes():
+    """Two equal bells half an sd apart: the maximum is where no leaf has its mode."""
+    found = ps.most_probable(mixture("gaussian"), np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [1.0, 1.0]])})
+    assert found.certified and found.value["x"].item() == pytest.approx(0.5, abs=1e-5)
+
+
+def values_to_try(rng, circuit, best, n):
+    """Random rows in the support, and rows near the one that was found."""
+    families = column_families(circuit)
+    rows = np.concatenate([rng.normal(0, 4, (n, len(families))), best + rng.normal(0, 0.1, (n, len(families)))])
+    for d, family in enumerate(families):
+        if family == "exponential":
+            rows[:, d] = np.abs(rows[:, d]) * (rng.random(2 * n) < 0.5)
+        elif family != "gaussian":
+            rows[:, d] = rng.integers(0, 3 if family == "categorical" else 20, 2 * n)
+    return rows
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_fifty_random_circuits_are_certified(block):
+    for seed in range(10 * block, 10 * block + 10):
+        rng = np.random.default_rng(seed)
+        problem = random_circuit(rng, 1 + seed % 4, mixed=seed % 3 == 0)
+        found = ps.most_probable(*problem)
+        best = found.value.to_numpy(float)
+        assert found.certified
+        circuit, *parameters = problem
+        assert circuit.log_density(best, *parameters)[0] == pytest.approx(float(found.log_density), abs=1e-10)
+        rows = values_to_try(rng, circuit, best, 2_000)
+        assert circuit.log_density(rows, *parameters).max() <= float(found.upper_bound) + 1e-10
+        of_rows = circuit.mpe(np.full((1, best.size), np.nan), *parameters)
+        assert of_rows.certified.tolist() == [True] and of_rows.value.shape == best.shape
+        assert of_rows.log_density[0] == pytest.approx(float(found.log_density), abs=TOLERANCE)
+        assert circuit.log_density(of_rows.value, *parameters)[0] == pytest.approx(of_rows.log_density[0], abs=1e-10)
+
+
+@property_of(seed=st.integers(0, 10_000), n=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_bounds_hold_over_boxes(seed, n):
+    """Value, gradient and Hessian at random points of a box lie within their ranges; gradients by differences."""
+    rng = np.random.default_rng(seed)
+    circuit, log_weights, parameters = random_circuit(rng, n, mixed=False)
+    tape = tape_of_circuit(circuit, log_weights, parameters, {})
+    centre, half = rng.normal(0, 3, n), np.exp(rng.normal(-1, 1.5, n))
+    low, high = (centre - half)[None], (centre + half)[None]
+    shift = leaf_shifts(tape, low, high)
+    lower, upper = taylor_ranges(tape, low, high, np.arange(n), shift)
+    top = log_bounds(tape, low, high)[0]
+    total = shift.sum()
+    for x in rng.uniform(low[0], high[0], (20, n)):
+        here, _ = taylor_ranges(tape, x[None], x[None], np.arange(n), shift)
+        slack = 1e-9 * (1.0 + np.abs(here[0]))
+        assert (here[0] >= lower[0] - slack).all() and (here[0] <= upper[0] + slack).all()
+        log = circuit.log_density(x[None], log_weights, parameters)[0]
+        assert log <= top + 1e-9 and np.exp(log - total) == pytest.approx(here[0, 0], rel=1e-9, abs=1e-290)
+        for d in range(n):
+            step = np.zeros(n)
+            step[d] = 1e-5
+            logs = circuit.log_density(np.array([x + step, x, x - step]), log_weights, parameters) - total
+            f = np.exp(logs)
+            scale = np.abs(here[0]).max() + 1e-200
+            assert here[0, 1 + d] == pytest.approx((f[0] - f[2]) / 2e-5, abs=2e-3 * scale)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_falls_of_bounds_are_those_of_boxes_held_at_a_value(seed):
+    rng = np.random.default_rng(seed)
+    n = 1 + seed % 4
+    tape = tape_of_circuit(*random_circuit(rng, n, mixed=seed % 3 == 0), {})
+    low = np.floor(rng.normal(0, 3, (5, n)) ** 2)
+    high = low + rng.integers(0, 4, (5, n))
+    at = np.floor(0.5 * (low + high))
+    is_possible = log_bounds(tape, low, high) > -1e200
+    low, high, at = low[is_possible], high[is_possible], at[is_possible]
+    falls = falls_at_points(tape, low, high, at)
+    for d in range(n):
+        first, last = low.copy(), high.copy()
+        first[:, d] = last[:, d] = at[:, d]
+        expected = np.minimum(log_bounds(tape, low, high) - log_bounds(tape, first, last), 300 * np.log(10.0))
+        expected[low[:, d] == high[:, d]] = -np.inf
+        np.testing.assert_allclose(falls[:, d], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
+    """Planted: boxes bounded by the value at their middle. Ten small bells on one place then stay hidden."""
+    kind = np.array([SUM] + [LEAF] * 11, np.int8)
+    leaf = [-1] + [0] * 11
+    circuit = Circuit(kind, [0, *[11] * 12], range(1, 12), leaf, leaf, ("gaussian",), ("x",))
+    bells = np.array([[0.0, 0.05]] + [[3.0, 0.3]] * 10)
+    arguments = circuit, np.log([0.05] + [0.095] * 10), {"gaussian": bells}
+    monkeypatch.setattr(box_search, "STARTS", 1)
+    assert float(ps.most_probable(*arguments).log_density) == pytest.approx(np.log(0.95 / 0.3 / np.sqrt(2 * np.pi)))
+    real = box_search.box_kernels.log_bounds
+    monkeypatch.setattr(
+        box_search.box_kernels, "log_bounds", lambda tape, low, high: real(tape, 0.5 * (low + high), 0.5 * (low + high))
+    )
+    planted = ps.most_probable(*arguments)
+    assert planted.certified and float(planted.log_density) == pytest.approx(np.log(1.0 / np.sqrt(2 * np.pi)))
+
+
+@pytest.mark.parametrize(
+    ("family", "p", "q"),
+    [
+        ("gamma", (1e12, 1e10), (1e12, 1.000001e10)),
+        ("gamma", (1.5, 2.0), (3.0, 4.0)),
+        ("beta", (1e12, 2e12), (1e12, 2.000002e12)),
+        ("beta", (2e9, 1.5), (3e9, 1.5)),
+    ],
+)
+def test_certified_rows_have_the_density_that_is_said(family, p, q):
+    """Leaves of large shapes: a certified maximum was 0.005 nats above the density of its own row."""
+    fit = ps.mixture_of([ps.leaf("x", family, p), ps.leaf("x", family, q)], weights=[0.4, 0.6])
+    found = fit.mpe([[np.nan]])
+    at = fit.log_density(found.value)
+    beside = found.value * np.linspace(1.0 - 1e-5, 1.0 + 1e-5, 501)[:, None]
+    beside = fit.log_density(beside[(beside < 1.0).all(axis=1)] if family == "beta" else beside)
+    assert found.certified[0] and found.log_density[0] == pytest.approx(at[0], abs=1e-9)
+    assert found.upper_bound[0] >= beside.max() - 1e-9
+
+
+def test_evidence_of_all_sorts():
+    rng = np.random.default_rng(8)
+    circuit, log_weights, parameters = random_circuit(rng, 3, mixed=False)
+    x = np.linspace(-12, 12, 401)
+    grid = np.array(list(product([0.5], x, x[(x >= -1) & (x <= 0.35)])))
+    exact = circuit.log_density(grid, log_weights, parameters)
+    known = circuit.log_density(np.array([[0.5, np.nan, np.nan]]), log_weights, parameters)[0]
+    found = ps.most_probable(circuit, log_weights, parameters, {"x0": 0.5, "x2": (-1, 0.35)})
+    row = found.value.to_numpy(float)[0]
+    assert found.certified and row[0] == 0.5 and -1 <= row[2] <= 0.35
+    assert exact.max() - known <= float(found.upper_bound) + 1e-12
+    near = row + np.array(list(product([0.0], np.linspace(-0.1, 0.1, 101), np.linspace(-0.1, 0.1, 101))))
+    near[:, 2] = np.clip(near[:, 2], -1, 0.35)
+    best = circuit.log_density(near, log_weights, parameters).max() - known
+    assert float(found.log_density) == pytest.approx(best, abs=1e-9)
+
+
+def test_counts_and_levels_by_enumeration():
+    rng = np.random.default_rng(3)
+    while True:
+        circuit, log_weights, parameters = random_circuit(rng, 3, mixed=True)
+        families = column_families(circuit)
+        if set(families) == {"poisson", "categorical"}:
+            break
+    rows = np.array(list(product(*(range(40 if f == "poisson" else 3) for f in families))), float)
+    logs = circuit.log_density(rows, log_weights, parameters)
+    found = ps.most_probable(circuit, log_weights, parameters)
+    assert found.certified and float(found.log_density) == pytest.approx(logs.max(), abs=1e-12)
+    np.testing.assert_array_equal(found.value.to_numpy(float)[0], rows[np.argmax(logs)])
+    column = families.index("categorical")
+    some = np.isin(rows[:, column], [0, 2])
+    found = ps.most_probable(circuit, log_weights, parameters, {f"x{column}": {0, 2}})
+    assert float(found.log_density) == pytest.approx(logs[some].max(), abs=1e-12)
+
+
+# ---- leaves that are predictives
+PREDICTIVES = ("student_t", "lomax", "negative_binomial", "beta_geometric")
+
+
+def predictive_circuit():
+    """Three products of one leaf of each predictive family; density columns first."""
+    nodes = [("sum", [1, 6, 11])]
+    for first in (1, 6, 11):
+        nodes += [("product", range(first + 1, first + 5)), *[("leaf", d, f) for d, f in enumerate(PREDICTIVES)]]
+    circuit = build(nodes, tuple("tlnb"), PREDICTIVES)
+    parameters = {
+        "student_t": np.array([[0.0, 0.5, 3.0], [0.7, 0.3, 8.0], [2.0, 1.0, 1.0]]),
+        "lomax": np.array([[2.0, 1.0], [5.0, 9.0], [1.5, 0.4]]),
+        "negative_binomial": np.array([[6.0, 2.0], [0.8, 0.1], [20.0, 3.0]]),
+        "beta_geometric": np.array([[3.0, 2.0], [1.2, 6.0], [5.0, 1.0]]),
+    }
+    return circuit, np.log([0.5, 0.3, 0.2]), parameters
+
+
+def test_predictive_leaves_against_a_grid():
+    circuit, *parameters = predictive_circuit()
+    t, x = np.linspace(-1, 3, 801), np.linspace(0, 2, 5)
+    grid = np.array(list(product(t, x, range(12), range(4))), float)
+    logs = circuit.log_density(grid, *parameters)
+    found = ps.most_probable(circuit, *parameters)
+    assert found.certified and logs.max() <= float(found.upper_bound) + 1e-12
+    assert float(found.log_density) == pytest.approx(logs.max(), abs=2e-4)  # the grid's step of 0.005, curvature 9
+    np.testing.assert_allclose(found.value.to_numpy(float)[0], grid[np.argmax(logs)], atol=5e-3)
+    rows = np.full((2, 4), np.nan)
+    rows[1, [1, 2]] = 0.5, 7.0
+    of_rows = circuit.mpe(rows, *parameters)
+    assert of_rows.certified.all() and of_rows.log_density[0] == pytest.approx(float(found.log_density), abs=1e-9)
+    known = ps.most_probable(circuit, *parameters, {"l": 0.5, "n": 7.0})
+    np.testing.assert_allclose(of_rows.value[1], known.value.to_numpy(float)[0], atol=1e-6)
+    assert of_rows.log_density[1] == pytest.approx(float(known.log_density), abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "point"), [("t", 0.3), ("l", 0.2), ("n", 4.0), ("b", 1.0)])
+def test_any_predictive_leaf_may_be_known(name, point):
+    circuit, *parameters = predictive_circuit()
+    found = ps.most_probable(circuit, *parameters, {name: point})
+    row = found.value.to_numpy(float)
+    known = np.where(np.array(list("tlnb")) == name, point, np.nan)[None]
+    given = circuit.log_density(row, *parameters) - circuit.log_density(known, *parameters)
+    assert found.certified and float(found.log_density) == pytest.approx(given[0], abs=1e-10)
+    if name in "nb":  # a mass: sets are events, too
+        among = ps.most_probable(circuit, *parameters, {name: {point, 9}})
+        assert among.certified and among.value[name].item() in (point, 9)
+
+
+@pytest.mark.parametrize("name", ["palette", "missing", "skewed"])
+def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
+    post = posterior_of(name)
+    circuit = post.as_circuit()
+    parameters = circuit.circuit, circuit.log_weights, circuit.leaf_parameters
+    expected, found = post.mpe(), ps.most_probable(*parameters)
+    of_rows = circuit.circuit.mpe(np.full((1, len(post.columns)), np.nan), *parameters[1:])
+    assert expected.certified and found.certified and of_rows.certified[0]
+    assert float(found.log_density) == pytest.approx(float(expected.log_density), abs=TOLERANCE)
+    assert of_rows.log_density[0] == pytest.approx(float(expected.log_density), abs=TOLERANCE)
+    values = Table.from_frame(found.value, schema=post.columns).values
+    np.testing.assert_allclose(of_rows.value, values, rtol=1e-4, atol=1e-4)
+    if name == "skewed":  # 256 draws: one question is enough
+        return
+    inside = {"x0": (0.4, 2)}
+    assert float(ps.most_probable(*parameters, inside).log_density) == pytest.approx(
+        float(post.mpe(inside).log_density) + np.log(float(post.probability(inside))), abs=TOLERANCE
+    )
+
+
+def test_rows_that_need_no_search_and_rows_that_may_not_search():
+    circuit, *parameters = predictive_circuit()
+    rows = np.array([[0.1, 0.2, 3.0, 1.0], [np.nan, 0.2, 3.0, 1.0]])
+    quick = circuit.mpe(rows, *parameters, search=False)
+    assert quick.certified.tolist() == [True, False] and quick.n_boxes.tolist() == [0, 0]
+    assert quick.log_density[0] == 0.0 and quick.value[0].tolist() == rows[0].tolist()
+    full = circuit.mpe(rows, *parameters)
+    assert full.certified.all() and full.n_boxes[0] == 0 < full.n_boxes[1]
+    assert quick.log_density[1] <= full.upper_bound[1] <= quick.upper_bound[1]
+    few = circuit.mpe(rows, *parameters, max_boxes=1, tolerance=1e-12)
+    assert not few.certified[1] and few.upper_bound[1] >= full.log_density[1]
+    with pytest.raises(ValueError, match="max_boxes must be an integer of at least 1, got 0"):
+        circuit.mpe(rows, *parameters, max_boxes=0)
+    with pytest.raises(ValueError, match="tolerance must be positive and finite, got -1"):
+        circuit.mpe(rows, *parameters, tolerance=-1)
+    with pytest.raises(ValueError, match="values: row 0 has density 0 in its observed cells"):
+        circuit.mpe([[np.nan, -1.0, 3.0, 1.0]], *parameters)
+
+
+def test_completions_are_values_that_the_column_may_take():
+    """Gaussian leaves below 0 in a positive column, and between two counts."""
+    columns = (ps.Column("size", "positive", None, "float64"),)
+    arguments = np.log([0.5, 0.5]), {"gaussian": np.array([[-1.0, 1.0], [-2.0, 0.5]])}
+    for search in (True, False):
+        found = mixture("gaussian", columns).mpe([[np.nan]], *arguments, search=search)
+        assert 0 < found.value[0, 0] < 1e-6
+    kind, leaf = np.array([SUM, LEAF, LEAF], np.int8), [-1, 0, 0]
+    counted = Circuit(kind, [0, 2, 2, 2], [1, 2], leaf, [-1, 0, 1], ("gaussian", "poisson"), ("n",))
+    found = counted.mpe(
+        [[np.nan]], np.log([0.9, 0.1]), {"gaussian": np.array([[2.4, 1.0]]), "poisson": np.array([[3.0]])}
+    )
+    assert found.value.tolist() == [[2.0]] and found.certified[0]
+
+
+# ---- posteriors
+@pytest.mark.parametrize("name", ["palette", "missing", "depths", "infinite_splits"])
+@pytest.mark.parametrize("known", [None, {"x0": (0.4, 2)}, {"x1": 1}])
+def test_mpe_of_a_posterior(name, known):
+    post = posterior_of(name)
+    if known == {"x1": 1} and name == "palette":
+        known = {"x1": {"a", "c"}}
+    found = post.mpe(known)
+    assert found.certified
+    within = post.condition(known) if known else post
+    log = within.log_density(found.value[[c.name for c in within.columns]])
+    assert float(found.log_density) == pytest.approx(float(log[0]), abs=1e-9)
+    x = np.linspace(0.4, 2, 33) if name != "palette" else np.arange(1.0, 3.0)
+    values = {"x0": x if known and "x0" in known else np.concatenate([x, [1e-6, 3, 4]])}
+    values["x1"] = ["a", "b", "c"] if name == "palette" else np.linspace(-1, 3, 41) if name == "depths" else [0, 1]
+    values["x2"] = range(6)
+    if name == "palette":
+        values["x0"] = np.unique(np.round(values["x0"]))
+        values["x1"] = ["a", "c"] if known and "x1" in known else values["x1"]
+    grid = pd.DataFrame(
+        list(product(*(values[c.name] for c in within.columns))), columns=[c.name for c in within.columns]
+    )
+    best = float(within.log_density(grid).max())
+    assert float(found.log_density) - 2e-2 < best <= float(found.upper_bound) + 1e-12
+    if known is None:
+        summed = post.marginal(["x0", "x1"]).mpe()
+        assert summed.certified and list(summed.value.columns) == ["x0", "x1"]
+        best = float(post.marginal(["x0", "x1"]).log_density(grid[["x0", "x1"]]).max())
+        assert best <= float(summed.upper_bound) + 1e-12
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_what_is_not_asked_leaves_a_small_tape(known):
+    """A node for each leaf of the other columns kept the tape of two columns as long as that of all."""
+    post = posterior_of("missing")
+    points, unasked = ({0: 1.0, 2: 1.0}, {}) if known else ({}, {0: None, 2: None})
+    tape = tape_of_draws(post._states, points, unasked, post._log_weights)
+    below = [tape.child[a:b] for a, b in zip(tape.pointer[:-1], tape.pointer[1:], strict=True) if a < b]
+    assert not any((tape.kind[children] == CONSTANT).all() for children in below)
+    assert known or not (tape.kind == CONSTANT).any()
+    x = np.full((2, 3), [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    rows = pd.DataFrame(x, columns=[c.name for c in post.columns])
+    expected = post.log_density(rows) if known else post.marginal(["x1"]).log_density(rows[["x1"]])
+    np.testing.assert_allclose(log_bounds(tape, x, x), expected, atol=1e-12)
+
+
+def test_mpe_of_sampled_chains_and_of_some_draws():
+    post = ps.SPNPosterior.from_idata(sampled_tree("infinite"))
+    every, some = post.mpe(), post.mpe(max_draws=5)
+    assert every.certified and some.certified
+    assert float(post.log_density(some.value)[0]) <= float(every.upper_bound)
+    again = post.mpe()
+    pd.testing.assert_frame_equal(again.value, every.value)
+    stopped = post.mpe(max_boxes=1)
+    assert float(stopped.upper_bound) >= float(every.log_density)
+
+
+def test_a_search_that_stops_early_says_so():
+    rng = np.random.default_rng(5)
+    problem = random_circuit(rng, 4, mixed=False)
+    full, short = ps.most_probable(*problem), ps.most_probable(*problem, max_boxes=2, tolerance=1e-12)
+    assert not short.certified and short.log_density.attrs["exactness"] == "bound"
+    assert float(short.log_density) <= float(full.upper_bound) <= float(short.upper_bound) + 1e-12
+    gap = float(short.upper_bound - short.log_density)
+    assert short.log_density.attrs["gap"] == pytest.approx(gap)
+
+
+def test_positive_columns_are_completed_with_positive_values():
+    post = posterior_of("missing")
+    value = post.mpe().value
+    assert value["x0"].item() > 0
+    post.log_density(value)  # a row that the table accepts
+
+
+def test_products_of_constants():
+    """A product below the root, and a circuit without a sum."""
+    circuit = Circuit(
+        np.array([PRODUCT, LEAF, LEAF], np.int8),
+        [0, 2, 2, 2],
+        [1, 2],
+        [-1, 0, 1],
+        [-1, 0, 0],
+        ("gaussian",),
+        ("a", "b"),
+    )
+    found = ps.most_probable(circuit, np.zeros(0), {"gaussian": np.array([[1.0, 2.0], [3.0, 0.5]])}, {"b": 4.0})
+    assert found.certified and found.value.to_numpy().tolist() == [[1.0, 4.0]]
+    assert float(found.log_density) == pytest.approx(-np.log(2.0) - 0.5 * np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"given": {"z": 1}}, "given names column 'z'"),
+        ({"given": {"x": 1.0}}, "every column is given at a value"),
+        ({"given": {"x": (2, 1)}}, "low must not exceed high"),
+        ({"tolerance": 0}, "tolerance must be positive and finite, got 0"),
+        ({"max_boxes": 0}, "max_boxes must be an integer of at least 1, got 0"),
+        ({"given": {"x": (-3, -1)}}, "has density zero under the circuit"),
+    ],
+)
+def test_bad_questions_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        ps.most_probable(
+            mixture("exponential"), np.log([0.5, 0.5]), {"exponential": np.array([[1.0], [2.0]])}, **options
+        )
+
+
+def test_bad_questions_to_a_posterior():
+    post = posterior_of("missing")
+    with pytest.raises(ValueError, match="max_draws must be an integer of at least 1, got 0"):
+        post.mpe(max_draws=0)
+    with pytest.raises(ValueError, match="every column is given at a value"):
+        post.mpe({"x0": 1.0, "x1": 1, "x2": 2})
+    with pytest.raises(ValueError, match=r"given: column 'x2' cannot be within \(-5, -1\)"):
+        post.mpe({"x2": (-5, -1)})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_levels_beside_counts(seed):
+    """The counts above the last level may be the largest, and only whole numbers are completions."""
+    rng = np.random.default_rng(seed)
+    n_levels = int(rng.integers(2, 7))
+    counts = [
+        ps.leaf("a", "poisson", (rng.uniform(0.1, 9.0),)),
+        ps.leaf("a", "binomial", (float(rng.integers(1, 30)), rng.uniform(0.05, 0.95))),
+        ps.leaf("a", "geometric", (rng.uniform(0.05, 0.9),)),
+    ][: 1 + seed % 3]
+    levels = ps.leaf("a", "categorical", tuple(rng.dirichlet(np.full(n_levels, 0.5))))
+    circuit = ps.mixture_of([*counts, levels], weights=rng.dirichlet(np.ones(len(counts) + 1)))
+    logs = circuit.log_density(np.arange(100.0)[:, None])
+    of_rows, of_one = circuit.mpe([[np.nan]]), ps.most_probable(*circuit_and_parameters(circuit))
+    for log_density, value, certified in (
+        (of_rows.log_density[0], of_rows.value[0, 0], of_rows.certified[0]),
+        (float(of_one.log_density), of_one.value["a"].iloc[0], of_one.certified),
+    ):
+        assert certified and log_density == pytest.approx(logs.max(), abs=1e-9)
+        assert logs[int(value)] == pytest.approx(logs.max(), abs=1e-9) and value == int(value)
+
+
+def circuit_and_parameters(held):
+    return held.circuit, held.log_weights, held.leaf_parameters

@@ -1,0 +1,176 @@
+"""Counts whose palette has Gaussian leaves beside leaves with masses: Gaussian leaves are rounded, of all questions."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.raw_moments import raw_moments
+from pymc_spn.networks.records.leaf_predictives import ROUNDED_GAUSSIAN, Interval, Leaves, draw_in_event, log_event
+from pymc_spn.networks.schema import NetworkSchema
+
+rng = np.random.default_rng(0)
+N = np.where(rng.random(120) < 0.5, rng.poisson(3.0, 120), np.round(rng.normal(12.0, 3.0, 120)).clip(0)).astype(int)
+TABLE = ps.Table.from_frame(pd.DataFrame({"n": N, "x": rng.normal(size=120) + 0.2 * N}))
+MU, RHO, A, B = 2.3, 4.0, 3.0, 6.0
+T = stats.t(2.0 * A, MU, np.sqrt((1.0 + 1.0 / RHO) * B / A))
+
+
+def leaf(n=1):
+    return Leaves(np.full(n, ROUNDED_GAUSSIAN), np.tile([MU, RHO, A, B], (n, 1)))
+
+
+def mass(k):
+    return T.cdf(np.asarray(k) + 0.5) - T.cdf(np.asarray(k) - 0.5)
+
+
+@cache
+def posterior():
+    with pm.Model():
+        ps.SPN("s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves={"n": [ps.Poisson(), ps.Gaussian()]})
+        idata = pm.sample(
+            draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return ps.SPNPosterior.from_idata(idata)
+
+
+@pytest.mark.parametrize(
+    "event", [Interval(-1.5, 3.9), Interval(2.0, 2.0), Interval(-np.inf, 4.0), frozenset({0.0, 7.0})]
+)
+def test_events_of_a_leaf_are_sums_of_cells(event):
+    whole = np.arange(-4000.0, 4000.0)  # the rest of the t is 1e-19
+    is_in = np.isin(whole, list(event)) if isinstance(event, frozenset) else (whole >= event[0]) & (whole <= event[1])
+    assert np.exp(log_event(leaf(), event)[0]) == pytest.approx(mass(whole)[is_in].sum(), rel=1e-10)
+    law = ColumnLaw(leaf(), np.ones(1), np.zeros(1, np.int64), event)
+    np.testing.assert_allclose(law.density(np.array([2.0, 7.0]))[0], np.where(
+        [is_in[whole == 2.0][0], is_in[whole == 7.0][0]], mass([2.0, 7.0]) / mass(whole)[is_in].sum(), 0.0
+    ), rtol=1e-10)  # fmt: skip
+
+
+def test_between_whole_numbers_there_is_nothing():
+    assert log_event(leaf(), Interval(2.1, 2.9))[0] < -1e200
+    law = ColumnLaw(leaf(), np.ones(1), np.zeros(1, np.int64))
+    assert law.is_discrete and law.density(np.array([2.5]))[0, 0] == 0.0
+    np.testing.assert_array_equal(law.cdf(np.array([2.0, 2.9])), [[T.cdf(2.5)] * 2])
+
+
+@pytest.mark.parametrize("q", [0.0, 1e-7, 0.02, 0.5, 0.999, 1.0])
+def test_quantiles_are_whole_and_may_be_negative(q):
+    law = ColumnLaw(leaf(), np.ones(1), np.zeros(1, np.int64))
+    x = law.quantile(np.array([q]))[0]
+    expected = {0.0: -np.inf, 1.0: np.inf}.get(q, np.ceil(T.ppf(q) - 0.5))
+    assert x == expected
+
+
+def test_draws_within_events_are_whole_and_have_the_masses_of_cells():
+    n = 40_000
+    for event, whole in ((Interval(1.2, 4.0), [2.0, 3.0, 4.0]), (frozenset({0.0, 3.0, 9.0}), [0.0, 3.0, 9.0])):
+        drawn = draw_in_event(leaf(n), event, np.random.default_rng(1))
+        p = mass(whole) / mass(whole).sum()
+        share = np.array([(drawn == k).mean() for k in whole])
+        assert share.sum() == 1.0
+        assert np.abs((share - p) / np.sqrt(p * (1.0 - p) / n)).max() < 4.5  # standard errors of independent draws
+
+
+def test_moments_given_a_set_are_of_the_whole_numbers():
+    mean = (mass([1.0, 5.0]) * [1.0, 5.0]).sum() / mass([1.0, 5.0]).sum()
+    assert raw_moments(leaf(), 0.0, 1, frozenset({1.0, 5.0}))[0, 1] == pytest.approx(mean, rel=1e-10)
+
+
+def test_probabilities_of_sets_and_intervals_agree():
+    post = posterior()
+    for low, high in ((0, 5), (8, 15)):
+        known = {"x": (0.5, None)}
+        by_set = post.probability({"n": set(range(low, high + 1))}, known, per_draw=True)
+        by_interval = post.probability({"n": (low, high)}, known, per_draw=True)
+        np.testing.assert_allclose(by_set, by_interval, rtol=1e-10)
+        # at a point the density stands for the cell: the rule of the middle, of leaves that are not much narrower
+        by_points = sum(float(post.probability({"n": k}, known)) for k in range(low, high + 1))
+        assert by_points == pytest.approx(float(by_interval.mean()), abs=0.02)
+    below, above = (float(post.probability({"n": e})) for e in ((None, 9), (10, None)))
+    assert below + above == pytest.approx(1.0, abs=1e-12)
+    assert float(post.probability("n <= 9 or n >= 10")) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_rows_that_are_drawn_are_counts():
+    post = posterior()
+    n = post.sample(400, random_seed=1)["n"]
+    assert n.dtype.kind == "i" and n.between(0, 200).all()
+    given = post.condition({"n": (2, 11)}).sample(400, random_seed=2)["n"]
+    assert given.dtype.kind == "i" and given.between(2, 11).all()
+    share = float(post.probability({"n": (0, 5)}))
+    error = np.sqrt(share * (1.0 - share) / 400.0)  # independent rows
+    assert abs(n.between(0, 5).mean() - share) < 4.5 * error
+    with pm.Model():
+        ps.SPN("s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves={"n": [ps.Poisson(), ps.Gaussian()]})
+        drawn = pm.sample_prior_predictive(2, random_seed=1)
+    counts = drawn["prior_predictive"]["s"].values[..., 0]
+    assert np.array_equal(counts, np.round(counts))
+
+
+@cache
+def rounded():
+    leaves = {"n": [ps.Poisson(), ps.Gaussian()]}
+    with pm.Model():
+        x = ps.SPN(
+            "s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves=leaves, rounded=True, resolution={"x": 0.1}
+        )
+        idata = pm.sample(
+            draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return NetworkSchema.from_json(x.owner.op.schema), idata
+
+
+def test_rounded_counts_are_unit_cells_without_a_floor():
+    schema, _ = rounded()
+    assert schema.rounded_columns.tolist() == [0, 1] and schema.mixed_columns.tolist() == [0]
+    np.testing.assert_array_equal(schema.cell_widths, [1.0, 0.1])
+    assert not schema.compiled.constants[:, 2].any()
+    exact = replace(schema, resolution=(0.0, 0.1))  # resolution={"n": 0} keeps the counts exact
+    assert exact.rounded_columns.tolist() == [1]
+
+
+def test_rows_of_rounded_counts_have_the_masses_that_sets_have():
+    post = ps.SPNPosterior.from_idata(rounded()[1])
+    whole = np.arange(0, 26)
+    rows = pd.DataFrame({"n": whole, "x": np.nan})
+    logs = post.log_density(rows)
+    for k in (0, 7, 12):
+        assert np.exp(float(logs[k])) == pytest.approx(float(post.probability({"n": {k}})), rel=1e-8)
+    assert np.exp(logs.values[3:12]).sum() == pytest.approx(float(post.probability({"n": (3, 11)})), rel=1e-8)
+    assert logs.attrs["exactness"] == "numerical given the draws"
+    given = post.condition({"n": (3, 11)}).log_density(rows)
+    assert np.exp(given.values[3:12]).sum() == pytest.approx(1.0, rel=1e-8)
+    assert np.isneginf(given.values[[2, 12]]).all()
+    with pytest.raises(ValueError, match=r"column 'n' cannot be 12.*within \(3, 11\)"):
+        post.condition({"n": (3, 11)}).impute(rows.iloc[[12]])
+    point = post.condition({"n": 4})  # at a point the density stands for the mass
+    alone = point.log_density(pd.DataFrame({"x": [1.0]}), cells=False)
+    both = post.log_density(pd.DataFrame({"n": [4], "x": [1.0]}), cells=False)
+    rest = post.log_density(pd.DataFrame({"n": [4], "x": [np.nan]}), cells=False)
+    assert float(alone[0]) == pytest.approx(float(both[0] - rest[0]), abs=1e-10)
+
+
+def test_the_record_of_rounded_counts_gives_the_state_back():
+    """Counts with Poisson leaves are themselves, those with Gaussian leaves somewhere in their cells."""
+    schema, idata = rounded()
+    states = ps.SPNPosterior.from_idata(idata)._states
+    ticket = idata["posterior"]["s_log_joint"].values.ravel()
+    place = int(np.flatnonzero(schema.structure.leaf_column == 0)[0])
+    leaf = schema.structure.leaf_region[place]
+    apart = []
+    for s in range(states.n_draws):
+        sampler = states.load(s)
+        sampler.jacobian = states.log_jacobian(TABLE.values).sum()
+        assert sampler.statistics()[0] == pytest.approx(ticket[s], rel=1e-9)
+        x = sampler.coded[:, place] + schema.centre[0]
+        is_poisson = states.digits[s][:, leaf] % 2 == 0
+        np.testing.assert_array_equal(x[is_poisson], N[is_poisson])
+        apart.extend(x[~is_poisson] - N[~is_poisson])
+    assert np.abs(apart).max() <= 0.5 and 0.2 < np.std(apart) < 0.4  # of uniform draws 0.29

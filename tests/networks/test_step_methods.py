@@ -1,0 +1,507 @@
+"""The step methods inside `pm.sample`: the same draws wherever chains run, every kernel and source of hyperparameters.
+
+Whether the draws are the right ones is the matter of `test_enumeration`, `test_geweke` and `test_hyperparameters`.
+"""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from rich.progress import Progress
+
+import pymc_spn as ps
+from pymc_spn.networks.records.record import read_record
+from pymc_spn.networks.step_methods import spn_of
+from tests.network_problems import mixed_frame, reference_problem
+from tests.reference import log_joint, state_from_digits
+
+nan = np.nan
+KERNELS = ["auto", "exact", "frontier", "induced_tree", "alternating", "published"]
+TIMES = ("seconds", "perf_counter", "process_time")
+
+
+def draw(model, draws=12, tune=8, chains=2, cores=1, random_seed=1, **arguments):
+    with model:
+        return pm.sample(
+            draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            random_seed=random_seed,
+            **{"progressbar": False, "quiet": True, "compute_convergence_checks": False} | arguments,
+        )
+
+
+def recorded(idata):
+    """Everything that a run keeps, timings apart."""
+    return {
+        f"{group}/{name}": variable.values
+        for group in ("posterior", "sample_stats")
+        for name, variable in idata[group].data_vars.items()
+        if not any(t in name for t in TIMES)
+    }
+
+
+def assert_same(one, other):
+    one, other = recorded(one), recorded(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def frame(n_rows=30, seed=0):
+    """Two groups of rows, a count, a level and a few gaps."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n_rows)
+    data = pd.DataFrame(
+        {
+            "a": (rng.normal(size=n_rows) + 5.0 * group).round(3),
+            "b": (rng.normal(size=n_rows) - 4.0 * group).round(3),
+            "c": rng.poisson(2.0 + 6.0 * group),
+            "d": np.array(["u", "v", "w"])[rng.integers(0, 3, n_rows)],
+        }
+    )
+    data.loc[[1, 4], "a"] = nan
+    data.loc[1, "b"] = nan
+    return data
+
+
+def own(width=3, **arguments):
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(list("abcd"), n_children=width), observed=frame(), **arguments)
+    return model
+
+
+def fixed(width=3):
+    return own(
+        width, concentration=1.0, leaf_scale=0.3, leaf_shape=1.5, precision_ratio={"a": 0.05, "b": 0.1, "c": 0.05}
+    )
+
+
+def splits():
+    """Two trees below the root, each product with a split of its own."""
+    structure = ps.complete_tree(list("abcd"), 2, split="per_product", repetitions=2, random_seed=1)
+    with pm.Model() as model:
+        ps.SPN("x", structure, observed=frame())
+    return model
+
+
+def hierarchical():
+    """A user's vector under a user's scalar, both by NUTS; concentrations and shapes by our step."""
+    with pm.Model(coords={"col": list("abcd")}) as model:
+        middle = pm.Normal("middle", -1.0, 1.0)
+        scale = pm.LogNormal("scale", middle, 0.5, dims="col")
+        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), leaf_scale=scale)
+    return model
+
+
+def shared():
+    """Two networks with one concentration, and a quantity of the user's beside them."""
+    with pm.Model() as model:
+        alpha = pm.Gamma("alpha", 2.0, 1.0)
+        ps.SPN("x", ps.complete_tree(list("ab")), observed=frame()[["a", "b"]], concentration=alpha)
+        ps.SPN(
+            "y",
+            ps.complete_tree(list("bcd"), n_children=2),
+            observed=frame(20, 1)[["b", "c", "d"]],
+            concentration=alpha,
+            leaf_scale=pm.Gamma.dist(2.0, 5.0, shape=3),
+        )
+        pm.Deterministic("log_alpha", np.log(alpha))
+    return model
+
+
+MODELS = {"own": own, "fixed": fixed, "splits": splits, "hierarchical": hierarchical, "shared": shared}
+
+
+# ---- seeds, chains, processes
+@pytest.fixture(scope="module")
+def runs():
+    """Every model once, and its run in one process."""
+    models = {name: make() for name, make in MODELS.items()}
+    return {name: (model, draw(model)) for name, model in models.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_forked_processes_draw_the_same(name, runs):
+    model, idata = runs[name]
+    assert_same(draw(model, cores=2, mp_ctx="fork"), idata)
+
+
+def test_spawned_processes_draw_the_same(runs):
+    """Everything at once: two networks, a shared variable by NUTS, hyperparameters of our own."""
+    model, idata = runs["shared"]
+    assert_same(draw(model, cores=2, mp_ctx="spawn"), idata)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+@pytest.mark.parametrize("name", MODELS)
+def test_processes_of_every_kind_draw_the_same(name, context, runs):
+    model, idata = runs[name]
+    assert_same(draw(model, cores=2, mp_ctx=context), idata)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sampling_again_draws_the_same(name, runs):
+    """The last state of the first run must not reach the second, nor chain 0 the first moves of chain 1."""
+    model, idata = runs[name]
+    assert_same(draw(model), idata)
+    assert_same(draw(MODELS[name]()), idata)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_another_seed_draws_others_and_chains_differ(name, runs):
+    model, idata = runs[name]
+    other = draw(model, random_seed=2)
+    for variable in ("x_log_joint", "x_moved"):
+        values = idata.sample_stats[variable].values
+        assert (values != other.sample_stats[variable].values).any()
+        assert (values[0] != values[1]).any()
+
+
+def test_a_chain_alone_is_the_first_of_several(runs):
+    """Chain 0 must not depend on what else runs."""
+    model, idata = runs["hierarchical"]
+    alone = draw(model, chains=1)
+    for name, values in recorded(alone).items():
+        np.testing.assert_array_equal(values[0], recorded(idata)[name][0], err_msg=name)
+
+
+def test_the_step_is_picked_by_itself(runs):
+    _, idata = runs["shared"]
+    assert {"x_digits", "y_digits", "x_moved", "y_occupied_nodes"} <= set(idata.sample_stats.data_vars)
+    assert {"step_size", "diverging"} <= set(idata.sample_stats.data_vars)  # NUTS beside it
+    step = ps.TopDownSPNStep(model=shared())
+    assert [s.spn for s in step.methods] == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_variable_is_constant_or_nan(name, runs):
+    for variable, values in runs[name][1].posterior.data_vars.items():
+        assert np.isfinite(values).all(), variable
+        assert (values.std(("chain", "draw")) > 0).all(), variable
+
+
+# ---- what is recorded is the state
+def assert_log_joint(idata, name="x", every=5):
+    """The recorded log joint is the brute-force one of the recorded assignments and hyperparameters."""
+    record = read_record(idata, name)
+    log_p = idata.posterior[f"{name}_log_joint"].sel(draw=record.draws).values
+    for chain in range(log_p.shape[0]):
+        for i in range(0, log_p.shape[1], every):
+            h = [v[chain, i] for v in record.hyperparameters.values()]
+            problem = reference_problem(record.schema, record.table, h)
+            expected = log_joint(problem, state_from_digits(record.digits[chain, i]))
+            assert log_p[chain, i] == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["own", "fixed", "splits"])
+def test_log_joint_of_recorded_states(name, runs):
+    assert_log_joint(runs[name][1])
+
+
+def test_log_joint_beside_nuts_is_at_the_hyperparameters_before_it(runs):
+    """NUTS moves first, so that the ticket is written at what the draw records."""
+    assert_log_joint(runs["hierarchical"][1])
+    assert_log_joint(runs["shared"][1], "x")
+    assert_log_joint(runs["shared"][1], "y")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("how", ["step", "option"])
+def test_every_kernel_through_pm_sample(kernel, how):
+    model = fixed()
+    with model:
+        step = {"step": ps.TopDownSPNStep(kernel=kernel)} if how == "step" else {"spn": {"kernel": kernel}}
+    idata = draw(model, chains=1, **step)
+    assert_log_joint(idata)
+    assert idata.sample_stats["x_moved"].values.mean() > 0
+
+
+@pytest.mark.parametrize("kernel", ["exact", "frontier", "induced_tree"])
+def test_every_kernel_at_infinite_width(kernel):
+    assert_log_joint(draw(own("infinite"), chains=1, spn={"kernel": kernel, "frontier": 2, "sweeps": 2}))
+
+
+def test_bottom_up_step():
+    model = own()
+    with model:
+        idata = draw(model, step=[ps.BottomUpSPNStep()])
+    assert_log_joint(idata)
+    assert {"x_concentration", "x_leaf_scale"} <= set(idata.posterior.data_vars)
+
+
+def test_bottom_up_step_draws_the_same_in_processes():
+    model = fixed()
+    with model:
+        runs = [draw(model, step=[ps.BottomUpSPNStep()], cores=n, mp_ctx="fork") for n in (1, 2)]
+    assert_same(*runs)
+
+
+def test_published_kernel_draws_the_same_in_processes():
+    model = fixed()
+    assert_same(*(draw(model, spn={"kernel": "published"}, cores=n, mp_ctx="fork") for n in (1, 2)))
+
+
+def test_kernels_draw_different_chains():
+    first = [draw(fixed(), chains=1, spn={"kernel": k}).posterior["x_log_joint"].values for k in KERNELS[1:]]
+    assert len({tuple(values[0]) for values in first}) == len(KERNELS) - 1
+
+
+def test_options_of_two_networks():
+    model = shared()
+    idata = draw(model, spn={"sweeps": 2, "record_every": 3})
+    assert ps.unpack(idata, "x")["x"].sizes["record"] == 4
+    with model:
+        steps = [
+            ps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], kernel=kernel)
+            for name, kernel in (("x", "exact"), ("y", "induced_tree"))
+        ]
+    idata = draw(model, step=steps)  # NUTS follows, so the tickets are those before its move
+    assert {"x_digits", "y_digits"} <= set(idata.sample_stats.data_vars)
+
+
+# ---- hyperparameters
+SOURCES = {
+    "number": lambda: 0.7,
+    "numbers": None,
+    "variable": lambda: pm.Gamma("given", 2.0, 2.0),
+    "dist": lambda: pm.Gamma.dist(2.0, 2.0),
+}
+GROUPS = {"concentration": 2, "leaf_scale": 4, "leaf_shape": 3, "precision_ratio": 3}
+
+
+@pytest.mark.parametrize(
+    ("group", "source"), [(g, s) for g in GROUPS for s in SOURCES if s != "dist" or g == "leaf_scale"]
+)
+def test_sources_of_a_hyperparameter(group, source):
+    full = 2 if group == "concentration" else 4
+    with pm.Model() as model:
+        value = np.linspace(0.5, 1.0, full) if source == "numbers" else SOURCES[source]()
+        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), **{group: value})
+    idata = draw(model, chains=1)
+    own_groups = {f"x_{g}" for g in GROUPS if g != group} | {"x_log_joint"}
+    extra = {"variable": {"given"}, "dist": {f"x_{group}"}}.get(source, set())
+    assert set(idata.posterior.data_vars) == own_groups | extra
+    assert ("step_size" in idata.sample_stats) == bool(extra)  # NUTS for what is not ours
+    assert_log_joint(idata)
+    where = read_record(idata).schema.hyperparameters[group]
+    assert where == ({"variable": extra.pop()} if extra else {"fixed": np.broadcast_to(value, full).tolist()})
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_vector_gets_the_dims_of_its_group(group):
+    length = GROUPS[group]
+    with pm.Model() as model:
+        ps.SPN(
+            "x",
+            ps.complete_tree(list("abcd")),
+            observed=frame(),
+            **{group: pm.LogNormal.dist(-1.0, 0.5, shape=length)},
+        )
+    dims = {"concentration": "x_sum_node", "leaf_scale": "x_column"}.get(group, "x_gaussian_column")
+    assert model.named_vars_to_dims[f"x_{group}"] == (dims,)
+    assert_log_joint(draw(model, chains=1))
+
+
+def test_a_deterministic_may_be_a_hyperparameter():
+    with pm.Model() as model:
+        z = pm.Normal("z", shape=4)
+        ps.SPN(
+            "x",
+            ps.complete_tree(list("abcd")),
+            observed=frame(),
+            leaf_scale=pm.Deterministic("scale", pm.math.exp(z - 1.0)),
+        )
+    assert_log_joint(draw(model, chains=1))
+
+
+def test_a_slice_step_of_pymc_may_move_a_users_variable():
+    with pm.Model() as model:
+        alpha = pm.Gamma("alpha", 2.0, 1.0)
+        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), concentration=alpha)
+        idata = draw(model, chains=1, step=[pm.Slice([alpha])])
+    assert "step_size" not in idata.sample_stats
+    # the slice moves before or after our step: the ticket belongs to one of the two
+    assert idata.posterior["alpha"].std() > 0
+
+
+def test_numbers_by_name():
+    with pm.Model() as model:
+        ps.SPN(
+            "x",
+            ps.complete_tree(list("abcd")),
+            observed=frame(),
+            concentration={"univariate": 0.5, "inner": 2.0},
+            leaf_scale={"d": 4.0, "a": 1.0, "c": 3.0, "b": 2.0},
+            leaf_shape={"b": 2.5, "c": 1.2, "a": 1.5},
+        )
+    h = read_record(draw(model, chains=1)).hyperparameters
+    assert h["concentration"][0, 0].tolist() == [2.0, 0.5]
+    assert h["leaf_scale"][0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert h["leaf_shape"][0, 0, :3].tolist() == [1.5, 2.5, 1.2]
+
+
+# ---- thinning, interruption
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 7, 100_000])
+def test_thinned_records_are_those_draws(every):
+    model = own()
+    whole = ps.unpack(draw(model, draws=21, chains=2))["x"]["digits"]
+    idata = draw(model, draws=21, chains=2, spn={"record_every": every})
+    if every > 21:
+        with pytest.raises(ValueError, match="no complete record"):
+            ps.unpack(idata)
+        return
+    found = ps.unpack(idata)["x"]["digits"]
+    step = int(found["draw"][1] - found["draw"][0])
+    assert step <= every and found.sizes["record"] == 21 // step
+    np.testing.assert_array_equal(found.values, whole.values[:, : 21 // step * step : step])
+    assert_log_joint(idata, every=2)
+
+
+def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
+    """A step made by hand reckons with four chains of 1000 draws and as many of tuning, one of a run with its own."""
+    monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 4e5)
+    step_model = own()
+    with caplog.at_level(logging.INFO), step_model:
+        step = ps.TopDownSPNStep()
+    assert step.record_every > 3
+    assert step.chunk * 8000 <= 4e5 * 1.1
+    assert f"one draw in {step.record_every} are recorded (record_every)" in caplog.text
+    with step_model, pytest.raises(ValueError, match=rf"recorded in {step.record_every} draws.* 3 are wanted; make it"):
+        pm.sample(draws=3, tune=0, chains=1, step=step, progressbar=False)
+    caplog.clear()
+    monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 3e3)
+    with caplog.at_level(logging.INFO), own():
+        idata = pm.sample(draws=12, tune=8, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    chunks = idata["sample_stats"]["x_digits"]
+    assert chunks.nbytes * 20 / 12 <= 3e3 * 1.1
+    found = ps.unpack(idata)["x"].sizes["record"]
+    assert 1 < found < 12
+    assert f"one draw in {12 // found} are recorded, {found} in each chain" in caplog.text
+    monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 1.0)
+    with own():
+        idata = pm.sample(draws=7, tune=0, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+    assert ps.unpack(idata)["x"].sizes["record"] == 1  # of no run nothing is kept
+
+
+def test_an_interrupted_run_is_usable():
+    seen = []
+
+    def stop(trace, draw):
+        seen.append(draw.draw_idx)
+        if len(seen) == 8 + 8:  # the eighth kept draw
+            raise KeyboardInterrupt
+
+    model = own()
+    idata = draw(model, chains=1, callback=stop, spn={"record_every": 3})
+    whole = draw(model, chains=1, spn={"record_every": 3})
+    n = idata.posterior.sizes["draw"]
+    assert 6 <= n < 12
+    digits = ps.unpack(idata)["x"]["digits"].values
+    assert digits.shape[1] == n // 3
+    np.testing.assert_array_equal(digits, ps.unpack(whole)["x"]["digits"].values[:, : n // 3])
+    assert_log_joint(idata, every=1)
+
+
+def test_saved_and_read_again(tmp_path, runs):
+    import xarray as xr
+
+    _, idata = runs["own"]
+    idata.to_netcdf(tmp_path / "run.nc")
+    with xr.open_datatree(tmp_path / "run.nc") as again:
+        assert_same(again.load(), idata)
+        assert_log_joint(again)
+
+
+# ---- tables
+TABLES = {
+    "one column": pd.DataFrame({"a": [0.25, 1.75, 2.5, 9.0]}),
+    "one row": pd.DataFrame({"a": [0.25], "b": [3]}),
+    "a constant column": pd.DataFrame({"a": [1.0] * 6, "b": [0.5, 1.5, 2.25, 4.0, 3.0, 0.125]}),
+    "zeros": pd.DataFrame({"a": [0.0] * 6, "b": [0, 0, 0, 0, 0, 0], "c": [False] * 6}),
+    "one level": pd.DataFrame({"a": ["u"] * 5, "b": [True, False, True, True, False]}),
+    "counts": pd.DataFrame({"a": [0, 100_000, 3], "b": [1, 2, 1]}),
+    "far from zero": pd.DataFrame({"a": [1e9 + 1, 1e9 + 2.5, 1e9 + 7], "b": [1e-9, 2e-9, 7e-9]}),
+    "every kind with gaps": mixed_frame(),
+}
+
+
+@pytest.mark.parametrize("start", ["kmeans", "prior"])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_at_the_edge(name, start):
+    table = TABLES[name]
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(list(table)), observed=table, start=start)
+    assert_log_joint(draw(model, chains=1))
+
+
+@pytest.mark.parametrize("width", [2, "infinite"])
+def test_palettes(width):
+    table = ps.Table.from_frame(mixed_frame(), kinds={"wait": "positive"})
+    leaves = {
+        "wait": [ps.Gaussian(), ps.Exponential(), ps.Exponential(relative_scale=0.2)],
+        "visits": [ps.Poisson(), ps.Gaussian()],
+        "colour": [ps.Categorical(), ps.Categorical(relative_scale=5.0)],
+    }
+    with pm.Model() as model:
+        ps.SPN("x", ps.complete_tree(table.columns, n_children=width), observed=table, leaves=leaves)
+    for kernel in ("exact", "frontier", "induced_tree"):
+        assert_log_joint(draw(model, chains=1, spn={"kernel": kernel}))
+
+
+# ---- progress
+def test_progress_hooks():
+    columns, values = ps.TopDownSPNStep._progressbar_config(3)
+    assert values == {"log_joint": [0.0] * 3, "moved": [0.0] * 3}
+    (update,) = ps.TopDownSPNStep._make_progressbar_update_functions()
+    fields = update({"x_moved": 0.25, "x_log_joint": -1234.56, "x_digits": np.zeros(3)})
+    progress = Progress(*columns)
+    progress.add_task("", **fields)
+    (task,) = progress.tasks
+    assert [column.render(task).plain for column in columns] == ["-1,234.6", "0.25"]
+
+
+@pytest.mark.parametrize("style", [True, "split+stats", "combined"])
+def test_runs_with_a_progress_bar(style, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    model = shared()
+    quiet = draw(model)
+    assert_same(draw(model, progressbar=style, quiet=False), quiet)
+    shown = capsys.readouterr().out
+    if style == "split+stats":
+        assert "Log joint" in shown and "Moved" in shown
+
+
+def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
+    """Occupied leaves that seem to fluctuate round the limit change the kernel while tuning and not afterwards."""
+    model, seen = fixed(), []
+    with model:
+        step = ps.TopDownSPNStep(kernel="auto")
+    chain, choose = step.chain, step.chain.plan
+
+    def fluctuating():
+        seen.append(step.tune)
+        return ("exact", "frontier")[len(seen) % 2], choose()[1]
+
+    monkeypatch.setattr(chain, "plan", fluctuating)
+    draw(model, draws=6, tune=4, chains=1, step=[step])
+    assert seen == [True] * 4 + [False]
+
+
+def test_a_likelihood_that_would_lose_the_draws_is_refused_before_them():
+    """PyMC evaluates stored draws after the last one, and an error there takes all of them."""
+    with pm.Model():
+        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame())
+        with pytest.raises(ValueError, match=r"idata_kwargs=.*leave it out, and take that of ps\.SPNPosterior"):
+            pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})
+        idata = pm.sample(2, tune=2, chains=1, progressbar=False, random_seed=1, compute_convergence_checks=False)
+    assert ps.SPNPosterior.from_idata(idata).log_likelihood()["x"].shape == (1, 2, 30)
+    X = np.arange(12.0).reshape(6, 2)
+    with pm.Model():
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.NormalLeaves(), observed=X[:, 0])
+        with pytest.raises(ValueError, match=r"leave it out, and take that of ps\.TreePosterior"):
+            pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})

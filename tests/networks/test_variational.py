@@ -1,0 +1,193 @@
+"""Variational Bayes against brute force: every step of the bound, the flows, the predictive, the log evidence."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pymc_spn.answers.variational_posterior import VariationalPosterior
+from pymc_spn.networks.gibbs.network import GAUSSIAN
+from pymc_spn.networks.gibbs.palette import log_jacobian
+from pymc_spn.networks.gibbs.sampler import place_columns
+from pymc_spn.networks.records.fitted_states import FittedStates
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.variational import coordinate_ascent
+from pymc_spn.networks.variational.fit import fit_of
+from pymc_spn.networks.variational.flow_kernels import expect_leaves
+from pymc_spn.networks.variational.starts import tree_of_digits
+from pymc_spn.networks.variational.weight_kernels import mean_weights
+from pymc_spn.tables import Table
+from tests.hand_made_records import schema_of
+from tests.reference import log_evidence, state_from_digits, tiny_problems
+from tests.reference_variational import Variational, divergence_of_leaf, edges_of_state, trees_of_row
+
+PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
+PROBLEMS += ["skewed", "infinite_skewed"]
+NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
+PRIORS = np.ones((4, 3))
+
+
+@cache
+def problem_of(name):
+    return tiny_problems()[name]
+
+
+def hyperparameters_of(problem, schema):
+    """Those under which the schema's priors are the problem's."""
+    n_columns = len(schema.columns)
+    fixed = [schema.hyperparameters[k].get("fixed", np.ones(n_columns)) for k in HYPERPARAMETERS[1:]]
+    return (np.array([problem.alpha_inner, problem.alpha_leaf]), *(np.array(v, np.float64) for v in fixed))
+
+
+def start_of(problem, schema, seed):
+    """Random digits that give every reached node a child, the active tree, and the reference on the same edges."""
+    rng = np.random.default_rng(seed)
+    while True:
+        digits = np.full((len(problem.X), len(problem.region_list)), -1)
+        for row in range(len(problem.X)):
+            labels = {}
+            for r in problem.region_list:
+                if problem.draws_in(row, r, labels):
+                    labels[r.index] = digits[row, r.index] = rng.integers(0, min(problem.n_children(r), 3))
+        state = state_from_digits(digits)
+        active = edges_of_state(problem, state)
+        reached = {
+            (q, p)
+            for r, p in active
+            if problem.region_list[r].column is None
+            for q in problem.region_list[r].splits[p[-1] % len(problem.region_list[r].splits)]
+        }
+        if reached <= {(r, p[:-1]) for r, p in active} and len(trees_of_row(problem, 0, active)) > 1:
+            break
+    schema_tree = tree_of_digits(schema.structure, schema.compiled, schema.code(problem.X), digits.astype(np.int32))
+    return schema_tree, Variational.of_state(problem, state)
+
+
+def ascend(problem, schema, start, max_steps=200, tolerance=1e-12):
+    compiled, structure = schema.compiled, schema.structure
+    return coordinate_ascent.ascend(
+        structure,
+        compiled,
+        place_columns(structure, schema.code(problem.X)),
+        coordinate_ascent.base_logs(structure, compiled, problem.X),
+        log_jacobian(compiled, problem.X),
+        start,
+        hyperparameters_of(problem, schema),
+        NOTHING_LEARNED[:, : max(2, len(schema.columns))],
+        PRIORS,
+        max_steps,
+        tolerance,
+    )
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_step_has_the_bound_of_the_brute_force(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 0)
+    run = ascend(problem, schema, start, max_steps=6)
+    expected = [reference.bound()]
+    for _ in range(6):
+        reference = reference.step()
+        expected.append(reference.bound())
+    n = run.bounds.size
+    np.testing.assert_allclose(run.bounds, expected[:n], rtol=0, atol=1e-9)
+    assert n >= 4
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_bound_rises_and_stays_below_the_log_evidence(name):
+    problem = problem_of(name)
+    schema, evidence = schema_of(problem), log_evidence(problem)
+    for seed in range(6):
+        run = ascend(problem, schema, start_of(problem, schema, seed)[0])
+        assert run.converged
+        assert np.diff(run.bounds).min() > -1e-11
+        assert run.bounds[-1] < evidence
+        assert run.bounds[-1] > run.bounds[0]
+
+
+def posterior_of(problem, schema, run):
+    return VariationalPosterior(FittedStates(schema, fit_of([run])))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_predictive_is_the_expectation_of_the_brute_force(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 1)
+    post = posterior_of(problem, schema, ascend(problem, schema, start, max_steps=3, tolerance=1e-300))
+    for _ in range(3):
+        reference = reference.step()
+    rng = np.random.default_rng(0)
+    rows = np.abs(rng.normal(1.0, 1.0, (6, len(schema.columns))))
+    for d, column in enumerate(schema.columns):
+        if column.kind not in ("real", "positive"):
+            rows[:, d] = rng.integers(0, 2 if column.kind == "binary" else 3, len(rows))
+    rows[1, 0] = rows[2, -1] = np.nan
+    expected = [np.log(reference.predictive(x)) for x in rows]
+    table = Table(schema.columns, rows, pd.RangeIndex(len(rows)))
+    np.testing.assert_allclose(post.log_density(table).values, expected, rtol=0, atol=1e-10)
+    far = rows + np.array([1e3 if c.kind == "real" else 0.0 for c in schema.columns])
+    logs = post.log_density(Table(schema.columns, far, table.index)).values
+    np.testing.assert_allclose(logs, [np.log(reference.predictive(x)) for x in far], rtol=1e-10)
+
+
+def log_mean_weights(tree, count, mass, log_weight):
+    """The mistake of plain EM: the log of the mean weight in place of the expected log weight."""
+    mean_weights(tree, count, mass, log_weight, np.empty(tree.node_ptr.size - 1))
+    log_weight[:] = np.log(log_weight)
+
+
+def leaves_with_known_means(tree, count, s1, s2, levels, prior, coefficient, level_log):
+    """The mistake of a leaf whose mean has no uncertainty: the term 1 / rho is lost."""
+    expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log)
+    gaussian = tree.leaf_family == GAUSSIAN
+    coefficient[gaussian, 0] += 0.5 / (prior[tree.leaf_entry, 1] + count)[gaussian]
+
+
+@pytest.mark.parametrize(
+    ("place", "mistake"), [("expect_weights", log_mean_weights), ("expect_leaves", leaves_with_known_means)]
+)
+def test_planted_mistakes_leave_the_brute_force(monkeypatch, place, mistake):
+    monkeypatch.setattr(coordinate_ascent, place, mistake)
+    problem = problem_of("mixed")
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 0)
+    run = ascend(problem, schema, start, max_steps=4)
+    expected = [reference.bound()]
+    for _ in range(4):
+        reference = reference.step()
+        expected.append(reference.bound())
+    n = run.bounds.size
+    assert run.bounds[0] == pytest.approx(expected[0], abs=1e-9)  # a start has no expectations
+    assert np.abs(run.bounds - expected[:n]).max() > 1e-3  # against 1e-9 without the mistake
+
+
+@pytest.mark.parametrize("name", ["palette", "infinite", "infinite_missing", "splits"])
+def test_flows_add_up_and_the_fixed_point_has_two_forms_of_the_bound(name):
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    start, reference = start_of(problem, schema, 2)
+    run = ascend(problem, schema, start, tolerance=1e-15)
+    tree, hyper = run.tree, run.hyperparameters
+    placed = place_columns(schema.structure, schema.code(problem.X))
+    factorials = coordinate_ascent.base_logs(schema.structure, schema.compiled, problem.X)
+    statistics, _, log_value = coordinate_ascent.assign(
+        tree, run.statistics, schema.compiled, placed, factorials, hyper
+    )
+    flow = np.add.reduceat(statistics.edge_count, tree.node_ptr[:-1][np.diff(tree.node_ptr) > 0])
+    assert flow[0] == pytest.approx((~np.isnan(problem.X).all(axis=1)).sum(), abs=1e-12)
+    if not np.isnan(problem.X).any():  # nothing is lost on the way down
+        assert statistics.edge_count[tree.leaf >= 0].sum() == pytest.approx(problem.X.size, abs=1e-11)
+    for _ in range(len(run.bounds)):
+        reference = reference.step()
+    divergence = sum(
+        reference.weights(problem.region_list[r], p)[2] for r, p in {(r, p[:-1]) for r, p in reference.active}
+    )
+    for index, edge_path in reference.active:
+        if problem.region_list[index].column is not None:
+            divergence += divergence_of_leaf(*reference.leaf(problem.region_list[index], edge_path))
+    collapsed = log_value + log_jacobian(schema.compiled, problem.X) - divergence
+    assert collapsed == pytest.approx(run.bounds[-1], abs=1e-6)

@@ -1,0 +1,381 @@
+"""Flags, ratings and years as pandas reads them from a file: what their values refute has no probability."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from pymc_spn.laws import draw_laws
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
+from pymc_spn.networks.gibbs.network import GAUSSIAN
+from pymc_spn.networks.gibbs.sampler import Sampler
+from pymc_spn.networks.records.leaf_predictives import ROUNDED_COUNT, Interval, Leaves, draw_in_event, log_event
+from pymc_spn.networks.schema import NetworkSchema
+
+rng = np.random.default_rng(1)
+N = 500
+SURVIVED = (rng.random(N) < 0.4).astype(int)
+FRAME = pd.DataFrame(
+    {
+        "survived": SURVIVED,
+        "rating": np.clip(rng.integers(1, 6, N) + SURVIVED, 1, 5),
+        "year": rng.integers(1990, 2021, N),
+    }
+)
+LEVELS = np.arange(1.0, 6.0)
+
+
+@cache
+def posteriors():
+    """A fit, draws, and the fit given an event and a union of events."""
+    fit = ps.fit_variational(
+        ps.complete_tree(list(FRAME), n_children=2), FRAME, restarts=1, max_steps=30, random_seed=1, progressbar=False
+    )
+    with pm.Model():
+        ps.SPN("x", observed=FRAME)
+        idata = pm.sample(
+            draws=15, tune=25, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    drawn = ps.SPNPosterior.from_idata(idata)
+    union = drawn.condition("rating <= 2 and survived == 1 or rating == 4 and year > 2000")
+    return {"fit": fit, "drawn": drawn, "given": fit.condition({"rating": (2, 4.5)}), "union": union}
+
+
+NAMES = ("fit", "drawn", "given", "union")
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_what_no_row_can_be_has_no_probability(name):
+    post = posteriors()[name]
+    assert [c.kind for c in post.columns] == ["binary", "ordinal", "integer"]
+    assert float(post.probability("survived >= 2")) == 0.0
+    assert float(post.probability({"rating": (1, 5)})) == pytest.approx(1.0, abs=1e-12)
+    assert float(post.probability({"year": (1990, 2020)})) >= 0.95
+    assert float(post.probability({"year": (2000.2, 2000.8)})) == 0.0
+    by_cells = post.probability({"year": set(range(1990, 2021))})
+    assert float(post.probability("1990 <= year <= 2020")) == pytest.approx(float(by_cells), rel=1e-9)
+    rows = FRAME.drop(columns="survived").head(3)
+    np.testing.assert_allclose(post.predict_proba(rows, target="survived").sum("level"), 1.0, atol=1e-12)
+
+
+def masses(post):
+    return np.array([float(post.probability({"rating": int(k)})) for k in LEVELS])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_about_a_rating_are_numbers(name):
+    """All of them follow from the probabilities of its five values."""
+    post = posteriors()[name]
+    p = masses(post)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    mean = float(post.mean().sel(column="rating"))
+    assert mean == pytest.approx(p @ LEVELS, abs=1e-10)
+    variance = float(post.cov().sel(column="rating", other="rating"))
+    assert variance == pytest.approx(p @ LEVELS**2 - mean**2, abs=1e-10)
+    at = [0.9, 1.0, 2.5, 4.0, 5.0]
+    np.testing.assert_allclose(post.cdf("rating", at), [p[LEVELS <= x].sum() for x in at], atol=1e-12)
+    q = [0.0, 0.1, 0.5, 0.93, 1.0]
+    possible = LEVELS[p > 0.0]
+    expected = [possible[min(np.searchsorted(np.cumsum(p[p > 0.0]), v - 1e-12), possible.size - 1)] for v in q]
+    np.testing.assert_array_equal(post.quantile(q, "rating"), expected)
+    for text, inside in (
+        ("rating >= 4", LEVELS >= 4),
+        ("rating**2 < 5", LEVELS < 2.3),
+        ("not 2 <= rating < 4", (LEVELS < 2) | (LEVELS >= 4)),
+        ("rating in [1, 5]", np.isin(LEVELS, [1, 5])),
+        ("rating != 3", LEVELS != 3),
+        ({"rating": (2, 4)}, (LEVELS >= 2) & (LEVELS <= 4)),
+        ({"rating": (None, 2)}, LEVELS <= 2),
+        ({"rating": [(0, 1.5), (3.5, 9)]}, np.isin(LEVELS, [1, 4, 5])),
+        ({"rating": (5.5, 9)}, LEVELS > 5),
+        ({"rating": (0, 9)}, LEVELS > 0),
+    ):
+        assert float(post.probability(text)) == pytest.approx(p[inside].sum(), abs=1e-12), text
+    with pytest.raises(ValueError, match="rating"):
+        post.probability({"rating": 6})
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_moments_and_soft_evidence_of_a_rating(name):
+    post = posteriors()[name]
+    p = masses(post)
+    for order in (1, 3):
+        assert float(post.moment(order).sel(column="rating")) == pytest.approx(p @ LEVELS**order, rel=1e-10)
+    central = float(post.moment(2, central=True).sel(column="rating"))
+    assert central == pytest.approx(p @ LEVELS**2 - (p @ LEVELS) ** 2, rel=1e-9)
+    given = post.moment(2, given={"rating": 3})
+    assert float(given.sel(column="rating")) == pytest.approx(9.0)
+    assert float(post.mean(given={"rating": 3}).sel(column="rating")) == pytest.approx(3.0)
+    soft = float(post.probability({"rating": {2: 0.5, 5: 1.0}}))
+    assert soft == pytest.approx(0.5 * p[1] + p[4], rel=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_of_a_rating_are_numbers(name):
+    post = posteriors()[name]
+    rows = FRAME[FRAME["survived"] == 1].drop(columns="rating").head(4)  # within the union
+    proba = post.predict_proba(rows, target="rating")
+    np.testing.assert_array_equal(proba["level"], LEVELS)
+    mean = proba.values @ LEVELS
+    np.testing.assert_allclose(post.predict(rows, target="rating"), mean, atol=1e-10)
+    sd = np.sqrt(proba.values @ LEVELS**2 - mean**2)
+    np.testing.assert_allclose(post.predict_sd(rows, target="rating"), sd, atol=1e-10)
+    np.testing.assert_allclose(
+        post.predict_cdf(rows, "rating", [2.0, 4.0]), np.cumsum(proba.values, axis=1)[:, [1, 3]], atol=1e-10
+    )
+    half = LEVELS[(np.cumsum(proba.values, axis=1) < 0.5).sum(axis=1)]
+    np.testing.assert_array_equal(post.predict_quantile(rows, "rating", 0.5), half)
+
+
+def test_rows_of_ratings_are_whole_again():
+    post = posteriors()["fit"]
+    drawn = post.sample(200, random_seed=1)
+    assert (drawn.dtypes == FRAME.dtypes).all()
+    assert drawn["rating"].between(1, 5).all() and drawn["survived"].isin([0, 1]).all()
+    gaps = FRAME.head(3).astype("Int64")
+    gaps.loc[1, "rating"] = pd.NA
+    assert 1 <= post.impute(gaps, random_seed=1)[0]["rating"].iloc[1] <= 5
+    with pytest.raises(ValueError, match=r"column 'rating', row 0 .*unseen level \(known levels: 1 to 5"):
+        post.log_density(FRAME.head(1).assign(rating=7))
+    tails = post.cell_p_value(FRAME.head(20))
+    assert np.all((tails >= 0.0) & (tails <= 1.0))
+
+
+def test_a_circuit_of_ratings_answers_in_numbers():
+    fit = posteriors()["fit"]
+    circuit = fit.marginal(["survived", "rating"]).as_circuit()
+    p = masses(fit)
+    assert float(circuit.probability({"rating": (2, 4)})) == pytest.approx(p[1:4].sum(), abs=1e-10)
+    ends = circuit.probability({"rating": (np.array([1.0, 4.0]), np.array([1.5, 9.0]))})
+    np.testing.assert_allclose(ends, [p[0], p[3:].sum()], atol=1e-10)
+    assert float(circuit.quantile(0.5, "rating")) == float(fit.quantile(0.5, "rating"))
+    np.testing.assert_allclose(circuit.cdf("rating", [1.0, 3.0]), fit.cdf("rating", [1.0, 3.0]), atol=1e-10)
+    moments = circuit.moments(np.full((1, 2), np.nan))
+    assert moments.mean[0, 1] == pytest.approx(float(fit.mean().sel(column="rating")), abs=1e-10)
+    assert moments.covariance[0, 1, 1] == pytest.approx(float(fit.cov().sel(column="rating", other="rating")))
+
+
+# ---- Gaussian leaves of whole numbers
+
+
+def sampler_of(values, leaves=None):
+    with pm.Model():
+        x = ps.SPN("s", observed=ps.Table.from_frame({"n": values}, {"n": "integer"}), leaves=leaves)
+    schema = NetworkSchema.from_json(x.owner.op.schema)
+    return schema, Sampler(schema.structure, schema.compiled, schema.code(np.array(values, float)[:, None]))
+
+
+def log_normal(x, mean, tau):
+    return 0.5 * np.log(tau / (2.0 * np.pi)) - 0.5 * tau * (x - mean) ** 2
+
+
+def test_a_leaf_of_whole_numbers_is_the_integral_of_mean_log_densities():
+    values = [3.0, 3.0, 4.0]
+    schema, sampler = sampler_of([3, 3, 4])
+    sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
+    sampler.set_digits(np.zeros((3, 1), np.int32))
+    net = sampler.net
+    mu0, rho0, a0, b0 = net.prior[0]
+    centre = schema.centre[0]
+
+    log_tau, z = np.linspace(-40.0, 10.0, 1501)[:, None], np.linspace(-9.0, 9.0, 901)
+    tau = np.exp(log_tau)
+
+    def evidence(x):
+        """Of whole numbers, each by its mean log density over the cell; on a grid of both parameters."""
+        x = np.array(x) - centre
+        at, width = (rho0 * mu0 + x.sum()) / (rho0 + x.size), 1.0 / np.sqrt((rho0 + x.size) * tau)
+        mu = at + width * z
+        logs = stats.gamma(a0, scale=1.0 / b0).logpdf(tau) + log_tau + log_normal(mu, mu0, rho0 * tau)
+        logs = logs + sum(log_normal(v, mu, tau) - tau / 24.0 for v in x)
+        inner = np.trapezoid(np.exp(logs) * width, z, axis=1)
+        return np.trapezoid(inner, log_tau[:, 0])
+
+    slot = int(net.begin[0]) + int(sampler.slots[0, 0])
+    assert net.entry_family[net.entry[slot]] == GAUSSIAN and net.edge_count[slot] == 3
+    both = evidence(values)
+    for x in (3.0, 6.0):
+        expected = np.log(evidence([*values, x]) / both)
+        assert log_predictive(net, 0, slot, x - centre) == pytest.approx(expected, abs=1e-6)
+    expected = np.log(both / evidence(values[1:]))
+    assert log_predictive_without(net, 0, slot, 3.0 - centre) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 40, 4_000])
+def test_numbers_that_repeat_earn_no_more_than_their_mass(n):
+    """Under densities a leaf of equal numbers would earn without bound."""
+    schema, sampler = sampler_of([5] * n)
+    sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
+    sampler.set_digits(np.zeros((n, 1), np.int32))
+    net = sampler.net
+    slot = int(net.begin[0]) + int(sampler.slots[0, 0])
+    refresh_leaf(net, 0, slot, net.edge_count[slot])
+    assert log_predictive(net, 0, slot, 5.0 - schema.centre[0]) < 0.0
+
+
+def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
+    counts = np.random.default_rng(2).poisson(40.0, 50)
+    with pm.Model():
+        x = ps.SPN("s", observed=pd.DataFrame({"n": counts}))
+    schema = NetworkSchema.from_json(x.owner.op.schema)
+    assert [type(e) for e in schema.palette[0]] == [ps.Poisson, ps.Gaussian]
+    assert not schema.compiled.is_density[0] and schema.compiled.cell_variance[0] == pytest.approx(1.0 / 12.0)
+    with pm.Model():  # what is drawn has to be a count
+        x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
+    assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.Poisson]
+    gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")
+    message = r"column 'n' is integer and has missing cells.*kinds={'n': 'real'}"
+    with pm.Model(), pytest.raises(ValueError, match=message):
+        ps.SPN("s", observed=gaps, missing="draw")
+    with pm.Model():
+        ps.SPN("s", observed=gaps, missing="draw", kinds={"n": "real"})
+
+
+@pytest.mark.parametrize("k", [0, 1, 6])
+def test_no_count_is_negative(k):
+    """The cell of 0 holds all that a Gaussian leaf has below 1/2."""
+    leaf = Leaves(np.array([ROUNDED_COUNT]), np.array([[0.5, 4.0, 3.0, 6.0]]))
+    t = stats.t(6.0, 0.5, np.sqrt(1.25 * 2.0))
+    below = t.cdf(k - 0.5) if k else 0.0
+    for event in (Interval(k, k), frozenset({float(k)})):
+        assert np.exp(log_event(leaf, event)[0]) == pytest.approx(t.cdf(k + 0.5) - below, rel=1e-9)
+    assert np.exp(log_event(leaf, Interval(-3.0, k + 0.2))[0]) == pytest.approx(t.cdf(k + 0.5), rel=1e-9)
+    assert log_event(leaf, Interval(-9.0, -1.0))[0] < -1e100
+    law = ColumnLaw(leaf, np.ones(1), np.zeros(1, np.int64))
+    np.testing.assert_allclose(law.cdf(np.array([-1.0, k]))[0], [0.0, t.cdf(k + 0.5)], rtol=1e-12)
+    assert law.quantile(np.array([0.0, 1e-6]))[1] == 0.0
+    several = Leaves(np.full(2_000, ROUNDED_COUNT), np.tile(leaf.parameters, (2_000, 1)))
+    drawn = draw_in_event(several, Interval(-np.inf, 3.0), np.random.default_rng(k))
+    assert set(np.unique(drawn)) == {0.0, 1.0, 2.0, 3.0}
+    share = t.cdf(0.5) / t.cdf(3.5)
+    assert abs((drawn == 0.0).mean() - share) < 5.0 * np.sqrt(share * (1.0 - share) / 2_000)
+
+
+def test_kinds_go_where_the_columns_are_made():
+    tree = ps.complete_tree(ps.Table.from_frame(FRAME).columns)
+    with pm.Model(), pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
+        ps.SPN("s", tree, observed=FRAME, kinds={"year": "real"})
+    with pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
+        ps.fit_variational(tree, FRAME, kinds={"year": "real"})
+
+
+def test_dependence_of_whole_numbers_with_long_tails(monkeypatch):
+    """A Student t has thousands of whole numbers in its tails; what is cut off is in the tolerance."""
+    fit = posteriors()["fit"]
+    full = float(fit.mutual_information("rating", "year"))
+    monkeypatch.setattr(draw_laws, "MOST_COUNTS", 40)
+    pair, whole = fit.mutual_information("rating", "year"), fit.dependence()["mutual_information"]
+    for value, tolerance in (
+        (pair, pair.attrs["tolerance"]),
+        (whole.sel(column="rating", other="year"), whole.attrs["tolerance"]),
+    ):
+        assert 0.0 < tolerance < 0.01 and abs(float(value) - full) < tolerance
+    monkeypatch.undo()
+    entropy = fit.entropy("year")
+    assert float(entropy) == pytest.approx(np.log(31.0), abs=0.2)
+
+
+# ---- rows and conditions take the masses of unit cells
+
+
+@cache
+def of_counts():
+    """Counts, many of them 0, and numbers below 0: a fit, and draws."""
+    rng = np.random.default_rng(3)
+    kind = rng.random(80) < 0.5
+    frame = pd.DataFrame(
+        {
+            "visits": np.where(kind, rng.poisson(0.6, 80), 30 + rng.poisson(40, 80)),
+            "change": np.where(kind, rng.integers(-4, 3, 80), rng.integers(3, 40, 80)),
+        }
+    )
+    kinds = {"visits": "count", "change": "integer"}
+    tree = ps.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
+    fit = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=1, progressbar=False)
+    with pm.Model():
+        ps.SPN("x", observed=frame, kinds=kinds)
+        idata = pm.sample(
+            draws=8, tune=20, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return frame, {"fit": fit, "drawn": ps.SPNPosterior.from_idata(idata)}
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_a_row_has_the_mass_of_its_cells(name):
+    """Sets go by the distribution functions of the leaves, rows by quadrature."""
+    frame, posteriors = of_counts()
+    post = posteriors[name]
+    more = pd.DataFrame({"visits": [0, 0, 900, 5], "change": [-40, 0, 5, 2_000]})
+    asked = pd.concat([frame.head(6), more], ignore_index=True)
+    logs = post.log_density(asked)
+    assert logs.attrs["exactness"].startswith("exact given") and "whole_numbers" not in logs.attrs
+    cells = [{k: {v} for k, v in row.items()} for row in asked.to_dict("records")]
+    np.testing.assert_allclose(logs, [np.log(float(post.probability(c))) for c in cells], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+def test_a_known_whole_number_counts_by_its_mass(name):
+    post = of_counts()[1][name]
+    for visits in (0, 1, 66):
+        point, cell = {"visits": visits}, {"visits": {visits}}
+        for question in (
+            lambda given: post.mean(given=given).sel(column="change"),
+            lambda given: post.probability({"change": (-2, 9)}, given=given),
+            lambda given: post.cdf("change", [0.0, 12.0], given=given),
+        ):
+            np.testing.assert_allclose(question(point), question(cell), rtol=1e-9)
+        predicted = post.predict(pd.DataFrame({"visits": [visits]}), target="change")
+        np.testing.assert_allclose(predicted[0], post.mean(given=cell).sel(column="change"), rtol=1e-9)
+        circuit = post.condition(point).as_circuit()
+        at = post.condition(cell).probability({"change": (-2, 9)})
+        np.testing.assert_allclose(circuit.probability({"change": (-2.5, 9.5)}), at, rtol=1e-9)
+    given = {"visits": {0, 66}, "change": (0, 30)}
+    circuit = post.condition(given).as_circuit()
+    at = post.probability({"change": (4, 5)}, given=given)
+    np.testing.assert_allclose(circuit.probability({"change": (3.5, 5.5)}), at, rtol=1e-9)
+    assert circuit.attrs["whole_numbers"] == ["visits", "change"]  # it has densities there
+
+
+def test_a_row_that_is_left_out_has_the_mass_of_its_cell():
+    """One leaf, whose Student t given the other rows is known."""
+    values = np.array([3, 3, 4, 9, -2])
+    columns = ps.Table.from_frame(pd.DataFrame({"n": values}), {"n": "integer"}).columns
+    fixed = {"concentration": 1.0, "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
+    with pm.Model():
+        x = ps.SPN("s", ps.complete_tree(columns, n_children=1), observed=pd.DataFrame({"n": values}), **fixed)
+        idata = pm.sample(draws=2, tune=0, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    schema = NetworkSchema.from_json(x.owner.op.schema)
+    sampler = Sampler(schema.structure, schema.compiled, schema.code(values[:, None]))
+    sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
+    mu0, rho0, a0, b0 = sampler.net.prior[0]
+    logs = []
+    for i, value in enumerate(values - schema.centre[0]):
+        rest = np.delete(values, i) - schema.centre[0]
+        n, mean = rest.size, rest.mean()
+        spread = ((rest - mean) ** 2).sum() + n / 12.0 + rho0 * n / (rho0 + n) * (mean - mu0) ** 2
+        rho, a, b = rho0 + n, a0 + 0.5 * n, b0 + 0.5 * spread
+        t = stats.t(2.0 * a, (rho0 * mu0 + n * mean) / rho, np.sqrt((rho + 1.0) / rho * b / a))
+        logs.append(np.log(t.cdf(value + 0.5) - t.cdf(value - 0.5)))
+    found = ps.SPNPosterior.from_idata(idata).log_likelihood()
+    np.testing.assert_allclose(np.squeeze(found["s"].values if "s" in found else found.values)[0], logs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn"])
+@pytest.mark.parametrize("known", [{}, {"change": -3}, {"change": (5, 9)}, {"visits": (1, 80)}])
+def test_the_most_probable_whole_numbers_are_those_of_largest_mass(name, known):
+    post = of_counts()[1][name]
+    found = post.mpe(given=known)
+    low, high = known.get("visits", (0, 90))
+    first, last = np.ravel([known.get("change", (-6, 45))])[[0, -1]]
+    rows = pd.MultiIndex.from_product([range(low, high + 1), range(first, last + 1)], names=["visits", "change"])
+    rows = rows.to_frame(index=False)
+    logs = post.log_density(rows).values
+    at = rows.iloc[[int(logs.argmax())]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found.value, at[found.value.columns.to_list()], check_dtype=False)
+    rest = np.log(float(post.probability(known))) if known else 0.0
+    assert found.certified and float(found.log_density) == pytest.approx(logs.max() - rest, abs=1e-6)

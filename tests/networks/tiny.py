@@ -1,0 +1,103 @@
+"""The tiny problems of the reference in the sampler's own terms."""
+
+import numpy as np
+
+from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.networks.gibbs.network import (
+    BINOMIAL,
+    DISCRETE,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GENERAL,
+    GEOMETRIC,
+    LEVELS,
+    LOG_NORMAL,
+    LOGS,
+    POISSON,
+    VECTOR,
+)
+from pymc_spn.networks.gibbs.palette import CompiledPalette
+from pymc_spn.networks.gibbs.sampler import Sampler
+
+CODES = {
+    "gaussian": GAUSSIAN,
+    "exponential": EXPONENTIAL,
+    "log_normal": LOG_NORMAL,
+    "poisson": POISSON,
+    "geometric": GEOMETRIC,
+    "binomial": BINOMIAL,
+    "bernoulli": DISCRETE,
+    "categorical": DISCRETE,
+}
+
+
+def region_tree(problem):
+    """RegionTree of a reference problem; the columns of its first splits are in preorder."""
+    regions = problem.region_list
+    order, begin = list(regions[0].columns), [0] * len(regions)
+    for r in regions:
+        for s, parts in enumerate(r.splits):
+            at = begin[r.index] if s == 0 else len(order)
+            order += [d for q in parts for d in regions[q].columns] if s > 0 else []
+            for q in parts:
+                begin[q] = at
+                at += len(regions[q].columns)
+    at_depth = problem.children if isinstance(problem.children, tuple) else None
+    width = [at_depth[r.depth] if at_depth else problem.children for r in regions]
+    return RegionTree(
+        columns=tuple(f"x{d}" for d in range(len(problem.palettes))),
+        order=np.array(order),
+        begin=np.array(begin),
+        end=np.array([at + len(r.columns) for at, r in zip(begin, regions, strict=True)]),
+        parent=np.array([r.ancestors[-1] if r.ancestors else -1 for r in regions]),
+        n_children=np.array([0 if w == "infinite" else w for w in width]),
+        split=np.array([r.split for r in regions]),
+    )
+
+
+def palette_and_priors(problem):
+    """CompiledPalette in the units of the data, and the prior parameters of its entries."""
+    family, priors, kinds, n_levels = [], [], [], []
+    for entries in problem.palettes:
+        codes = {CODES[name] for name, _ in entries}
+        levels = [len(p["alpha"]) for name, p in entries if CODES[name] == DISCRETE]
+        n_levels.append(max(levels, default=0))
+        if codes <= {GAUSSIAN, EXPONENTIAL, LOG_NORMAL}:
+            kinds.append(LOGS if LOG_NORMAL in codes else VECTOR)
+        else:
+            kinds.append(LEVELS if codes == {DISCRETE} and len(entries) == 1 else GENERAL)
+        for name, p in entries:
+            family.append(CODES[name])
+            if name in ("gaussian", "log_normal"):
+                priors.append((p["mu0"], p["rho0"], p["a0"], p["b0"]))
+            elif CODES[name] == DISCRETE:
+                priors.append((p["alpha"][0], sum(p["alpha"]), 0.0, 0.0))
+            else:
+                priors.append((p["alpha"], p["beta"], p.get("trials", 0.0), 0.0))
+    d_total = len(problem.palettes)
+    compiled = CompiledPalette(
+        entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in problem.palettes])]).astype(np.int64),
+        family=np.array(family, np.int64),
+        constants=np.zeros((len(family), 4)),
+        column_kind=np.array(kinds, np.int64),
+        n_levels=np.array(n_levels, np.int64),
+        centre=np.zeros(d_total),
+        scale=np.ones(d_total),
+        offset=np.zeros(d_total),
+        is_density=np.array([k in (VECTOR, LOGS) for k in kinds]),
+        cell_variance=np.zeros(d_total),
+        is_count=np.zeros(d_total, np.bool_),
+    )
+    return compiled, np.array(priors)
+
+
+def tiny_sampler(problem, digits=None):
+    """Sampler of a reference problem, started with all rows on child 0 of everything."""
+    structure = region_tree(problem)
+    compiled, priors = palette_and_priors(problem)
+    sampler = Sampler(structure, compiled, np.ascontiguousarray(problem.X, np.float64))
+    sampler.set_priors(np.array([problem.alpha_inner, problem.alpha_leaf]), priors)
+    if digits is None:
+        digits = np.zeros((len(problem.X), structure.n_regions), np.int32)
+    sampler.set_digits(digits)
+    return sampler
