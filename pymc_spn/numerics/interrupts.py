@@ -9,8 +9,7 @@ whether there is a note (`numerics.interrupt_checks`).
 
 import threading
 from _signal import getsignal, signal  # those of the module `signal` convert enumerations: 2 microseconds a call
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from signal import SIGINT
 from typing import Any
 
@@ -66,31 +65,34 @@ def _handle() -> None:
         raise KeyboardInterrupt
 
 
-@contextmanager
-def interrupts_let_through() -> Iterator[None]:
-    """Handle SIGINT at once in here, within `hold_back_interrupts`: a first call compiles for many seconds.
+def call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return ``call(*arguments, **named)``, made in a thread of its own, and handle SIGINT at once meanwhile.
 
-    Numba may swallow a KeyboardInterrupt that comes in a callback of the compiler, or raise another error for it.
+    For the compiler, which is in one function of LLVM for many seconds, and there Python sees no signal. After a
+    KeyboardInterrupt it goes on in its thread, and a later call waits for what it makes.
     """
-    handler = _Note.handler
-    if handler is None or not _in_main_thread():
-        yield
-        return
+    if _Note.handler is None or not _in_main_thread():
+        return call(*arguments, **named)
+    found: list[Any] = []
 
-    def handle_at_once(number: int, frame: Any) -> None:
-        _Note.seen = True
-        handler(number, frame)
-        _Note.seen = False  # the handler lets the program go on
+    def make() -> None:
+        try:
+            found.append((call(*arguments, **named), None))
+        except BaseException as error:
+            found.append((None, error))
 
-    signal(_SIGINT, handle_at_once)
+    thread = threading.Thread(target=make)
+    thread.start()
+    signal(_SIGINT, _Note.handler)
     try:
         _handle()
-        yield
+        thread.join()
     finally:
         signal(_SIGINT, _take_note)
-        if _Note.seen:
-            _Note.seen = False
-            raise KeyboardInterrupt
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def interrupt_is_waiting() -> int:
