@@ -25,6 +25,7 @@ class Leaves(NamedTuple):
     entry_source: np.ndarray
     entry_family: np.ndarray
     offset: np.ndarray
+    column_kind: np.ndarray
     cell_variance: np.ndarray
     prior: np.ndarray
     half_step: np.ndarray
@@ -67,6 +68,7 @@ def make_leaves(layout, palette, n_rows):
         entry_source=entry_source,
         entry_family=palette.family,
         offset=palette.offset,
+        column_kind=palette.column_kind,
         cell_variance=palette.cell_variance,
         prior=np.zeros((palette.family.size, 4)),
         half_step=np.zeros((n_columns, n_rows + 2)),
