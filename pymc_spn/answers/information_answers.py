@@ -20,7 +20,7 @@ from pymc_spn.events.events import Events, both_or_none, holds, points_of, sprea
 from pymc_spn.events.unions import both_unions, groups_that_meet, log_union
 from pymc_spn.laws.draw_laws import Grid, beyond_grid, divergence, information
 from pymc_spn.laws.information_bounds import NO_MASS, divergence_bound, entropy_bounds, largest_tree
-from pymc_spn.networks.gibbs.network import LOG_NORMAL
+from pymc_spn.leaves.family_codes import LOG_NORMAL
 from pymc_spn.networks.records.draw_averages import relative_weights
 from pymc_spn.networks.records.leaf_predictives import Likelihood
 from pymc_spn.numerics.quoted_values import quoted

@@ -13,16 +13,15 @@ from pymc_spn.events.circuit_events import ColumnEvent, as_column_event
 from pymc_spn.events.events import Event, Events
 from pymc_spn.laws.circuit_parts import part_given_one_of
 from pymc_spn.laws.draw_laws import shares_of
-from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
-from pymc_spn.networks.gibbs.network import (
+from pymc_spn.leaves.family_codes import (
     BINOMIAL,
-    DISCRETE,
-    EXPONENTIAL,
+    CATEGORICAL,
     GAUSSIAN,
-    GEOMETRIC,
     LOG_NORMAL,
-    POISSON,
+    NAMES,
+    PREDICTIVE,
 )
+from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
 from pymc_spn.networks.records.completion import SIMULATION, checked_count
 from pymc_spn.networks.records.draw_averages import fewer_draws
 from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
@@ -33,16 +32,6 @@ from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
-
-PREDICTIVE = {
-    GAUSSIAN: "student_t",
-    LOG_NORMAL: "log_student_t",
-    EXPONENTIAL: "lomax",
-    POISSON: "negative_binomial",
-    GEOMETRIC: "beta_geometric",
-    BINOMIAL: "beta_binomial",
-    DISCRETE: "categorical",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +292,7 @@ class _Building:
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""
         code, p = int(leaves.family[i]), leaves.parameters[i]
-        if code == DISCRETE:
+        if code == CATEGORICAL:
             row = p / p.sum()
         elif code == GAUSSIAN or code == LOG_NORMAL:
             mu, rho, a, b = p
@@ -312,7 +301,7 @@ class _Building:
             row = p[[2, 0, 1]]
         else:
             row = p[:2]
-        return self.add(LEAF, leaf=(self.position[column], PREDICTIVE[code], row))
+        return self.add(LEAF, leaf=(self.position[column], NAMES[PREDICTIVE[code]], row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""

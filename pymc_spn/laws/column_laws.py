@@ -7,22 +7,22 @@ import numpy as np
 from pymc_spn.events.events import Events
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
-from pymc_spn.networks.gibbs.network import (
+from pymc_spn.leaves.family_codes import (
     BINOMIAL,
-    DISCRETE,
+    CATEGORICAL,
     EXPONENTIAL,
     GAUSSIAN,
     GEOMETRIC,
     LOG_NORMAL,
     POISSON,
+    ROUNDED,
+    ROUNDED_COUNT,
 )
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.draw_averages import weighted
 from pymc_spn.networks.records.leaf_predictives import (
     COUNTS,
     FAMILY,
-    ROUNDED,
-    ROUNDED_COUNT,
     WHOLE,
     Interval,
     Leaves,
@@ -165,7 +165,7 @@ class ColumnLaw(NamedTuple):
     @property
     def is_discrete(self) -> bool:
         """Whether every leaf has masses."""
-        return bool(np.isin(self.leaves.family, (*WHOLE, DISCRETE)).all())
+        return bool(np.isin(self.leaves.family, (*WHOLE, CATEGORICAL)).all())
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
@@ -175,12 +175,12 @@ class ColumnLaw(NamedTuple):
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, ROUNDED_COUNT, DISCRETE)).all()
+        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, ROUNDED_COUNT, CATEGORICAL)).all()
         low, high = (0.0 if positive else -np.inf), np.inf
         if (self.leaves.family == BINOMIAL).all():
             high = float(self.leaves.parameters[:, 2].max())
-        if (self.leaves.family == DISCRETE).all():
-            high = posterior_of(DISCRETE, self.leaves.parameters).alpha.shape[-1] - 1.0
+        if (self.leaves.family == CATEGORICAL).all():
+            high = posterior_of(CATEGORICAL, self.leaves.parameters).alpha.shape[-1] - 1.0
         ends = (low, high) if self.event is None else (min(self.event), max(self.event))
         return max(low, ends[0]), min(high, ends[1])
 
@@ -265,7 +265,7 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
         elif code == LOG_NORMAL:
             centre[which] = np.exp(params.mu)
             width[which] = np.sinh(np.minimum(FAMILY[GAUSSIAN].predictive_scale(params), 3.0)) * centre[which]
-        elif code == DISCRETE:
+        elif code == CATEGORICAL:
             centre[which], width[which] = 0.0, params.alpha.shape[1]
         elif code == GEOMETRIC:
             centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.events.events import Events
 from pymc_spn.laws.column_laws import ColumnLaw, JoinedLaw, regions_of
-from pymc_spn.networks.gibbs.network import EXPONENTIAL, LOG_NORMAL
+from pymc_spn.leaves.family_codes import EXPONENTIAL, LOG_NORMAL
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.share_kernels import all_shares
 

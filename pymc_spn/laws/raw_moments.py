@@ -4,6 +4,17 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import (
+    BINOMIAL,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+)
 from pymc_spn.leaves.interval_moments import (
     about,
     beta_binomial_about,
@@ -14,25 +25,7 @@ from pymc_spn.leaves.interval_moments import (
     student_about,
 )
 from pymc_spn.leaves.rounded_gaussian import cells_within
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-)
-from pymc_spn.networks.records.leaf_predictives import (
-    FAMILY,
-    ROUNDED_COUNT,
-    ROUNDED_GAUSSIAN,
-    Interval,
-    Leaves,
-    by_family,
-    log_masses,
-    relative_masses,
-)
+from pymc_spn.networks.records.leaf_predictives import FAMILY, Interval, Leaves, by_family, log_masses, relative_masses
 
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
 
@@ -113,7 +106,7 @@ def _count_moments(params: Any, centre: float, order: int) -> np.ndarray:
 
 
 def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
-    p = FAMILY[DISCRETE].predictive_probabilities(params)
+    p = FAMILY[CATEGORICAL].predictive_probabilities(params)
     x = np.arange(p.shape[1]) - centre
     return p @ np.stack([x**k for k in range(order + 1)], axis=1)
 
@@ -136,5 +129,5 @@ _MOMENTS: dict[int, Any] = {
     BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     EXPONENTIAL: _lomax_moments,
     POISSON: _count_moments,
-    DISCRETE: _level_moments,
+    CATEGORICAL: _level_moments,
 }

@@ -4,32 +4,27 @@ import math
 
 import numpy as np
 
-from pymc_spn.maxima.box_leaves import (
+from pymc_spn.leaves.family_codes import (
     BETA,
     BETA_BINOMIAL,
     BETA_GEOMETRIC,
     BINOMIAL,
+    CATEGORICAL,
     EXPONENTIAL,
     GAMMA,
+    GAUSSIAN,
     HYPERGEOMETRIC,
     LAPLACE,
-    LEVELS,
-    LOG_STUDENT,
-    LOGNORMAL,
+    LOG_NORMAL,
+    LOG_STUDENT_T,
     LOMAX,
     NEGATIVE_BINOMIAL,
-    NORMAL,
-    NOTHING,
     POISSON,
-    PRODUCT,
-    STUDENT,
-    SUM,
+    STUDENT_T,
     TRIANGULAR,
     WEIBULL,
-    leaf_log,
-    leaf_log_range,
-    leaf_mode,
 )
+from pymc_spn.maxima.box_leaves import NOTHING, PRODUCT, SUM, leaf_log, leaf_log_range, leaf_mode
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -87,7 +82,7 @@ def best_trees(tape, low, high, n_starts):
                 d = tape.column[i]
                 if d < 0:
                     continue
-                if tape.kind[i] != LEVELS:
+                if tape.kind[i] != CATEGORICAL:
                     out[s, d] = min(max(leaf_mode(tape, i), low[d]), high[d])
                     continue
                 out[s, d] = low[d]
@@ -177,17 +172,17 @@ def upward(tape, x, value):
 def pull(tape, i, share, x, force, stiffness):
     """Add a leaf's pull on its column."""
     kind = tape.kind[i]
-    if kind == LEVELS or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC or kind == BINOMIAL:
+    if kind == CATEGORICAL or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC:
         return
-    if kind == BETA_BINOMIAL or kind == HYPERGEOMETRIC:
+    if kind == BINOMIAL or kind == BETA_BINOMIAL or kind == HYPERGEOMETRIC:
         return
     d = tape.column[i]
     p = tape.parameter[i]
-    if kind == NORMAL:
+    if kind == GAUSSIAN:
         stiff = share / (p[1] * p[1])
         force[d] += stiff * (p[0] - x[d])
         stiffness[d] += stiff
-    elif kind == STUDENT:
+    elif kind == STUDENT_T:
         away = x[d] - p[0]
         stiff = share * (p[2] + 1.0) / (p[2] * p[1] * p[1] + away * away)
         force[d] -= stiff * away
@@ -214,12 +209,12 @@ def pull(tape, i, share, x, force, stiffness):
     elif kind == BETA and 0.0 < x[d] < 1.0:
         force[d] += share * (p[0] / x[d] - p[1] / (1.0 - x[d]))
         stiffness[d] += share * (p[0] / (x[d] * x[d]) + p[1] / ((1.0 - x[d]) * (1.0 - x[d])))
-    elif kind == LOG_STUDENT and x[d] > 0.0:
+    elif kind == LOG_STUDENT_T and x[d] > 0.0:
         z = (math.log(x[d]) - p[0]) / p[1]
         steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))
         force[d] -= share * (1.0 + steep * p[1] * z) / x[d]
         stiffness[d] += share * (1.0 + steep) / (x[d] * x[d])
-    elif kind == LOGNORMAL and x[d] > 0.0:
+    elif kind == LOG_NORMAL and x[d] > 0.0:
         a = 1.0 + (math.log(x[d]) - p[0]) / (p[1] * p[1])
         force[d] -= share * a / x[d]
         stiffness[d] += share * (1.0 + 1.0 / (p[1] * p[1])) / (x[d] * x[d])

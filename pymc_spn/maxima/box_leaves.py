@@ -9,6 +9,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import (
+    BETA,
+    BETA_BINOMIAL,
+    BETA_GEOMETRIC,
+    BINOMIAL,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAMMA,
+    GAUSSIAN,
+    HYPERGEOMETRIC,
+    LAPLACE,
+    LOG_NORMAL,
+    LOG_STUDENT_T,
+    LOMAX,
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+    STUDENT_T,
+    TRIANGULAR,
+    UNIFORM,
+    WEIBULL,
+)
 from pymc_spn.networks.gibbs.cell_masses import log_student_integral
 from pymc_spn.numerics.kernel_options import (
     bare_inner_kernel,
@@ -17,9 +40,7 @@ from pymc_spn.numerics.kernel_options import (
     kernel,
 )
 
-SUM, PRODUCT, CONSTANT, NORMAL, STUDENT, EXPONENTIAL, LOMAX, LOGNORMAL, POISSON, NEGATIVE_BINOMIAL, LEVELS = range(11)
-LOG_STUDENT, BETA_GEOMETRIC, LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL = range(11, 19)
-TRIANGULAR, BETA, WEIBULL, STUDENT_CELL, STUDENT_COUNT = range(19, 24)
+SUM, PRODUCT, CONSTANT = -1, -2, -3  # leaves have the number of their family, levels that of categorical ones
 NOTHING = -1e300
 
 
@@ -29,7 +50,7 @@ class Tape(NamedTuple):
     Parameters
     ----------
     kind : (n,) int8
-        SUM, PRODUCT or the kind of a leaf.
+        SUM, PRODUCT or, of a leaf, the number of its family; that of all leaves on levels is CATEGORICAL.
     pointer : (n + 1,) int64
         Children of node i: ``child[pointer[i]:pointer[i + 1]]``.
     child : (e,) int64
@@ -38,20 +59,20 @@ class Tape(NamedTuple):
     column : (n,) int64
         Column of a leaf, else -1; -1 for a CONSTANT, too.
     parameter : (n, 4) float64
-        CONSTANT (log value, ., ., .); NORMAL (mean, sd, log scale, .); STUDENT (centre, scale, degrees of freedom, log
-        scale); EXPONENTIAL (rate, ., ., log rate); LOMAX (alpha, beta, ., log scale); LOGNORMAL (mean and sd of the
-        log, log scale, .); LOG_STUDENT (centre and scale of the log, degrees of freedom, log scale), which grows
+        CONSTANT (log value, ., ., .); GAUSSIAN (mean, sd, log scale, .); STUDENT_T (centre, scale, degrees of freedom,
+        log scale); EXPONENTIAL (rate, ., ., log rate); LOMAX (alpha, beta, ., log scale); LOG_NORMAL (mean and sd of
+        the log, log scale, .); LOG_STUDENT_T (centre and scale of the log, degrees of freedom, log scale), which grows
         without bound near 0; POISSON (log rate, rate, mode, .); NEGATIVE_BINOMIAL (alpha, log p, log (1 - p), mode);
         BETA_GEOMETRIC (alpha, beta, log constant, .); LAPLACE (location, scale, ., log scale); UNIFORM (low, high, .,
         log density), zero elsewhere; GAMMA (shape - 1, rate, log density at the mode, mode), of a shape of at least 1;
         BINOMIAL (trials, log odds, log constant, mode); HYPERGEOMETRIC (successes, draws, failures - draws, log
         constant); BETA_BINOMIAL (alpha, beta, trials, log constant); TRIANGULAR (lower, mode, upper, log density at the
         mode); BETA (alpha - 1, beta - 1, log density at the mode, mode), both above 0; WEIBULL (shape, scale, log
-        shape, mode), of a shape above 1; STUDENT_CELL and STUDENT_COUNT as STUDENT, of which whole numbers have the
-        masses of their unit cells, and a count of 0 that of all below 1/2; LEVELS (first entry in `level`, number of
-        levels, ., .).
+        shape, mode), of a shape above 1; ROUNDED_GAUSSIAN and ROUNDED_COUNT as STUDENT_T, of which whole numbers have
+        the masses of their unit cells, and a count of 0 that of all below 1/2; CATEGORICAL (first entry in `level`,
+        number of levels, ., .).
     level : (m,) float64
-        Log probabilities of the levels of all LEVELS leaves.
+        Log probabilities of the levels of all CATEGORICAL leaves.
     """
 
     kind: np.ndarray
@@ -65,11 +86,11 @@ class Tape(NamedTuple):
 
 @inner_kernel_by_constants
 def log_leaf(kind, a, b, c, e, x):
-    """Log density or mass at x of a leaf with parameters (a, b, c, e); neither CONSTANT nor LEVELS."""
-    if kind == NORMAL:
+    """Log density or mass at x of a leaf with parameters (a, b, c, e); neither CONSTANT nor CATEGORICAL."""
+    if kind == GAUSSIAN:
         t = (x - a) / b
         return c - 0.5 * t * t
-    if kind == STUDENT:
+    if kind == STUDENT_T:
         t = (x - a) / b
         return e - 0.5 * (c + 1.0) * math.log1p(t * t / c)
     if kind == LAPLACE:
@@ -88,9 +109,9 @@ def log_leaf(kind, a, b, c, e, x):
         if abs(away) < 0.5 * min(m, rest):  # large terms that nearly cancel: what is left of each after the first order
             return c + a * (math.log1p(away / m) - away / m) + b * (math.log1p(-away / rest) + away / rest)
         return c + a * (math.log(x) - math.log(m)) + b * (math.log1p(-x) - math.log(rest))
-    if kind == STUDENT_CELL or (kind == STUDENT_COUNT and x >= 0.0):
+    if kind == ROUNDED_GAUSSIAN or (kind == ROUNDED_COUNT and x >= 0.0):
         unit = b * math.sqrt(c)
-        low = (x - 0.5 - a) / unit if kind == STUDENT_CELL or x > 0.0 else -math.inf
+        low = (x - 0.5 - a) / unit if kind == ROUNDED_GAUSSIAN or x > 0.0 else -math.inf
         return e + math.log(unit) + log_student_integral(low, (x + 0.5 - a) / unit, 0.5 * (c + 1.0))
     if x < 0.0:
         return NOTHING
@@ -119,13 +140,13 @@ def log_leaf(kind, a, b, c, e, x):
         return e - a * x
     if kind == LOMAX:
         return e - (a + 1.0) * math.log1p(x / b)
-    if kind == LOGNORMAL:
+    if kind == LOG_NORMAL:
         if x <= 0.0:
             return NOTHING
         y = math.log(x)
         t = (y - a) / b
         return c - 0.5 * t * t - y
-    if kind == LOG_STUDENT:
+    if kind == LOG_STUDENT_T:
         if x <= 0.0:
             return NOTHING
         y = math.log(x)
@@ -144,7 +165,7 @@ def leaf_log(tape, i, x):
     p = tape.parameter[i]
     if tape.kind[i] == CONSTANT:
         return p[0]
-    if tape.kind[i] == LEVELS:
+    if tape.kind[i] == CATEGORICAL:
         return tape.level[int(p[0]) + int(x)] if x < p[1] else NOTHING
     return log_leaf(tape.kind[i], p[0], p[1], p[2], p[3], x)
 
@@ -154,18 +175,20 @@ def is_one_sided(kind):
     """Whether a leaf has no density below 0."""
     if kind == UNIFORM or kind == TRIANGULAR or kind == BETA:
         return False
-    return not (kind == NORMAL or kind == STUDENT or kind == STUDENT_CELL or kind == LAPLACE or kind == CONSTANT)
+    if kind == GAUSSIAN or kind == STUDENT_T or kind == ROUNDED_GAUSSIAN or kind == LAPLACE:
+        return False
+    return kind != CONSTANT
 
 
 @bare_inner_kernel
 def leaf_mode(tape, i):
-    """Where leaf i is largest; not for LEVELS."""
+    """Where leaf i is largest; not for CATEGORICAL."""
     kind = tape.kind[i]
     p = tape.parameter[i]
-    if kind == NORMAL or kind == STUDENT or kind == LAPLACE:
+    if kind == GAUSSIAN or kind == STUDENT_T or kind == LAPLACE:
         return p[0]
-    if kind == STUDENT_CELL or kind == STUDENT_COUNT:
-        return max(np.round(p[0]), 0.0) if kind == STUDENT_COUNT else np.round(p[0])
+    if kind == ROUNDED_GAUSSIAN or kind == ROUNDED_COUNT:
+        return max(np.round(p[0]), 0.0) if kind == ROUNDED_COUNT else np.round(p[0])
     if kind == UNIFORM:
         return 0.5 * (p[0] + p[1])
     if kind == TRIANGULAR:
@@ -174,9 +197,9 @@ def leaf_mode(tape, i):
         return p[3]
     if kind == HYPERGEOMETRIC:
         return math.floor((p[0] + 1.0) * (p[1] + 1.0) / (p[0] + p[1] + p[2] + 2.0))
-    if kind == LOGNORMAL:
+    if kind == LOG_NORMAL:
         return math.exp(p[0] - p[1] * p[1])
-    if kind == LOG_STUDENT:
+    if kind == LOG_STUDENT_T:
         return math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], 1.0))
     if kind == POISSON:
         return p[2]
@@ -227,11 +250,11 @@ def beta_binomial_range(tape, i, low, high):
 def leaf_log_range(tape, i, low, high):
     """Smallest and largest log value of leaf i over [low, high].
 
-    Each leaf is unimodal but LEVELS, LOG_STUDENT, which falls from infinity at 0 before it rises to its mode,
-    BETA_BINOMIAL, which may be largest at both ends, and STUDENT_COUNT, whose 0 has the mass of all below.
+    Each leaf is unimodal but CATEGORICAL, LOG_STUDENT_T, which falls from infinity at 0 before it rises to its mode,
+    BETA_BINOMIAL, which may be largest at both ends, and ROUNDED_COUNT, whose 0 has the mass of all below.
     """
     kind = tape.kind[i]
-    if kind == LEVELS:
+    if kind == CATEGORICAL:
         least = math.inf
         most = NOTHING
         for k in range(int(low), int(high) + 1):
@@ -249,12 +272,12 @@ def leaf_log_range(tape, i, low, high):
     at_low = leaf_log(tape, i, low)
     if low == high:
         return at_low, at_low
-    if kind == STUDENT_COUNT and low == 0.0:
+    if kind == ROUNDED_COUNT and low == 0.0:
         least, most = leaf_log_range(tape, i, 1.0, high)
         return min(at_low, least), max(at_low, most)
     at_high = leaf_log(tape, i, high)
     mode = leaf_mode(tape, i)
-    if kind == LOG_STUDENT:
+    if kind == LOG_STUDENT_T:
         p = tape.parameter[i]
         turn = math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], -1.0))
         least = min(at_low, at_high)

@@ -4,33 +4,31 @@ import math
 
 import numpy as np
 
-from pymc_spn.maxima.box_leaves import (
+from pymc_spn.leaves.family_codes import (
     BETA,
     EXPONENTIAL,
     GAMMA,
+    GAUSSIAN,
     LAPLACE,
-    LOG_STUDENT,
-    LOGNORMAL,
+    LOG_NORMAL,
+    LOG_STUDENT_T,
     LOMAX,
-    NORMAL,
-    STUDENT,
+    STUDENT_T,
     TRIANGULAR,
     UNIFORM,
     WEIBULL,
-    is_one_sided,
-    log_leaf,
-    log_student_turn,
 )
+from pymc_spn.maxima.box_leaves import is_one_sided, log_leaf, log_student_turn
 from pymc_spn.numerics.kernel_options import inner_kernel, inner_kernel_by_constants, kernel
 
 
 @inner_kernel_by_constants
 def slopes(kind, a, b, c, x):
     """First and second derivative of a continuous leaf over its value, at x."""
-    if kind == NORMAL:
+    if kind == GAUSSIAN:
         t = (x - a) / b
         return -t / b, (t * t - 1.0) / (b * b)
-    if kind == STUDENT:
+    if kind == STUDENT_T:
         t = (x - a) / b
         u = 1.0 + t * t / c
         q = (c + 1.0) / c
@@ -55,7 +53,7 @@ def slopes(kind, a, b, c, x):
     if kind == GAMMA:
         g = a / x - b
         return g, g * g - a / (x * x)
-    if kind == LOG_STUDENT:
+    if kind == LOG_STUDENT_T:
         z = (math.log(x) - a) / b
         g = -(c + 1.0) * z / (b * (c + z * z))
         h = -(c + 1.0) * (c - z * z) / (b * b * (c + z * z) * (c + z * z))
@@ -108,10 +106,10 @@ def derivative_ranges(kind, p, low, high, shift, out):
     widen(kind, p, high, low, high, shift, out)
     if low == high:
         return
-    if kind == NORMAL:
+    if kind == GAUSSIAN:
         for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
             widen(kind, p, p[0] + c * p[1], low, high, shift, out)
-    elif kind == STUDENT:
+    elif kind == STUDENT_T:
         a = math.sqrt(p[2] / (p[2] + 2.0))
         for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
             widen(kind, p, p[0] + c * a * p[1], low, high, shift, out)
@@ -121,9 +119,9 @@ def derivative_ranges(kind, p, low, high, shift, out):
             out[1] = out[3] = math.inf
             return
         gamma_ranges(p, low, high, shift, out)
-    elif kind == LOG_STUDENT:
+    elif kind == LOG_STUDENT_T:
         log_student_ranges(p, low, high, shift, out)
-    elif kind == LOGNORMAL:
+    elif kind == LOG_NORMAL:
         inverse = 1.0 / (p[1] * p[1])
         root = math.sqrt(1.0 + 4.0 * inverse)
         for c in (0.5 * (-1.0 - root), 0.5 * (-1.0 + root)):
@@ -366,14 +364,14 @@ def log_student_ranges(p, low, high, shift, out):
             h_high = max(h_high, (v + 1.0) / (8.0 * s * s * v))
     if z0 < 0.0 < z1:
         h_low = min(h_low, -(v + 1.0) / (s * s * v))
-    at_low = log_leaf(LOG_STUDENT, m, s, v, p[3], low)
-    at_high = log_leaf(LOG_STUDENT, m, s, v, p[3], high)
+    at_low = log_leaf(LOG_STUDENT_T, m, s, v, p[3], low)
+    at_high = log_leaf(LOG_STUDENT_T, m, s, v, p[3], high)
     least = min(at_low, at_high)
     most = max(at_low, at_high)
     for sign in (-1.0, 1.0):
         x = math.exp(m + s * log_student_turn(s, v, sign))
         if low < x < high:
-            at = log_leaf(LOG_STUDENT, m, s, v, p[3], x)
+            at = log_leaf(LOG_STUDENT_T, m, s, v, p[3], x)
             least = min(least, at)
             most = max(most, at)
     f_low = math.exp(least - shift)

@@ -12,71 +12,38 @@ from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
 from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.families import Categorical, Exponential, Gaussian, Poisson
-from pymc_spn.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
-from pymc_spn.maxima.box_leaves import (
+from pymc_spn.leaves.family_codes import (
     BETA,
-    BETA_BINOMIAL,
-    BETA_GEOMETRIC,
     BINOMIAL,
-    CONSTANT,
+    CATEGORICAL,
     EXPONENTIAL,
     GAMMA,
+    GAUSSIAN,
+    GEOMETRIC,
     HYPERGEOMETRIC,
     LAPLACE,
-    LEVELS,
-    LOG_STUDENT,
-    LOGNORMAL,
-    LOMAX,
+    LOG_NORMAL,
     NEGATIVE_BINOMIAL,
-    NORMAL,
-    NOTHING,
     POISSON,
-    PRODUCT,
-    STUDENT,
-    STUDENT_CELL,
-    STUDENT_COUNT,
-    SUM,
+    PREDICTIVE,
+    ROUNDED,
     TRIANGULAR,
     UNIFORM,
     WEIBULL,
-    Tape,
-    log_leaf,
 )
-from pymc_spn.networks.gibbs.network import BINOMIAL as BINOMIAL_LEAF
-from pymc_spn.networks.gibbs.network import DISCRETE, GAUSSIAN, GEOMETRIC, LOG_NORMAL
-from pymc_spn.networks.gibbs.network import EXPONENTIAL as EXPONENTIAL_LEAF
-from pymc_spn.networks.gibbs.network import POISSON as POISSON_LEAF
-from pymc_spn.networks.records.leaf_predictives import (
-    FAMILY,
-    ROUNDED,
-    ROUNDED_COUNT,
-    ROUNDED_GAUSSIAN,
-    as_masses,
-    by_family,
-    leaves_at,
-    log_event,
-)
+from pymc_spn.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
+from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, Tape, log_leaf
+from pymc_spn.networks.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
 from pymc_spn.networks.records.recorded_states import RecordedStates
 
 LOG_2PI = np.log(2.0 * np.pi)
-TAPE_KIND = {
-    GAUSSIAN: STUDENT,
-    LOG_NORMAL: LOG_STUDENT,
-    EXPONENTIAL_LEAF: LOMAX,
-    POISSON_LEAF: NEGATIVE_BINOMIAL,
-    GEOMETRIC: BETA_GEOMETRIC,
-    BINOMIAL_LEAF: BETA_BINOMIAL,
-    ROUNDED_GAUSSIAN: STUDENT_CELL,
-    ROUNDED_COUNT: STUDENT_COUNT,
-}
-
-PREDICTIVE = {  # leaves that are predictives: code of the family, and the posterior that predicts so
+POSTERIOR = {  # leaves that are predictives: code of the family, and the posterior that predicts so
     "student_t": (GAUSSIAN, normal_gamma),
     "log_student_t": (LOG_NORMAL, normal_gamma),
-    "lomax": (EXPONENTIAL_LEAF, gamma_rate),
-    "negative_binomial": (POISSON_LEAF, gamma_rate),
+    "lomax": (EXPONENTIAL, gamma_rate),
+    "negative_binomial": (POISSON, gamma_rate),
     "beta_geometric": (GEOMETRIC, beta_probability),
-    "beta_binomial": (BINOMIAL_LEAF, beta_trials),
+    "beta_binomial": (BINOMIAL, beta_trials),
 }
 
 
@@ -143,7 +110,7 @@ class TapeBuilder:
         start = self.n_level
         self.level.append(np.maximum(log_p, -1e300))
         self.n_level += log_p.size
-        return self.add(LEVELS, (), (), column, (float(start), float(log_p.size), 0.0, 0.0))
+        return self.add(CATEGORICAL, (), (), column, (float(start), float(log_p.size), 0.0, 0.0))
 
     def finish(self) -> Tape:
         """The arrays; the last node added is the root."""
@@ -203,9 +170,9 @@ def rooted(builder: TapeBuilder, root: int) -> Tape:
 
 def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> int:
     if name == "gaussian":
-        return builder.add(NORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
+        return builder.add(GAUSSIAN, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
     if name == "log_normal":
-        return builder.add(LOGNORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
+        return builder.add(LOG_NORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
     if name == "exponential":
         return builder.add(EXPONENTIAL, (), (), d, (p[0], 0.0, 0.0, np.log(p[0])))
     if name == "poisson":
@@ -241,8 +208,8 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
             return builder.levels(d, np.log(p))
         if name == "geometric":  # a negative binomial of one success
             return builder.add(NEGATIVE_BINOMIAL, (), (), d, (1.0, np.log(p[0]), np.log1p(-p[0]), 0.0))
-    code, posterior = PREDICTIVE[name]
-    return builder.add(TAPE_KIND[code], (), (), d, tuple(_leaf_rows(code, posterior(p[None]))[0]))
+    code, posterior = POSTERIOR[name]
+    return builder.add(PREDICTIVE[code], (), (), d, tuple(_leaf_rows(code, posterior(p[None]))[0]))
 
 
 def tape_of_draws(
@@ -335,13 +302,13 @@ def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: i
     out = [-1] * reached.size
     for code, which, params in by_family(leaves):
         at = np.flatnonzero(which)
-        if code == DISCRETE:
+        if code == CATEGORICAL:
             p = np.log(Categorical.predictive_probabilities(params))
             for i, row in zip(at, p, strict=True):
                 out[i] = builder.levels(d, row) if reached[i] else -1
             continue
         rows = _leaf_rows(code, params)
-        kind = TAPE_KIND[code]
+        kind = PREDICTIVE[code]
         for i, row in zip(at, rows, strict=True):
             out[i] = builder.add(kind, (), (), d, tuple(row)) if reached[i] else -1
     return out
@@ -353,16 +320,16 @@ def _leaf_rows(code: int, params: Any) -> np.ndarray:
         nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
         log_scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(scale)
         return np.stack([params.mu, scale, nu, log_scale], axis=1)
-    if code == EXPONENTIAL_LEAF:
+    if code == EXPONENTIAL:
         mode_log = Exponential.predictive_log_density(params, 0.0)
         return np.stack([params.alpha, params.beta, np.zeros(mode_log.size), mode_log], axis=1)
-    if code == POISSON_LEAF:
+    if code == POISSON:
         mode = Poisson.predictive_mode(params)
         return np.stack([params.alpha, -np.log1p(1.0 / params.beta), -np.log1p(params.beta), mode], axis=1)
     if code == GEOMETRIC:
         log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
         return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
-    if code == BINOMIAL_LEAF:
+    if code == BINOMIAL:
         alpha, beta, trials = params
         log_norm = gammaln(trials + 1.0) - betaln(alpha, beta) - gammaln(alpha + beta + trials)
         return np.stack([alpha, beta, trials, log_norm], axis=1)

@@ -21,10 +21,10 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.leaves.families import Exponential, Gaussian, LogNormal
+from pymc_spn.leaves.family_codes import EXPONENTIAL
+from pymc_spn.leaves.family_codes import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
-from pymc_spn.networks.gibbs.network import EXPONENTIAL
-from pymc_spn.networks.gibbs.network import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
 from pymc_spn.networks.network_tables import table_of_network

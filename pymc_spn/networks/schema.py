@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves.binomial import Binomial
 from pymc_spn.leaves.families import FAMILIES
-from pymc_spn.networks.gibbs.network import GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
 from pymc_spn.networks.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS

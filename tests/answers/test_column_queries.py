@@ -15,7 +15,7 @@ from scipy import integrate, stats
 import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.records.leaf_predictives import Interval, Leaves
 from tests import reference_queries
 from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree

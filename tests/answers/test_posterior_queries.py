@@ -16,7 +16,7 @@ import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
-from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.records import column_leaves, recorded_states
 from pymc_spn.networks.records.leaf_predictives import (
     FAMILY,

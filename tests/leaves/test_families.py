@@ -24,11 +24,11 @@ from pymc_spn.leaves.families import (
     NormalGamma,
     Poisson,
 )
+from pymc_spn.leaves.family_codes import CATEGORICAL, EXPONENTIAL, POISSON
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.log_normal import LogNormal
 from pymc_spn.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
-from pymc_spn.networks.gibbs.network import DISCRETE, EXPONENTIAL, POISSON
 from pymc_spn.networks.records.leaf_predictives import log_masses
 
 REAL = np.array([1.7, -0.4, 2.2, 0.9])
@@ -371,7 +371,7 @@ def test_masses_of_values():
     expected = np.append(stats.nbinom.logpmf([0, 3, 9], 1.7, 0.6 / 1.6), -np.inf)
     np.testing.assert_allclose(log_masses(POISSON, params, x)[0], expected, rtol=1e-12)
     levels = DirichletLevels(np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]))
-    found = log_masses(DISCRETE, levels, np.array([0.0, 2.0]))
+    found = log_masses(CATEGORICAL, levels, np.array([0.0, 2.0]))
     np.testing.assert_allclose(np.exp(found), [[0.25, 0.25], [0.25, 0.5]])
     assert np.isneginf(log_masses(EXPONENTIAL, params, x)).all()
 

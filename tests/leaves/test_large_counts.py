@@ -7,9 +7,9 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from pymc_spn.circuits.evaluation.leaf_forms import BETA_GEOMETRIC, GEOMETRIC, NEGATIVE_BINOMIAL, POISSON
 from pymc_spn.circuits.evaluation.packed_layout import draw_leaf
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.family_codes import BETA_GEOMETRIC, GEOMETRIC, NEGATIVE_BINOMIAL, POISSON
 from tests import decimals
 from tests.shared_circuits import build
 

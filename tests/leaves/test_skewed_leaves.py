@@ -15,8 +15,9 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.leaves.families import BetaProbability, BetaTrials, NormalGamma
+from pymc_spn.leaves.family_codes import LOG_STUDENT_T
 from pymc_spn.leaves.interval_moments import beta_geometric_about, log_student_about
-from pymc_spn.maxima.box_leaves import LOG_STUDENT, leaf_log_range
+from pymc_spn.maxima.box_leaves import leaf_log_range
 from pymc_spn.maxima.box_slopes import derivative_ranges
 from pymc_spn.maxima.tapes import TapeBuilder, rooted
 from pymc_spn.networks.gibbs.chain import Chain
@@ -87,9 +88,9 @@ def test_ranges_of_a_log_student_leaf_hold():
         low, high = np.sort(np.exp(m + 4 * s * rng.normal(size=2)))
         shift = rng.normal()
         builder = TapeBuilder()
-        tape = rooted(builder, builder.add(LOG_STUDENT, (), (), 0, tuple(p)))
+        tape = rooted(builder, builder.add(LOG_STUDENT_T, (), (), 0, tuple(p)))
         least, most = leaf_log_range(tape, 0, low, high)
-        derivative_ranges(LOG_STUDENT, p, low, high, shift, out)
+        derivative_ranges(LOG_STUDENT_T, p, low, high, shift, out)
         x = np.exp(np.linspace(np.log(low), np.log(high), 60))[1:-1]
         h = 1e-4 * x
 

@@ -12,7 +12,8 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.networks.records.leaf_predictives import ROUNDED_GAUSSIAN, Interval, Leaves, draw_in_event, log_event
+from pymc_spn.leaves.family_codes import ROUNDED_GAUSSIAN
+from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, log_event
 from pymc_spn.networks.schema import NetworkSchema
 
 rng = np.random.default_rng(0)

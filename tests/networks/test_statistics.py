@@ -5,8 +5,9 @@ import pytest
 from numba import njit
 from scipy.special import comb, gammaln
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.networks.gibbs.network import BINOMIAL, DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL, POISSON
+from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.networks.gibbs.occupancy import n_prior_slots
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.statistics import log_joint
@@ -282,7 +283,7 @@ def recount_leaves(net, d, begin, top, n_prior, used, node, own, y, n_nodes):
         np.testing.assert_array_equal(block.reshape(levels.shape), levels)
     for slot, e in zip(used, entry, strict=True):
         family, x = net.entry_family[e], y[own == slot]
-        if family == DISCRETE:
+        if family == CATEGORICAL:
             continue
         x = x if family == GAUSSIAN else x + net.offset[d]
         x = np.log(x) if family == LOG_NORMAL else x

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pymc_spn.answers.variational_posterior import VariationalPosterior
-from pymc_spn.networks.gibbs.network import GAUSSIAN
+from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.records.fitted_states import FittedStates

@@ -11,10 +11,10 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.laws import draw_laws
 from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
-from pymc_spn.networks.gibbs.network import GAUSSIAN
 from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.records.leaf_predictives import ROUNDED_COUNT, Interval, Leaves, draw_in_event, log_event
+from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, log_event
 from pymc_spn.networks.schema import NetworkSchema
 
 rng = np.random.default_rng(1)

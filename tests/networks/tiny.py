@@ -3,19 +3,8 @@
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GENERAL,
-    GEOMETRIC,
-    LEVELS,
-    LOG_NORMAL,
-    LOGS,
-    POISSON,
-    VECTOR,
-)
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, LOGS, VECTOR
 from pymc_spn.networks.gibbs.palette import CompiledPalette
 from pymc_spn.networks.gibbs.sampler import Sampler
 
@@ -26,8 +15,8 @@ CODES = {
     "poisson": POISSON,
     "geometric": GEOMETRIC,
     "binomial": BINOMIAL,
-    "bernoulli": DISCRETE,
-    "categorical": DISCRETE,
+    "bernoulli": CATEGORICAL,
+    "categorical": CATEGORICAL,
 }
 
 
@@ -60,17 +49,17 @@ def palette_and_priors(problem):
     family, priors, kinds, n_levels = [], [], [], []
     for entries in problem.palettes:
         codes = {CODES[name] for name, _ in entries}
-        levels = [len(p["alpha"]) for name, p in entries if CODES[name] == DISCRETE]
+        levels = [len(p["alpha"]) for name, p in entries if CODES[name] == CATEGORICAL]
         n_levels.append(max(levels, default=0))
         if codes <= {GAUSSIAN, EXPONENTIAL, LOG_NORMAL}:
             kinds.append(LOGS if LOG_NORMAL in codes else VECTOR)
         else:
-            kinds.append(LEVELS if codes == {DISCRETE} and len(entries) == 1 else GENERAL)
+            kinds.append(LEVELS if codes == {CATEGORICAL} and len(entries) == 1 else GENERAL)
         for name, p in entries:
             family.append(CODES[name])
             if name in ("gaussian", "log_normal"):
                 priors.append((p["mu0"], p["rho0"], p["a0"], p["b0"]))
-            elif CODES[name] == DISCRETE:
+            elif CODES[name] == CATEGORICAL:
                 priors.append((p["alpha"][0], sum(p["alpha"]), 0.0, 0.0))
             else:
                 priors.append((p["alpha"], p["beta"], p.get("trials", 0.0), 0.0))

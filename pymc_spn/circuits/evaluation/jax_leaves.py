@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import gammaln
 
-from pymc_spn.circuits.evaluation.leaf_forms import (
+from pymc_spn.circuits.evaluation.leaf_forms import FACTORIAL, HALF_LOG_2PI, LOG_ODDS, LOGARITHM, NOT_NEGATIVE, REAL
+from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
+from pymc_spn.leaves.family_codes import (
     BERNOULLI,
     BETA,
     BETA_BINOMIAL,
@@ -20,28 +22,21 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     BINOMIAL,
     CATEGORICAL,
     EXPONENTIAL,
-    FACTORIAL,
     GAMMA,
     GAUSSIAN,
     GEOMETRIC,
-    HALF_LOG_2PI,
     HYPERGEOMETRIC,
     LAPLACE,
     LOG_NORMAL,
-    LOG_ODDS,
     LOG_STUDENT_T,
-    LOGARITHM,
-    LOMAX_LEAF,
+    LOMAX,
     NEGATIVE_BINOMIAL,
-    NOT_NEGATIVE,
     POISSON,
-    REAL,
     STUDENT_T,
     TRIANGULAR,
     UNIFORM,
     WEIBULL,
 )
-from pymc_spn.circuits.evaluation.packed_layout import TOLERANCE
 from pymc_spn.leaves.plain_leaves import LARGEST_TRIALS
 
 LOCATED = (GAUSSIAN, LOG_NORMAL, STUDENT_T, LOG_STUDENT_T, LAPLACE)  # the first parameter is any number
@@ -264,7 +259,7 @@ FORMS = {
     CATEGORICAL: categorical,
     STUDENT_T: student_t,
     LOG_STUDENT_T: student_t,
-    LOMAX_LEAF: lomax,
+    LOMAX: lomax,
     NEGATIVE_BINOMIAL: negative_binomial,
     BETA_GEOMETRIC: beta_geometric,
     LAPLACE: laplace,

@@ -8,6 +8,30 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import (
+    BERNOULLI,
+    BETA,
+    BETA_BINOMIAL,
+    BINOMIAL,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAMMA,
+    GAUSSIAN,
+    GEOMETRIC,
+    HYPERGEOMETRIC,
+    LAPLACE,
+    LOG_NORMAL,
+    LOG_STUDENT_T,
+    LOMAX,
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    SCIPY_CONTINUOUS,
+    SCIPY_DISCRETE,
+    STUDENT_T,
+    TRIANGULAR,
+    UNIFORM,
+    WEIBULL,
+)
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.gamma_ratios import log_rising, stirling_rest
 from pymc_spn.numerics.kernel_options import inner_kernel
@@ -17,27 +41,15 @@ LARGE_SHAPE = 1e6  # of gamma and beta leaves, whose densities are deviances fro
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
-QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, LOMAX, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
+QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, POWER, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
 MATCHING, URN, TENT, SIGMOIDS, EXTREME = 12, 13, 14, 15, 16
 N_FORMS = 17
 # readings: input, base
 REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LOG_ODDS = range(7)
 
-NAMES = (
-    "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
-    "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
-    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
-    "beta", "weibull", "scipy_continuous", "scipy_discrete",
-)  # fmt: skip
-(
-    GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
-    STUDENT_T, LOG_STUDENT_T, LOMAX_LEAF, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
-    BETA, WEIBULL, SCIPY_CONTINUOUS, SCIPY_DISCRETE,
-) = range(23)  # fmt: skip
 FORM = np.array(
     [
-        QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, LOMAX, RISING, RISING_RATIO,
+        QUADRATIC, QUADRATIC, LINEAR, LINEAR, LINEAR, SWITCH, TABLE, STUDENT, STUDENT, POWER, RISING, RISING_RATIO,
         ABSOLUTE, BOX, EXPONENT, FALLING, MATCHING, URN, TENT, SIGMOIDS, EXTREME, LINEAR, LINEAR,
     ]
 )  # fmt: skip
@@ -134,7 +146,7 @@ def leaf_coefficients(family, theta, width, out):
         out[1] = theta[0]
         out[2] = 1.0 / (theta[1] * math.sqrt(dof))
         out[3] = 0.5 * (dof + 1.0)
-    elif family == LOMAX_LEAF:
+    elif family == LOMAX:
         out[0] = math.log(theta[0] / theta[1])
         out[1] = 0.0
         out[2] = 1.0 / theta[1]
@@ -238,7 +250,7 @@ def form_at(form, lead, a, b, c, table, u):
     if form == STUDENT:
         t = (u - a) * b
         return lead - c * fast_log1p(t * t) if abs(t) < 1e150 else IMPOSSIBLE
-    if form == LOMAX:
+    if form == POWER:
         t = u * b
         return lead - c * fast_log1p(t) if t < 1e300 else IMPOSSIBLE
     if form == RISING:
@@ -300,7 +312,7 @@ def add_parameter_gradient(family, theta, width, u, x, flow, out):
         out[1] += flow * (w * z * z - 1.0) / scale
         part = digamma(0.5 * dof + 0.5) - digamma(0.5 * dof) - 1.0 / dof
         out[2] += flow * 0.5 * (part - math.log1p(z * z / dof) + w * z * z / dof)
-    elif family == LOMAX_LEAF:
+    elif family == LOMAX:
         alpha, beta = theta[0], theta[1]
         out[0] += flow * (1.0 / alpha - math.log1p(u / beta))
         out[1] += flow * ((alpha + 1.0) * u / (beta * (beta + u)) - 1.0 / beta)
@@ -382,7 +394,7 @@ def value_derivative(family, theta, u, x):
         z = (u - theta[0]) / theta[1]
         slope = -(theta[2] + 1.0) * z / (theta[2] + z * z) / theta[1]
         return slope if family == STUDENT_T else (slope - 1.0) / x
-    if family == LOMAX_LEAF:
+    if family == LOMAX:
         return -(theta[0] + 1.0) / (theta[1] + u)
     if family == LAPLACE:
         return np.sign(theta[0] - u) / theta[1]

@@ -6,7 +6,9 @@ import numpy as np
 from numba.extending import register_jitable
 
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
-from pymc_spn.circuits.evaluation.leaf_forms import (
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.leaves.discrete_families import LARGEST_DRAWN
+from pymc_spn.leaves.family_codes import (
     BERNOULLI,
     BETA,
     BETA_BINOMIAL,
@@ -21,7 +23,7 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     LAPLACE,
     LOG_NORMAL,
     LOG_STUDENT_T,
-    LOMAX_LEAF,
+    LOMAX,
     NEGATIVE_BINOMIAL,
     POISSON,
     STUDENT_T,
@@ -29,8 +31,6 @@ from pymc_spn.circuits.evaluation.leaf_forms import (
     UNIFORM,
     WEIBULL,
 )
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.leaves.discrete_families import LARGEST_DRAWN
 from pymc_spn.leaves.plain_leaves import (
     LARGEST_SHARE,
     LARGEST_SIZE,
@@ -262,7 +262,7 @@ def draw_leaf(rng, code, theta):
     if code == STUDENT_T or code == LOG_STUDENT_T:
         x = theta[0] + theta[1] * rng.standard_normal() / math.sqrt(rng.standard_gamma(0.5 * theta[2]) * 2.0 / theta[2])
         return x if code == STUDENT_T else math.exp(x)
-    if code == LOMAX_LEAF:
+    if code == LOMAX:
         return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
     if code == NEGATIVE_BINOMIAL:
         return draw_count(rng, rng.standard_gamma(theta[0]) / theta[1])

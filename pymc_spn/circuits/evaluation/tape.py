@@ -10,14 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import (
-    FORM,
-    N_FORMS,
-    NAMES,
-    READING,
-    SCIPY_CONTINUOUS,
-    SCIPY_DISCRETE,
-)
+from pymc_spn.circuits.evaluation.leaf_forms import FORM, N_FORMS, READING
+from pymc_spn.leaves.family_codes import CODE, SCIPY_CONTINUOUS, SCIPY_DISCRETE
 from pymc_spn.numerics.kernel_options import kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -95,7 +89,7 @@ def make_layout(
     row = np.zeros(leaves.size, np.int64)
     for f in range(len(families)):
         row[family == f] = np.arange(np.count_nonzero(family == f))
-    code = np.array([NAMES.index(name) for name in families], np.int64)[family]
+    code = np.array([CODE[name] for name in families], np.int64)[family]
     reading = READING[code]
     by_scipy = np.flatnonzero(np.isin(code, (SCIPY_CONTINUOUS, SCIPY_DISCRETE)))
     column = leaf_column[leaves].astype(np.int64)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.gibbs.bottom_up_parameters import (
     LOG2_E,
     install_priors,
@@ -27,7 +28,7 @@ from pymc_spn.networks.gibbs.bottom_up_values import (
     tabulate_column,
 )
 from pymc_spn.networks.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.networks.gibbs.network import DISCRETE, spread
+from pymc_spn.networks.gibbs.network import spread
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.numerics.interrupt_checks import must_stop_after
@@ -190,7 +191,7 @@ def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
             for c in range(width - 1):
                 i = edge + c
                 family = palette.family[par.entry[i]]
-                if family == DISCRETE:
+                if family == CATEGORICAL:
                     u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
                 else:
                     logs = points.logs[d, n]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.networks.gibbs.explicit_layout import node_below
 from pymc_spn.networks.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.networks.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -97,7 +97,7 @@ def install_priors(parameters, layout, palette, shares, prior):
         entry, n_levels = parameters.entry[begin : begin + n], palette.n_levels[d]
         family = palette.family[entry]
         lead = np.where((family == GAUSSIAN) | (family == LOG_NORMAL), prior[entry, 2], prior[entry, 0])
-        discrete = family == DISCRETE
+        discrete = family == CATEGORICAL
         parameters.prior_shape[n_edges + n_cells + begin :][:n] = np.where(discrete, 1.0, lead)
         two = np.isin(family, TWO_VARIATES)
         if np.any(two):
@@ -156,7 +156,7 @@ def gather_statistics(par, layout, palette, y, digits):
             if d < 0:
                 continue
             family = palette.family[par.entry[e]]
-            if family == DISCRETE:
+            if family == CATEGORICAL:
                 par.shape[n_edges + par.cell_begin[d] + child[r] * palette.n_levels[d] + int(y[d, n])] += 1.0
                 continue
             x = y[d, n]
@@ -242,7 +242,7 @@ def draw_leaves(rng, par, layout, palette, d):
                 par.curvature[begin:end],
                 par.slope[begin:end],
             )
-        elif family == DISCRETE:
+        elif family == CATEGORICAL:
             draw_levels(par, d, begin, end, e, palette.n_levels[d])
         elif family == GEOMETRIC or family == BINOMIAL:
             draw_probabilities(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.bottom_up_parameters import LOG2_E
 from pymc_spn.networks.gibbs.explicit_layout import node_below
-from pymc_spn.networks.gibbs.network import BINOMIAL, DISCRETE, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -122,7 +122,7 @@ def tabulate_column(par, layout, palette, points, d):
         for k in range(layout.n_nodes[r]):
             for c in range(layout.width[r]):
                 i = k * layout.width[r] + c
-                if palette.family[par.entry[layout.edge_begin[r] + i]] != DISCRETE:
+                if palette.family[par.entry[layout.edge_begin[r] + i]] != CATEGORICAL:
                     continue
                 cell = par.cell_begin[d] + i * n_levels
                 for v in range(n_values):
@@ -196,7 +196,7 @@ def mix_families(family, lead, centre, curvature, slope, y, logs, out):
         for j in range(y.size):
             out[k, j] = 0.0
         for i in range(k * width, (k + 1) * width):
-            if family[i] == DISCRETE:
+            if family[i] == CATEGORICAL:
                 continue
             a, m, h, b = lead[i], centre[i], curvature[i], slope[i]
             if family[i] == LOG_NORMAL:
@@ -355,7 +355,7 @@ def edge_bits(par, layout, palette, points, value, r, d, i, n):
     """Log in bits of weight times value of the child of one edge; ``i`` numbers it within the region."""
     e = layout.edge_begin[r] + i
     if d >= 0:
-        if palette.family[par.entry[e]] == DISCRETE:
+        if palette.family[par.entry[e]] == CATEGORICAL:
             return par.level_term[level_cell(par, layout, palette, points, d, e, n)]
         return leaf_term(par, palette, points, d, e, n)
     bits = LOG2_E * par.log_weight[e]

@@ -9,17 +9,9 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    COUNT_CELLS,
-    EMPTY_LEAF,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-)
+from pymc_spn.networks.gibbs.network import COUNT_CELLS, EMPTY_LEAF
 from pymc_spn.numerics.elementary import fast_exp, fast_log1p
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 

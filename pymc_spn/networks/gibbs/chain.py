@@ -3,20 +3,12 @@
 import numpy as np
 
 from pymc_spn.leaves.binomial import BetaTrials, Binomial
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.networks.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.networks.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LARGEST_COUNT,
-    LARGEST_LOG,
-    LOG_NORMAL,
-)
+from pymc_spn.networks.gibbs.network import LARGEST_COUNT, LARGEST_LOG
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.published import PublishedSampler
 from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
@@ -229,7 +221,7 @@ def _draw_leaf(rng, family, prior, n_levels, offset, n):
         mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
         y = mean + rng.standard_normal(n) / np.sqrt(precision)
         return y if family == GAUSSIAN else np.exp(np.clip(y, -LARGEST_LOG, LARGEST_LOG)) - offset
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
     if family == GEOMETRIC:
         p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]

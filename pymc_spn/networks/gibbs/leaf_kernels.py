@@ -14,20 +14,8 @@ Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_
 
 import math
 
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    CELLS,
-    DISCRETE,
-    EMPTY_LEAF,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LEVELS,
-    LOG_NORMAL,
-    LOGS,
-    POISSON,
-    VECTOR,
-)
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
 from pymc_spn.numerics.gamma_ratios import log_negative_binomial, log_rising, stirling_rest
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
@@ -105,7 +93,7 @@ def add_value(net, d, slot, n, y, sign):
     """Add (sign 1) or remove (sign -1) a value; ``n`` counts the data after it. Does not refresh the predictive."""
     e = net.entry[slot]
     family = net.entry_family[e]
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         r = net.leaf_region[d]
         local = slot - net.begin[r]
         net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local] += sign
@@ -138,7 +126,7 @@ def log_predictive(net, d, slot, y):
     if family == GAUSSIAN:
         t = y - net.centre[slot]
         return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot])
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         r = net.leaf_region[d]
         local = slot - net.begin[r]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
@@ -179,7 +167,7 @@ def log_predictive_without(net, d, slot, y):
     n = net.edge_count[slot] - 1
     if n == 0:
         return log_predictive(net, d, net.begin[net.leaf_region[d]] + e - net.entry_ptr[d], y)
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         r = net.leaf_region[d]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + slot - net.begin[r]] - 1.0
         return math.log((k + prior[0]) / (n + prior[1]))

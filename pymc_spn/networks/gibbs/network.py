@@ -21,7 +21,6 @@ import numpy as np
 # How the leaves of a column are evaluated. LOGS: densities, some of the log. CELLS, COUNT_CELLS: whole numbers in
 # networks that answer questions, where Gaussian leaves have masses of unit cells, and a count of 0 all that is below.
 VECTOR, LEVELS, GENERAL, LOGS, CELLS, COUNT_CELLS = range(6)
-GAUSSIAN, EXPONENTIAL, POISSON, DISCRETE, LOG_NORMAL, GEOMETRIC, BINOMIAL = range(7)  # family codes of palette entries
 LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
 LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 EMPTY_LEAF = -1e300  # log value of a slot that is not in use; finite, so that arithmetic on it stays finite
@@ -50,7 +49,7 @@ class Network(NamedTuple):
     # palette
     entry_ptr: np.ndarray  # (P+1,) palette entries of place d: entry_ptr[d]:entry_ptr[d+1]
     entry_source: np.ndarray  # (E,) the entry's number in the palette of the columns
-    entry_family: np.ndarray  # (E,) family code
+    entry_family: np.ndarray  # (E,) number in `leaves.family_codes`
     entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
     column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL, LOGS, CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0

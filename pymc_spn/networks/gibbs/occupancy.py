@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN, LOG_NORMAL
 from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
-from pymc_spn.networks.gibbs.network import DISCRETE, EMPTY_LEAF, GAUSSIAN, LOG_NORMAL
+from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.elementary import half_step_log_gamma
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
 
@@ -60,7 +61,8 @@ def refresh_region(net, r):
             net.weight[i] = net.edge_count[i] + net.share[r] if net.edge_count[i] > 0 else 0.0
             continue
         net.weight[i] = net.edge_count[i] + net.entry_share[net.entry[i]] if net.edge_count[i] > 0 else 0.0
-        if net.entry_family[net.entry[i]] != DISCRETE and (net.edge_count[i] > 0 or i < begin + n_prior_slots(net, d)):
+        is_used = net.edge_count[i] > 0 or i < begin + n_prior_slots(net, d)
+        if net.entry_family[net.entry[i]] != CATEGORICAL and is_used:
             refresh_leaf(net, d, i, net.edge_count[i])
 
 
@@ -222,7 +224,7 @@ def detach(net, y, slots):
         d = net.column[r]
         if d >= 0:
             n = net.edge_count[i]
-            if n > 0 and net.entry_family[net.entry[i]] != DISCRETE:
+            if n > 0 and net.entry_family[net.entry[i]] != CATEGORICAL:
                 keep = net.saved[d]
                 keep[0] = net.s1[i]
                 keep[1] = net.s2[i]
@@ -253,7 +255,7 @@ def attach(net, y, slots):
         d = net.column[r]
         if d < 0:
             continue
-        if net.entry_family[net.entry[i]] == DISCRETE:
+        if net.entry_family[net.entry[i]] == CATEGORICAL:
             add_value(net, d, i, net.edge_count[i], y[d], 1.0)
         elif slot == net.old[r] and net.edge_count[i] > 1:
             keep = net.saved[d]

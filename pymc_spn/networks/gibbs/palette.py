@@ -20,22 +20,9 @@ from pymc_spn.leaves.families import (
     LogNormal,
     Poisson,
 )
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.leaves.leaf_statistics import variance_of
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    CELLS,
-    COUNT_CELLS,
-    DISCRETE,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GENERAL,
-    GEOMETRIC,
-    LEVELS,
-    LOG_NORMAL,
-    LOGS,
-    POISSON,
-    VECTOR,
-)
+from pymc_spn.networks.gibbs.network import CELLS, COUNT_CELLS, GENERAL, LEVELS, LOGS, VECTOR
 from pymc_spn.networks.gibbs.palette_warnings import (
     MAX_TIE_EXCESS,
     holds_one_value,
@@ -56,8 +43,8 @@ FAMILY_CODE = {
     Poisson: POISSON,
     Geometric: GEOMETRIC,
     Binomial: BINOMIAL,
-    Bernoulli: DISCRETE,
-    Categorical: DISCRETE,
+    Bernoulli: CATEGORICAL,
+    Categorical: CATEGORICAL,
 }
 LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
 DENSITIES = {GAUSSIAN, LOG_NORMAL, EXPONENTIAL}
@@ -190,7 +177,7 @@ def choose_coding(palette, values, columns):
     for d, entries in enumerate(palette):
         codes = {FAMILY_CODE[type(e)] for e in entries}
         observed = values[~np.isnan(values[:, d]), d]
-        if observed.size == 0 or codes == {DISCRETE}:
+        if observed.size == 0 or codes == {CATEGORICAL}:
             continue
         if LOG_NORMAL in codes:
             scale[d] = np.exp(np.log(observed).mean())
@@ -219,7 +206,7 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         if codes <= DENSITIES:
             kind[d] = LOGS if LOG_NORMAL in codes else VECTOR
             is_density[d] = columns[d].kind not in WHOLE_KINDS
-        elif codes == {DISCRETE}:
+        elif codes == {CATEGORICAL}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
         grid = 0.0 if rounded else resolutions[d]
@@ -271,7 +258,7 @@ def _coded_constants(entry, code, centre, scale, grid):
     if code == LOG_NORMAL:
         floor = (grid / math.exp(entry.log_mean)) ** 2 / 12.0
         return entry.log_mean - math.log(scale), entry.log_variance, floor, relative
-    if code == DISCRETE:
+    if code == CATEGORICAL:
         return 0.0, 0.0, 0.0, relative
     if code == BINOMIAL:
         return entry.mean, float(entry.n_trials), 0.0, relative

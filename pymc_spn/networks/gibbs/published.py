@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without
-from pymc_spn.networks.gibbs.network import GAUSSIAN
 from pymc_spn.networks.gibbs.published_leaves import (
     install_leaf_priors,
     make_leaves,

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
 from pymc_spn.networks.gibbs.explicit_layout import follow
 from pymc_spn.networks.gibbs.leaf_kernels import LOG_PI, add_value, gaussian_posterior, refresh_leaf
-from pymc_spn.networks.gibbs.network import GAUSSIAN, LOG_NORMAL, spread
+from pymc_spn.networks.gibbs.network import spread
 from pymc_spn.numerics.elementary import fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import CATEGORICAL, LOG_NORMAL
 from pymc_spn.networks.gibbs.induced_tree import propose_tree
-from pymc_spn.networks.gibbs.network import DISCRETE, LOG_NORMAL
 from pymc_spn.networks.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
 from pymc_spn.numerics.k_means import join_points, k_means
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
@@ -46,7 +46,7 @@ def _points(structure, compiled, coded):
     for d in structure.order:
         x = coded[:, d]
         seen = ~np.isnan(x)
-        if compiled.family[compiled.entry_ptr[d]] == DISCRETE:
+        if compiled.family[compiled.entry_ptr[d]] == CATEGORICAL:
             counts = np.bincount(x[seen].astype(np.int64), minlength=compiled.n_levels[d])
             columns.append((np.where(seen, x, compiled.n_levels[d]), counts / max(seen.sum(), 1), 1.0))
             continue

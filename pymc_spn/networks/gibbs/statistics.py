@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.leaf_kernels import FEW_EVENTS, gaussian_posterior
-from pymc_spn.networks.gibbs.network import BINOMIAL, DISCRETE, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_ratios import log_counts, log_rising, log_rising_from, stirling_rest
@@ -179,7 +179,7 @@ def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_r
     if family == GAUSSIAN or family == LOG_NORMAL:
         return constants[0], precision_ratio, leaf_shape, leaf_shape * max(scale * constants[1], constants[2])
     a = 1.0 / scale
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         return a, a * n_levels, 0.0, 0.0
     if family == EXPONENTIAL or family == GEOMETRIC:
         return a, a * constants[0], 0.0, 0.0
@@ -243,7 +243,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             known = e
             lead = p2 if located else p0
             c0 = math.lgamma(lead)
-            by_sum = code == DISCRETE or code == GEOMETRIC or code == BINOMIAL
+            by_sum = code == CATEGORICAL or code == GEOMETRIC or code == BINOMIAL
             c1 = math.lgamma(p1) if by_sum else math.log(p3 if located else p1)
             if want:
                 s0 = digamma(lead)
@@ -262,7 +262,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                     slopes[0] += by_b * p2 * constants[e, 3] * constants[e, 1]
                 slopes[1] += digamma(a) - s0 + c1 - log_b + by_b * p3 / p2
                 slopes[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
-        elif code == DISCRETE:
+        elif code == CATEGORICAL:
             log_p -= log_rising_from(p1, n, c1)
             by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.records.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel

@@ -23,6 +23,18 @@ from pymc_spn.leaves.families import (
     NormalGamma,
     Poisson,
 )
+from pymc_spn.leaves.family_codes import (
+    BINOMIAL,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+    ROUNDED,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+)
 from pymc_spn.leaves.interval_moments import (
     beta_binomial_moments,
     beta_geometric_moments,
@@ -34,21 +46,9 @@ from pymc_spn.leaves.interval_moments import (
     weighted_moments,
 )
 from pymc_spn.leaves.rounded_gaussian import RoundedCount, RoundedGaussian, cells_within, count_cells_within
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EMPTY_LEAF,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-)
+from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.halving import smallest_whole_reaching
 
-# what a Gaussian leaf is in a column of whole numbers, and in one of counts; no entry of a palette has these codes
-ROUNDED_GAUSSIAN, ROUNDED_COUNT = -1, -2
-ROUNDED = (ROUNDED_GAUSSIAN, ROUNDED_COUNT)
 FAMILY: dict[int, Any] = {
     GAUSSIAN: Gaussian,
     EXPONENTIAL: Exponential,
@@ -56,7 +56,7 @@ FAMILY: dict[int, Any] = {
     POISSON: Poisson,
     GEOMETRIC: Geometric,
     BINOMIAL: Binomial,
-    DISCRETE: Categorical,
+    CATEGORICAL: Categorical,
     ROUNDED_GAUSSIAN: RoundedGaussian,
     ROUNDED_COUNT: RoundedCount,
 }
@@ -171,7 +171,7 @@ def posterior_of(code: int, parameters: np.ndarray) -> Any:
         return BetaProbability(parameters[:, 0], parameters[:, 1])
     if code == BINOMIAL:
         return BetaTrials(*parameters[:, :3].T)
-    if code == DISCRETE:
+    if code == CATEGORICAL:
         return DirichletLevels(parameters)
     return GammaRate(parameters[:, 0], parameters[:, 1])
 
@@ -185,7 +185,7 @@ def by_family(leaves: Leaves) -> Any:
 
 def log_masses(code: int, params: Any, x: np.ndarray) -> np.ndarray:
     """Log masses (n, X) of values under leaves of one family, -inf where these are densities."""
-    if code == DISCRETE:
+    if code == CATEGORICAL:
         return Categorical.predictive_log_density(DirichletLevels(params.alpha[:, None]), x)
     if code in WHOLE:
         return FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
@@ -220,7 +220,7 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
     """
     mean, variance = np.empty(leaves.family.size), np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
-        if code == DISCRETE:
+        if code == CATEGORICAL:
             p = Categorical.predictive_probabilities(params)
             if event is not None:
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
@@ -256,7 +256,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
         u = rng.random(np.count_nonzero(which))
         if not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
-            if code == DISCRETE:
+            if code == CATEGORICAL:
                 weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
             elif code in WHOLE:
                 weight = relative_masses(log_masses(code, params, x))

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
 from pymc_spn.networks.gibbs.cell_masses import log_whole_number
 from pymc_spn.networks.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.networks.gibbs.leaf_kernels import (
@@ -19,20 +20,7 @@ from pymc_spn.networks.gibbs.leaf_kernels import (
     log_predictive,
     shift_column,
 )
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    CELLS,
-    DISCRETE,
-    EMPTY_LEAF,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LARGEST_COUNT,
-    LARGEST_LOG,
-    LOG_NORMAL,
-    LOGS,
-    VECTOR,
-)
+from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_COUNT, LARGEST_LOG, LOGS, VECTOR
 from pymc_spn.networks.gibbs.occupancy import (
     FRESH,
     MISSING,
@@ -319,7 +307,7 @@ def draw_value(rng, net, d, slot):
         success = log_gamma_draw(rng, prior[0] + net.s1[slot])
         failure = log_gamma_draw(rng, prior[1] + n * prior[2] - net.s1[slot])
         return draw_successes(rng, prior[2], success - failure) - net.offset[d]
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         r = net.leaf_region[d]
         u = rng.random() * (n + prior[1])
         at = net.level_begin[d] + slot - net.begin[r]

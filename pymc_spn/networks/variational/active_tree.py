@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import DISCRETE, spread
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.gibbs.network import spread
 
 
 class ActiveTree(NamedTuple):
@@ -83,7 +84,7 @@ def active_tree(structure, palette, edges):
     is_leaf = place[region] >= 0
     leaf_place = place[region[is_leaf]]
     entry = wide.entry_ptr[leaf_place] + option[is_leaf]
-    levels = np.where(wide.family[entry] == DISCRETE, wide.n_levels[leaf_place], 0)
+    levels = np.where(wide.family[entry] == CATEGORICAL, wide.n_levels[leaf_place], 0)
     return ActiveTree(
         parent=structure.parent,
         part_ptr=structure.part_ptr,

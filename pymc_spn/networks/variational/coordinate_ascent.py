@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import BINOMIAL, LOG_NORMAL, POISSON
+from pymc_spn.leaves.family_codes import BINOMIAL, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned

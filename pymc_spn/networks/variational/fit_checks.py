@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import DISCRETE
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.tables.stored_arrays import checked, refuse
@@ -32,7 +32,7 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
     leaf_column = column[region]
     entry = (compiled.entry_ptr[leaf_column] + option)[leaf_column >= 0]
     leaf_column = leaf_column[leaf_column >= 0]
-    n_levels = np.where(compiled.family[entry] == DISCRETE, compiled.n_levels[leaf_column], 0)
+    n_levels = np.where(compiled.family[entry] == CATEGORICAL, compiled.n_levels[leaf_column], 0)
     n_columns = len(schema.columns)
     steps = checked("n_steps", data["n_steps"], (None,), 1, data["bounds"].size, whole=True)
     if steps.size == 0 or steps.sum() != data["bounds"].size:

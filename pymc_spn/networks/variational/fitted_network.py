@@ -10,20 +10,10 @@ the concentration.
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.networks.gibbs.leaf_kernels import LOG_PI
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GENERAL,
-    GEOMETRIC,
-    LEVELS,
-    LOG_NORMAL,
-    POISSON,
-    build_network,
-)
+from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network
 from pymc_spn.networks.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
@@ -115,7 +105,7 @@ def _with_own_entries(net, tree, statistics):
     n, s1, s2 = statistics.edge_count[tree.leaf >= 0], statistics.s1, statistics.s2
     posterior = np.zeros((n.size, 4))
     family = tree.leaf_family
-    g, x, p, k = (np.isin(family, codes) for codes in ((GAUSSIAN, LOG_NORMAL), EXPONENTIAL, POISSON, DISCRETE))
+    g, x, p, k = (np.isin(family, codes) for codes in ((GAUSSIAN, LOG_NORMAL), EXPONENTIAL, POISSON, CATEGORICAL))
     rho, shifted = p1 + n, s1 - n * p0
     spread = np.maximum(s2 - 2.0 * p0 * s1 + n * p0 * p0 - shifted * shifted / rho, 0.0)
     posterior[g] = np.stack([p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * spread], axis=1)[g]

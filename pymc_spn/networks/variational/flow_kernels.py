@@ -10,17 +10,9 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.gibbs.leaf_kernels import gaussian_posterior
-from pymc_spn.networks.gibbs.network import (
-    BINOMIAL,
-    DISCRETE,
-    EMPTY_LEAF,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-)
+from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -205,7 +197,7 @@ def pass_upwards(tree, block, logs, seen, m, log_weight, coefficient, level_log,
 @inner_kernel
 def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
     """Expected log density of one leaf at the rows of a block."""
-    if tree.leaf_family[i] == DISCRETE:
+    if tree.leaf_family[i] == CATEGORICAL:
         first = tree.level_ptr[i]
         for b in range(out.size):
             out[b] = level_log[first + int(y[b])]
@@ -312,7 +304,7 @@ def pass_downwards(tree, block, logs, seen, m, coefficient, value, node_flow, lo
 @inner_kernel
 def add_leaf_statistics(tree, i, y, base_logs, c, offset, flow, s1, s2, levels):
     family = tree.leaf_family[i]
-    if family == DISCRETE:
+    if family == CATEGORICAL:
         first = tree.level_ptr[i]
         for b in range(flow.size):
             levels[first + int(y[b])] += flow[b]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import DISCRETE
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.gibbs.starts import cluster_regions
 from pymc_spn.networks.variational.active_tree import read_network
@@ -22,7 +22,7 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     copies = np.where(
         structure.n_children > 0, np.minimum(np.maximum(structure.n_children, n_options), at_most), at_most
     )
-    one_leaf = (compiled.family[compiled.entry_ptr[structure.leaf_column]] == DISCRETE) & (n_entries == 1)
+    one_leaf = (compiled.family[compiled.entry_ptr[structure.leaf_column]] == CATEGORICAL) & (n_entries == 1)
     copies[structure.leaf_region[one_leaf]] = 1
     digits = cluster_regions(structure, compiled, coded, copies, np.ones(structure.n_regions, np.int64), rng)
     return tree_of_digits(structure, compiled, coded, digits)

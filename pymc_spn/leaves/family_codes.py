@@ -1,0 +1,34 @@
+"""The numbers of the leaf families, by which kernels and arrays know them; every other module takes them from here.
+
+A palette entry of the sampler, a leaf of a circuit and a leaf of a most probable row have the same number for the same
+family. A leaf whose parameters are integrated out is a leaf of another family, see `PREDICTIVE`.
+"""
+
+NAMES = (
+    "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
+    "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
+    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
+    "beta", "weibull", "scipy_continuous", "scipy_discrete", "rounded_gaussian", "rounded_count",
+)  # fmt: skip
+(
+    GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
+    STUDENT_T, LOG_STUDENT_T, LOMAX, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
+    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
+    BETA, WEIBULL, SCIPY_CONTINUOUS, SCIPY_DISCRETE, ROUNDED_GAUSSIAN, ROUNDED_COUNT,
+) = range(len(NAMES))  # fmt: skip
+CODE = {name: code for code, name in enumerate(NAMES)}
+ROUNDED = (
+    ROUNDED_GAUSSIAN,
+    ROUNDED_COUNT,
+)  # Gaussian leaves of columns of whole numbers, and of counts
+PREDICTIVE = {  # families of the sampler, with a conjugate prior, and those of their leaves with that integrated out
+    GAUSSIAN: STUDENT_T,
+    LOG_NORMAL: LOG_STUDENT_T,
+    EXPONENTIAL: LOMAX,
+    POISSON: NEGATIVE_BINOMIAL,
+    GEOMETRIC: BETA_GEOMETRIC,
+    BINOMIAL: BETA_BINOMIAL,
+    CATEGORICAL: CATEGORICAL,
+    ROUNDED_GAUSSIAN: ROUNDED_GAUSSIAN,
+    ROUNDED_COUNT: ROUNDED_COUNT,
+}
