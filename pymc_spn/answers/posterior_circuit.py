@@ -22,6 +22,7 @@ from pymc_spn.leaves.family_codes import (
     PREDICTIVE,
 )
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
+from pymc_spn.networks.gibbs.palette import is_rounded
 from pymc_spn.networks.records.completion import SIMULATION, checked_count
 from pymc_spn.networks.records.draw_averages import fewer_draws
 from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
@@ -203,7 +204,7 @@ def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int 
             found._given, read, list(posterior._kept), list(events)
         )
         found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
-    rounded = posterior._states.compiled.cell_variance > 0.0
+    rounded = is_rounded(posterior._states.compiled)
     names = [posterior._schema.columns[d].name for d in posterior._kept if rounded[d]]
     densities = {"whole_numbers": names} if names else {}
     return replace(found, attrs=posterior._attrs(n_draws=len(found.draws), **densities))
@@ -212,7 +213,7 @@ def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int 
 def _before_rounding(posterior: Any, d: int, event: Event) -> ColumnEvent:
     """An event of a column as one of what its leaves in the circuit are densities of, numbers before rounding."""
     compiled = posterior._states.compiled
-    if not compiled.cell_variance[d] > 0.0:
+    if not is_rounded(compiled)[d]:
         return as_column_event(event)
     if isinstance(event, Likelihood):
         name = posterior._schema.columns[d].name

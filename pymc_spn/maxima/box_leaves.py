@@ -111,8 +111,10 @@ def log_leaf(kind, a, b, c, e, x):
         return c + a * (math.log(x) - math.log(m)) + b * (math.log1p(-x) - math.log(rest))
     if kind == ROUNDED_GAUSSIAN or (kind == ROUNDED_COUNT and x >= 0.0):
         unit = b * math.sqrt(c)
-        low = (x - 0.5 - a) / unit if kind == ROUNDED_GAUSSIAN or x > 0.0 else -math.inf
-        return e + math.log(unit) + log_student_integral(low, (x + 0.5 - a) / unit, 0.5 * (c + 1.0))
+        is_first = kind == ROUNDED_COUNT and x < 0.5
+        low = -math.inf if is_first else (x - 0.5 - a) / unit
+        length = math.inf if is_first else 1.0 / unit
+        return e + math.log(unit) + log_student_integral(low, (x + 0.5 - a) / unit, length, 0.5 * (c + 1.0))
     if x < 0.0:
         return NOTHING
     if kind == WEIBULL:

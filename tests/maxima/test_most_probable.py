@@ -251,6 +251,8 @@ def test_any_predictive_leaf_may_be_known(name, point):
 @pytest.mark.parametrize("name", ["palette", "missing", "skewed"])
 def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
     post = posterior_of(name)
+    rounded = post.as_circuit().attrs.get("whole_numbers", ())  # of these the circuit has densities, not masses
+    post = post.marginal([c.name for c in post.columns if c.name not in rounded])
     circuit = post.as_circuit()
     parameters = circuit.circuit, circuit.log_weights, circuit.leaf_parameters
     expected, found = post.mpe(), ps.most_probable(*parameters)
@@ -260,7 +262,7 @@ def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
     assert of_rows.log_density[0] == pytest.approx(float(expected.log_density), abs=TOLERANCE)
     values = Table.from_frame(found.value, schema=post.columns).values
     np.testing.assert_allclose(of_rows.value, values, rtol=1e-4, atol=1e-4)
-    if name == "skewed":  # 256 draws: one question is enough
+    if name == "skewed" or rounded:  # 256 draws: one question is enough
         return
     inside = {"x0": (0.4, 2)}
     assert float(ps.most_probable(*parameters, inside).log_density) == pytest.approx(

@@ -31,37 +31,39 @@ def log_slope(z, power):
 
 
 @bare_inner_kernel
-def tail_integral(a, b, power):
-    """Integral from a >= 0 to b of (1 + z^2)^-power, over the integrand at a."""
+def tail_integral(a, length, power):
+    """Integral of (1 + z^2)^-power over a length from a >= 0 on, divided by the integrand at a."""
     base = fast_log1p(a * a)
     steepness = log_slope(a, power)
     total = 0.0
-    if (b - a) * steepness < FLAT:
+    if length * steepness < FLAT:
         for k in range(4):
-            x = a + (b - a) * FEW_NODES[k]
+            x = a + length * FEW_NODES[k]
             total += FEW_WEIGHTS[k] * fast_exp(-power * (fast_log1p(x * x) - base))
-        return total * (b - a)
+        return total * length
     z = a
-    while z < b:
-        h = min(1.5 / log_slope(z, power), b - z)
+    left = length
+    while left > 0.0:
+        h = min(1.5 / log_slope(z, power), left)
         part = 0.0
         for k in range(8):
             x = z + h * NODES[k]
             part += WEIGHTS[k] * fast_exp(-power * (fast_log1p(x * x) - base))
         total += h * part
         z += h
+        left -= h
         if part * z < 1e-17 * total or h < 1e-15 * z:
             break
     return total
 
 
 @bare_inner_kernel
-def log_student_integral(low, high, power):
-    """Log integral of (1 + z^2)^-power from low to high."""
+def log_student_integral(low, high, length, power):
+    """Log integral of (1 + z^2)^-power from low to high; far out ``length`` has digits that their difference lacks."""
     if low >= 0.0:
-        return math.log(tail_integral(low, high, power)) - power * math.log1p(low * low)
+        return math.log(tail_integral(low, length, power)) - power * math.log1p(low * low)
     if high <= 0.0:
-        return math.log(tail_integral(-high, -low, power)) - power * math.log1p(high * high)
+        return math.log(tail_integral(-high, length, power)) - power * math.log1p(high * high)
     return math.log(tail_integral(0.0, high, power) + tail_integral(0.0, -low, power))
 
 
@@ -88,18 +90,22 @@ def log_cell(net, d, slot, low, high):
     root = math.sqrt(net.curvature[slot])
     z_low = (low - net.centre[slot]) * root
     z_high = (high - net.centre[slot]) * root
-    log_mass = net.log_scale[slot] - math.log(root) + log_student_integral(z_low, z_high, net.power[slot])
+    log_integral = log_student_integral(z_low, z_high, (high - low) * root, net.power[slot])
+    log_mass = net.log_scale[slot] - math.log(root) + log_integral
     return max(min(log_mass, 0.0), EMPTY_LEAF)
 
 
 @bare_kernel
 def log_whole_number(net, d, slot, y):
-    """Log predictive mass of a whole number, in coded units, where Gaussian leaves hold unit cells."""
+    """Log predictive mass of a whole number, coded less a whole number, where Gaussian leaves have unit cells."""
     if net.entry_family[net.entry[slot]] != GAUSSIAN:
         return log_predictive(net, d, slot, y)
-    half = math.sqrt(3.0 * net.cell_variance[d])
-    is_first = net.column_kind[d] == COUNT_CELLS and y + net.offset[d] < half
-    return log_cell(net, d, slot, -math.inf if is_first else y - half, y + half)
+    is_first = net.column_kind[d] == COUNT_CELLS and y + net.offset[d] < 0.5
+    root = math.sqrt(net.curvature[slot])
+    low = -math.inf if is_first else (y - 0.5 - net.centre[slot]) * root
+    length = math.inf if is_first else root
+    log_integral = log_student_integral(low, (y + 0.5 - net.centre[slot]) * root, length, net.power[slot])
+    return max(min(net.log_scale[slot] - math.log(root) + log_integral, 0.0), EMPTY_LEAF)
 
 
 @bare_kernel
@@ -152,12 +158,12 @@ def draw_student(rng, low, high, power):
     mirrored = high <= 0.0
     start = -high if mirrored else low
     stop = -low if mirrored else high
-    target = math.log(1.0 - rng.random()) + log_student_integral(start, stop, power)
+    target = math.log(1.0 - rng.random()) + log_student_integral(start, stop, stop - start, power)
     a = start
     b = stop
     for _ in range(HALVINGS):
         z = 0.5 * (a + b)
-        if z > start and log_student_integral(start, z, power) < target:
+        if z > start and log_student_integral(start, z, z - start, power) < target:
             a = z
         else:
             b = z

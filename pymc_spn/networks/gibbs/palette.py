@@ -227,17 +227,23 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         offset=np.where(n_levels > 0, 0.0, centre / scale),
         is_density=is_density,
         cell_variance=cell_variance,
-        is_count=np.array([column.kind == "count" and not rounded for column in columns]),
+        is_count=np.array([column.kind == "count" for column in columns]),
     )
 
 
 def asked_palette(compiled):
     """The palette of networks that answer questions: a whole number has the mass of its unit cell in Gaussian leaves.
 
-    While learning it has the mean log density over the cell (`leaf_kernels`), which is conjugate and lower.
+    While learning it has the mean log density over the cell (`leaf_kernels`), which is conjugate and lower, or with
+    ``rounded`` a value within the cell.
     """
     whole = np.where(compiled.is_count, COUNT_CELLS, CELLS)
-    return compiled._replace(column_kind=np.where(compiled.cell_variance > 0.0, whole, compiled.column_kind))
+    return compiled._replace(column_kind=np.where(is_rounded(compiled), whole, compiled.column_kind))
+
+
+def is_rounded(compiled):
+    """(D,) bool, columns of whole numbers that have Gaussian leaves."""
+    return np.logical_or.reduceat(compiled.family == GAUSSIAN, compiled.entry_ptr[:-1]) & ~compiled.is_density
 
 
 def code_values(compiled, values):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
+from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell, log_whole_number
 from pymc_spn.networks.gibbs.exact import draw_subtree
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
+from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.networks.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
 from pymc_spn.networks.records.leaf_predictives import Interval
@@ -43,7 +43,12 @@ def weigh_cells(net, columns, low, high, event, event_log):
             first = net.begin[r] + n_prior_slots(net, d)
             for i in range(net.begin[r], net.begin[r] + net.top[r]):
                 held = i < first or net.edge_count[i] > 0
-                event_log[i] = log_cell(net, d, i, low[k], high[k]) if held else EMPTY_LEAF
+                if not held:
+                    event_log[i] = EMPTY_LEAF
+                elif net.column_kind[d] >= CELLS:
+                    event_log[i] = log_whole_number(net, d, i, 0.5 * (low[k] + high[k]))
+                else:
+                    event_log[i] = log_cell(net, d, i, low[k], high[k])
 
 
 @bare_kernel
