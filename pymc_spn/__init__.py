@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
     from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
     from pymc_spn.densities.circuit_density import CircuitDensity as CircuitDensity
+    from pymc_spn.densities.circuit_density import dirichlet_log_weights as dirichlet_log_weights
     from pymc_spn.densities.dense_networks import dense_network as dense_network
     from pymc_spn.densities.dense_networks import network_parameters as network_parameters
     from pymc_spn.densities.integral_circuits import IntegralCircuit as IntegralCircuit
@@ -235,6 +236,7 @@ _PUBLIC = {
     "cutset_network": "circuits.estimation.cutset_networks",
     "dag_log_evidence": "dags.log_evidence",
     "dense_network": "densities.dense_networks",
+    "dirichlet_log_weights": "densities.circuit_density",
     "empirical_leaf_priors": "networks.variational.empirical_priors",
     "exact_tree_evidence": "trees.exact",
     "expected_graph": "indian_chefs.node_law",

@@ -10,8 +10,6 @@ from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
-    from pytensor.tensor.variable import TensorVariable
-
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
     from pymc_spn.maxima.most_probable import MostProbable
 
@@ -335,26 +333,6 @@ class CircuitQueries(NoInterventions):
 
         given = Parameterised(self, log_weights, leaf_parameters)
         return most_probable_rows(given, values, search, tolerance, max_boxes)
-
-    def dirichlet(self, alpha: Any = 1.0, name: str = "weights") -> "TensorVariable":
-        """Log weights with a Dirichlet prior at every sum, for `CircuitDensity` inside a `pm.Model`.
-
-        Parameters
-        ----------
-        alpha : float or (n_sum_edges,) array
-            Dirichlet parameter of each edge.
-        name : str
-            Of the `pm.Dirichlet` that is added to the model; one for each number of children, ``name_2``,
-            ``name_3`` and so on, where sums differ in it.
-
-        Returns
-        -------
-        TensorVariable
-            (n_sum_edges,) log weights in the order of `edge_sum`.
-        """
-        from pymc_spn.densities.circuit_density import dirichlet_log_weights
-
-        return dirichlet_log_weights(self, alpha, name)
 
 
 def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: Any) -> np.ndarray:

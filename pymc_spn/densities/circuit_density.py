@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pymc as pm
 import pytensor
@@ -127,7 +128,7 @@ def CircuitDensity(
     name : str
     circuit : Circuit
     log_weights : (n_sum_edges,) or (N, n_sum_edges) array or tensor
-        Normalised within each sum; see `Circuit.dirichlet` for a prior.
+        Normalised within each sum; see `dirichlet_log_weights` for a prior.
     leaf_parameters : dict of str to (n_leaves_of_family, p) or (N, n_leaves_of_family, p) array or tensor
         See `CircuitQueries` for the parameters of each family. Numbers are checked at once; where a tensor takes
         values outside its bounds, or weights do not add up to 1, the log density is ``-inf``: of all rows, or of the
@@ -275,8 +276,36 @@ def _check_total_size(total_size: Any, observed: Any) -> None:
         raise ValueError(f"total_size must be a whole number of at least 1, got {quoted(total_size)}")
 
 
-def dirichlet_log_weights(circuit: Any, alpha: Any, name: str) -> TensorVariable:
-    """See `Circuit.dirichlet`."""
+def dirichlet_log_weights(
+    circuit: Circuit, alpha: float | npt.NDArray[np.floating] = 1.0, name: str = "weights"
+) -> TensorVariable:
+    """Log weights with a Dirichlet prior at every sum, for `CircuitDensity` inside a `pm.Model`.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    alpha : float or (n_sum_edges,) array
+        Dirichlet parameter of each edge.
+    name : str
+        Of the `pm.Dirichlet` that is added to the model. Where sums differ in their number of children, there is one
+        for each number: ``name_2``, ``name_3`` and so on.
+
+    Returns
+    -------
+    TensorVariable
+        (n_sum_edges,) log weights in the order of `edge_sum`.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` has another shape, or is not positive and finite.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     log_weights = ps.dirichlet_log_weights(circuit, 1.0)
+    ...     ps.CircuitDensity("x", circuit, log_weights, parameters, observed=df)
+    """
     pm.modelcontext(None)
     alpha = np.asarray(alpha, np.float64)
     if alpha.shape not in ((), (circuit.n_sum_edges,)):

@@ -47,7 +47,7 @@ class ConditionalFit:
         n_levels = len(table.columns[-1].levels)
         self.top = circuit.edge_sum == 0  # the other sums have one child
         with pm.Model() as self.model:
-            log_weights = circuit.dirichlet(1.1, "weights")
+            log_weights = ps.dirichlet_log_weights(circuit, 1.1, "weights")
             mean = pm.Normal("mean", 0.0, 1.0, shape=n_leaves)
             log_sd = pm.Normal("log_sd", 0.0, 0.5, shape=n_leaves)
             label = pm.Dirichlet("label", np.full((n_components, n_levels), 1.1))

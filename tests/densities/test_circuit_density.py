@@ -339,7 +339,7 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
         ("gaussian",),
     )  # fmt: skip
     with pm.Model() as model:
-        log_weights = uneven.dirichlet(2.0, "w")
+        log_weights = ps.dirichlet_log_weights(uneven, 2.0, "w")
     assert [v.name for v in model.free_RVs] == ["w_2", "w_3"]
     drawn = np.exp(pm.draw(log_weights, 2_000, random_seed=1))
     assert drawn.shape == (2_000, uneven.n_sum_edges)
@@ -412,9 +412,9 @@ def test_bad_tensors_and_masses_are_refused():
     assert np.isneginf(logp({"scale": np.array(-1.0)})) and np.isfinite(logp({"scale": np.array(1.0)}))
     assert model.compile_dlogp(mode=PLAIN)({"scale": np.array(-1.0)}) == pytest.approx(1.0)  # the prior's alone
     with pytest.raises(ValueError, match=r"alpha must be one number or have shape \(10,\), got \(3,\)"), pm.Model():
-        GAUSSIANS.dirichlet(np.ones(3))
+        ps.dirichlet_log_weights(GAUSSIANS, np.ones(3))
     with pytest.raises(ValueError, match="alpha must be positive and finite, got -1"), pm.Model():
-        GAUSSIANS.dirichlet(-1.0)
+        ps.dirichlet_log_weights(GAUSSIANS, -1.0)
 
 
 def moments_with_errors(draws):
@@ -458,7 +458,7 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
         precision = pm.Gamma("precision", shape, shape * scale * variance, shape=8)
         z = pm.Normal("z", shape=8)
         mean = centre + z / pt.sqrt(ratio * precision)
-        log_weights = circuit.dirichlet(1.0, "w")  # total mass 2 over two children
+        log_weights = ps.dirichlet_log_weights(circuit, 1.0, "w")  # total mass 2 over two children
         parameters = {"gaussian": pt.stack([mean, precision**-0.5], axis=1)}
         CircuitDensity("x", circuit, log_weights, parameters, observed=frame)
         nuts = pm.sample(

@@ -229,7 +229,7 @@ def model():
             levels = pm.Dirichlet(f"levels_{k}", np.ones((len(parameters["categorical"]), 3)))
             gaussian = pt.stack([means, pt.full_like(means, scale)], axis=1)
             given = {"gaussian": gaussian, "categorical": levels, "bernoulli": parameters["bernoulli"]}
-            operands.append((circuit, circuit.dirichlet(2.0) if k == 0 else log_weights, given))
+            operands.append((circuit, ps.dirichlet_log_weights(circuit, 2.0) if k == 0 else log_weights, given))
         ps.SumOfSquaresDensity("x", operands, coefficients, frame(rows))
     return model, rows, coefficients, operands
 
