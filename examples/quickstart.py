@@ -67,7 +67,7 @@ def main():
     # 1. the model: columns' kinds come from the dtypes, missing cells are summed out
     table = ps.Table.from_frame(train)
     with pm.Model():
-        ps.SPN("wine", ps.complete_tree(table.columns), observed=table)
+        ps.SPN("wine", ps.circuits.complete_tree(table.columns), observed=table)
         begin = time.perf_counter()
         idata = pm.sample(
             arguments.draws,

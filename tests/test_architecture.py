@@ -66,6 +66,7 @@ def violations(package: Path, upward: dict = {}, circles: dict = {}) -> list[str
     root = package.name
     found = []
     imports = package_imports(package)
+    doors = doors_of(imports, root)
     against: dict[tuple[str, str], list[str]] = {}
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
@@ -75,8 +76,8 @@ def violations(package: Path, upward: dict = {}, circles: dict = {}) -> list[str
         found += [
             f"{place}: the name '{part}' says nothing" for part in place.with_suffix("").parts if part in EMPTY_NAMES
         ]
-        if place.name == "__init__.py" and len(place.parts) == 1:
-            continue  # the public names may come from every room
+        if module_name(path, package) in doors | {root}:
+            continue  # public names may come from every room
         room = place.with_suffix("").parts[0]
         if room not in MAY_IMPORT:
             found.append(f"{place}: '{room}' is no room")
@@ -90,6 +91,9 @@ def violations(package: Path, upward: dict = {}, circles: dict = {}) -> list[str
             found += [f"{place}: '{room}' is without PyMC and may not import {name}" for name in sorted(pymc)]
         for name in sorted({module_of(name, imports) for name in names if name.split(".")[0] == root}):
             other = name.split(".")[1] if "." in name else None
+            if name in doors and name != root:
+                found.append(f"{place}: imports {name}, which holds public names; name the file that defines it")
+                continue
             if other not in MAY_IMPORT:
                 found.append(f"{place}: imports {name} from the package itself; import it from its room")
             elif other != room and other not in MAY_IMPORT[room]:
@@ -113,12 +117,17 @@ def part_of(module: str) -> str | None:
     return part if part in INSIDE else None
 
 
+def doors_of(imports: dict[str, set[str]], root: str) -> set[str]:
+    """Modules of public names, each loaded from its file when it is asked for."""
+    return {module for module, names in imports.items() if f"{root}.numerics.lazy_names.lazy_names" in names}
+
+
 def circle_violations(imports: dict[str, set[str]], root: str, circles: dict[str, int]) -> list[str]:
-    """Circles of imports that are too large; the package's own file, which imports from every room, is left out."""
-    graph = nx.DiGraph()
+    """Circles of imports that are too large; modules of public names, which no file imports from, are left out."""
+    graph, doors = nx.DiGraph(), doors_of(imports, root) | {root}
     for module, names in imports.items():
-        reached = {module_of(name, imports) for name in names} & imports.keys() - {module, root}
-        graph.add_edges_from((module, other) for other in reached if module != root)
+        reached = {module_of(name, imports) for name in names} & imports.keys() - {module, *doors}
+        graph.add_edges_from((module, other) for other in reached if module not in doors)
     found = []
     for circle in nx.strongly_connected_components(graph):
         limit = max((n for name, n in circles.items() if f"{root}.{name}" in circle), default=LARGEST_CIRCLE)
@@ -130,7 +139,7 @@ def circle_violations(imports: dict[str, set[str]], root: str, circles: dict[str
 
 def kernel_violations(imports: dict[str, set[str]], root: str) -> list[str]:
     """Kernel files that reach PyMC, PyTensor, xarray or pandas, directly or through another module."""
-    found = []
+    found, doors = [], doors_of(imports, root) | {root}
     for module, names in imports.items():
         if not is_kernel(names, root):
             continue
@@ -145,7 +154,7 @@ def kernel_violations(imports: dict[str, set[str]], root: str) -> list[str]:
                 through = "" if current == module else f" through {current}"
                 found.append(f"{module}: a kernel file may not import {', '.join(heavy)}{through}")
             reached = {module for name in imports[current] for module in prefixes(name)}
-            waiting += reached & imports.keys() - {root}
+            waiting += reached & imports.keys() - doors
     return found
 
 
@@ -190,11 +199,18 @@ def test_file_names_say_what_is_inside(folder):
     assert [p for p in (CHECKOUT / folder).rglob("*.py") if p.stem.removeprefix("test_") in EMPTY_NAMES] == []
 
 
+DOOR = "from house.numerics.lazy_names import lazy_names\nif TYPE_CHECKING:"
+
+
 def test_a_sound_house_passes(tmp_path):
     house = plant(
         tmp_path,
         {
             "__init__.py": "from house.plots.axes import draw\nfrom house.networks import step_methods",
+            "circuits/__init__.py": DOOR + "\n    from house.densities.density import Density",
+            "sklearn.py": DOOR + "\n    from house.interop.estimators import Classifier",
+            "circuits/structures/circuit.py": "",
+            "numerics/lazy_names.py": "",
             "numerics/logspace.py": "import numpy as np\nfrom numba import njit",
             "tables/table.py": "import pandas as pd",
             "networks/gibbs/kernels.py": "import numba\nfrom house.numerics import logspace\nfrom . import network",
@@ -261,6 +277,17 @@ def test_a_sound_house_passes(tmp_path):
         (
             {"networks/gibbs/chain.py": "def f():\n    from house.networks.records import record"},
             "'networks/gibbs' may not import this file of its room",
+        ),
+        (
+            {
+                "trees/tree.py": "from house.circuits import Circuit",
+                "circuits/__init__.py": DOOR + "\n    from house.circuits.circuit import Circuit",
+            },
+            "imports house.circuits, which holds public names",
+        ),
+        (
+            {"leaves/family.py": "from house import sklearn", "sklearn.py": DOOR + " pass"},
+            "imports house.sklearn, which holds public names",
         ),
         ({"circuits/flows/flow.py": ""}, "'circuits/flows' is in no table"),
         (

@@ -13,6 +13,8 @@ from imports import is_kernel, package_imports
 import pymc_spn as ps
 
 PACKAGE = Path(ps.__file__).parent
+SPACES = {"": ps, **{name: getattr(ps, name) for name in ps._NAMESPACES}}  # modules that hold public names
+PUBLIC = [(space, name) for space, module in SPACES.items() for name in module._PUBLIC]
 
 # `import pymc` (6.4.0) loads none of these by itself (measured; asserted below, so that a PyMC release which
 # changes this is noticed here and not blamed on us).
@@ -58,8 +60,9 @@ def test_all_names_at_once_do_not_ask_for_scikit_learn():
         "found = m.PathFinder.find_spec\n"
         "m.PathFinder.find_spec = lambda n, *a, **k: None if n.startswith('sklearn') else found(n, *a, **k)\n"
         "from pymc_spn import *\n"
-        "assert 'OrderSPN' in globals() and 'OrderDAG' not in globals()\n"
-        "import pymc_spn"
+        "assert 'OrderSPN' in globals() and 'sklearn' not in globals()\n"
+        "import pymc_spn\n"
+        "assert pymc_spn.sklearn and pymc_spn.plots and pymc_spn.leaves.Gaussian"
     )
     assert "sklearn" not in modules_after(code)
 
@@ -68,10 +71,18 @@ def test_heavy_modules_would_be_seen():
     assert modules_after("import scipy.stats") & set(HEAVY) == {"scipy.stats"}
 
 
-@pytest.mark.parametrize("name", ps.__all__)
-def test_public_names_lead_somewhere(name):
-    assert getattr(ps, name) is not None
-    assert name in dir(ps)
+@pytest.mark.parametrize(("space", "name"), PUBLIC)
+def test_public_names_lead_somewhere(space, name):
+    assert getattr(SPACES[space], name) is not None
+
+
+def test_the_top_offers_what_it_says_and_nothing_else():
+    assert dir(ps) == sorted([*ps._PUBLIC, *ps._NAMESPACES])
+    assert len(dir(ps)) <= 50
+    for module in SPACES.values():
+        assert set(module._PUBLIC) <= set(dir(module)) <= {*module._PUBLIC, *ps._NAMESPACES}
+    names = [name for _, name in PUBLIC]
+    assert len(names) == len(set(names))  # each stands in one place
 
 
 def of_public_classes():
@@ -79,7 +90,7 @@ def of_public_classes():
     from pymc_spn.answers.drawn_circuits import DrawnCircuit
     from pymc_spn.answers.posterior_circuit import PosteriorCircuit
 
-    public = [getattr(ps, name) for name in ps.__all__]
+    public = [getattr(SPACES[space], name) for space, name in PUBLIC]
     for cls in [c for c in public if inspect.isclass(c)] + [DrawnCircuit, PosteriorCircuit]:
         for name in dir(cls):
             member = inspect.getattr_static(cls, name)
@@ -99,23 +110,25 @@ def test_python_names_the_public_class_where_a_call_does_not_fit():
         ps.VariationalPosterior.mean(None, wrong=1)
 
 
-def test_public_names_are_those_the_type_checker_sees():
-    source = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("space", SPACES)
+def test_public_names_are_those_the_type_checker_sees(space):
+    source = ast.parse(Path(SPACES[space].__file__).read_text(encoding="utf-8"))
     (block,) = (n for n in source.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
     seen = {
-        alias.asname: statement.module
+        alias.asname: f"{statement.module}.{alias.name}"
         for statement in block.body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert seen == {name: f"pymc_spn.{module}" for name, module in ps._PUBLIC.items()}
+    names = {name: f"pymc_spn.{module}.{name}" for name, module in SPACES[space]._PUBLIC.items()}
+    assert seen == names | ({} if space else {name: f"pymc_spn.{name}" for name in ps._NAMESPACES})
 
 
 def test_the_reference_shows_what_public_classes_inherit():
     """Sphinx lists the methods that a class defines itself; half the questions to a posterior were on no page."""
     page = (Path(__file__).parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
     pytest.importorskip("sklearn")
-    public = {v for name in dir(ps) if isinstance(v := getattr(ps, name), type)}
+    public = {v for space, name in PUBLIC if isinstance(v := getattr(SPACES[space], name), type)}
     bases = {
         base for c in public for base in c.__mro__ if base not in public and base.__module__.startswith("pymc_spn")
     }

@@ -17,7 +17,7 @@ def network():
 
 def tree():
     handle = ps.DecisionTree("t", TABLE)
-    ps.TreeResponse("y", handle, family=ps.NormalLeaves(0.0, 1.0, 1.0, 1.0), observed=TABLE["a"].to_numpy())
+    ps.TreeResponse("y", handle, family=ps.leaves.NormalLeaves(0.0, 1.0, 1.0, 1.0), observed=TABLE["a"].to_numpy())
     return handle
 
 

@@ -77,7 +77,7 @@ def cells() -> Any:
 
 @cache
 def learned() -> bytes:
-    structure = ps.complete_tree(["x0", "x1", "x2"])
+    structure = ps.circuits.complete_tree(["x0", "x1", "x2"])
     few = {"max_children": 2, "restarts": 1, "max_steps": 20, "random_seed": 1, "progressbar": False}
     return pickle.dumps(ps.fit_variational(structure, ps.Table.from_frame(frame(), KINDS), **few))
 
@@ -85,7 +85,7 @@ def learned() -> bytes:
 @cache
 def circuit() -> tuple[bytes, dict[str, Any]]:
     """A circuit, pickled, and parameters for it."""
-    made = ps.complete_tree(list("abc"), n_children=2).circuit({name: ["gaussian"] for name in "abc"})
+    made = ps.circuits.complete_tree(list("abc"), n_children=2).circuit({name: ["gaussian"] for name in "abc"})
     log_weights, leaf_parameters = random_parameters(made, np.random.default_rng(3))
     return pickle.dumps(made), {"log_weights": log_weights, "leaf_parameters": leaf_parameters}
 
@@ -106,7 +106,7 @@ def fitted() -> bytes:
 
 
 def composed() -> Any:
-    return ps.mixture_of([component(1), component(2)])
+    return ps.circuits.mixture_of([component(1), component(2)])
 
 
 def field() -> Any:
@@ -145,7 +145,7 @@ def dag_draws() -> Any:
 
 
 def graph_draws() -> Any:
-    made = ps.sample_indian_chefs(1.0, 1.5, 1.0, ("a", "b"), [0.0, 0.4], draws=30, random_seed=1)
+    made = ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, ("a", "b"), [0.0, 0.4], draws=30, random_seed=1)
     n = made.sizes["node"]
     schema = GraphSchema("g", "indian chefs", ("a", "b"), (0.0, 0.4), n, (1.0, (), ()), {})
     hyperparameters = {"alpha": np.ones((1, 30)), "phi": np.ones((1, 30))}
@@ -169,7 +169,7 @@ def trees() -> bytes:
 
 
 def exact_trees() -> Any:
-    return ps.exact_tree_evidence(numbers()[["b"]], LABELS)
+    return ps.trees.exact_tree_evidence(numbers()[["b"]], LABELS)
 
 
 SMALL = {"max_children": 2, "max_steps": 10, "restarts": 1, "random_state": 1, "progressbar": False}
@@ -181,7 +181,7 @@ GAPPED = numbers().mask(np.random.default_rng(7).random((40, 3)) < 0.2)
 def estimator(name: str) -> bytes:
     """A fitted estimator; its pickle has no memo of what was asked."""
     pytest.importorskip("sklearn")
-    kind = getattr(ps, name)
+    kind = getattr(ps.sklearn, name)
     if name.startswith("BayesianTree"):
         y = LABELS if name.endswith("Classifier") else numbers()["a"]
         made = kind(particles=6, islands=2, random_state=1, progressbar=False).fit(numbers()[["b", "c"]], y)
@@ -284,9 +284,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "CircuitFit": (fresh(fitted), OF_A_CIRCUIT),
     "ComposedCircuit": (composed, OF_A_CIRCUIT),
-    "CircuitProduct": (lambda: ps.multiply(component(1), component(2)), OF_A_CIRCUIT),
+    "CircuitProduct": (lambda: ps.circuits.multiply(component(1), component(2)), OF_A_CIRCUIT),
     "SumOfSquares": (
-        lambda: ps.SumOfSquares([component(1), component(2)], [[1.0, -0.5]]),
+        lambda: ps.circuits.SumOfSquares([component(1), component(2)], [[1.0, -0.5]]),
         {name: OF_A_CIRCUIT[name] for name in ("log_density", "sample", "complete")},
     ),
     "JunctionTree": (

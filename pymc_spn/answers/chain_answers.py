@@ -14,7 +14,7 @@ from pymc_spn.tables import Table
 
 SHOWN_ROWS = 20
 ADVICE = (
-    "Tune longer, or run more sweeps for each draw (step=ps.TopDownSPNStep(sweeps=5)); if they still stay apart, "
+    "Tune longer, or run more sweeps for each draw (step=ps.steps.TopDownSPNStep(sweeps=5)); if they still stay apart, "
     "post.stacked() weighs the chains by how well they predict each row from the others. post.diagnose() says which "
     "answers are concerned"
 )

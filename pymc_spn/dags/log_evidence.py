@@ -20,8 +20,8 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
     """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
 
     The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
-    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(t=t), prior=ps.EdgePenalty(kappa)))``; the posterior
-    over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
+    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(t=t), prior=ps.dags.EdgePenalty(kappa)))``; the
+    posterior over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ DIMS = "chain", "draw", "parent", "child"
 
 SCORE = "_log_score"  # statistic of the steps
 ADVICE = (
-    "Run more sweeps for each draw (step=ps.DagOrderStep(sweeps=5)) or longer chains, or try ps.DagPartition in place "
-    "of ps.DagOrder; up to some 20 variables ps.OrderSPN.exact needs no chains"
+    "Run more sweeps for each draw (step=ps.steps.DagOrderStep(sweeps=5)) or longer chains, or try ps.DagPartition in "
+    "place of ps.DagOrder; up to some 20 variables ps.OrderSPN.exact needs no chains"
 )
 SAVED = "dag_draws"  # attribute that marks a file of `DagDraws.save`
 

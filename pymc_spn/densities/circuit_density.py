@@ -303,7 +303,7 @@ def dirichlet_log_weights(
     Examples
     --------
     >>> with pm.Model():
-    ...     log_weights = ps.dirichlet_log_weights(circuit, 1.0)
+    ...     log_weights = ps.circuits.dirichlet_log_weights(circuit, 1.0)
     ...     ps.CircuitDensity("x", circuit, log_weights, parameters, observed=df)
     """
     pm.modelcontext(None)

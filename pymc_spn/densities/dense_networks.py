@@ -168,8 +168,8 @@ def network_parameters(
 ) -> dict[str, Any]:
     """Weights and leaf parameters of a circuit, each row's own, as outputs of one network of covariates.
 
-    ``ps.CircuitDensity("rows", circuit, **ps.network_parameters("net", circuit, x), observed=y)`` is the density of
-    rows given covariates, as in a mixture density network (Bishop 1994), over the columns of a circuit.
+    ``ps.CircuitDensity("rows", circuit, **ps.circuits.network_parameters("net", circuit, x), observed=y)`` is the
+    density of rows given covariates, as in a mixture density network (Bishop 1994), over the columns of a circuit.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def monotone_parts(circuit: Circuit, weights: Any, leaf_parameters: Any) -> Mono
 
     Each node is the difference of two nodes with positive weights: below a sum a negative weight exchanges the two, and
     a product of two differences multiplies out into two sums of two products. The square of the whole is
-    ``ps.SumOfSquares(*ps.monotone_parts(...))``, in a model `SumOfSquaresDensity`.
+    ``ps.circuits.SumOfSquares(*ps.circuits.monotone_parts(...))``, in a model `SumOfSquaresDensity`.
 
     Parameters
     ----------

@@ -1,1 +1,23 @@
 """Factor graphs over discrete variables: junction trees, message kernels, fields inside PyMC models."""
+
+from typing import TYPE_CHECKING
+
+from pymc_spn.numerics.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
+    from pymc_spn.factor_graphs.inference import Inference as Inference
+    from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
+    from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
+
+_PUBLIC = {
+    "FieldCircuit": "factor_graphs.circuit_form",
+    "Inference": "factor_graphs.inference",
+    "JunctionTree": "factor_graphs.junction_tree",
+    "TooWideError": "factor_graphs.plan",
+}
+
+__all__ = [*_PUBLIC]
+
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+    __getattr__, __dir__ = lazy_names(__name__, _PUBLIC)

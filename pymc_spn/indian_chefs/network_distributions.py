@@ -134,7 +134,7 @@ def NLGBN(
     names = _node_columns(graph, observed)
     if scaling is not None:
         if not isinstance(scaling, UnitScaling):
-            raise TypeError(f"scaling must be a ps.UnitScaling; got {type(scaling).__name__}")
+            raise TypeError(f"scaling must be a ps.indian_chefs.UnitScaling; got {type(scaling).__name__}")
         if len(scaling.columns) != len(names):
             raise ValueError(
                 f"scaling must have the columns of observed, {quoted(list(names))}; it has "
@@ -151,7 +151,7 @@ def NLGBN(
         r, c = np.argwhere(~inside)[0]
         raise ValueError(
             f"observed must lie strictly between 0 and 1: row {r}, column {names[c]!r} is {values[r, c]:g}; "
-            "give scaling=ps.UnitScaling.from_data(X)"
+            "give scaling=ps.indian_chefs.UnitScaling.from_data(X)"
         )
     return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims)
 

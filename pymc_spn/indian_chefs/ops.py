@@ -16,7 +16,7 @@ STALE = (
     "by pm.Deterministic when chains run in processes of their own); ps.GraphDraws.from_idata(idata) holds the "
     "graphs of stored draws. For the table of a belief network (ps.NLGBN and its relatives) ask "
     "ps.BeliefNetworkPosterior.from_idata(idata), which has sample(n) and log_density(X); for other terms of the model "
-    "ps.load_graphs(idata) lends it the graphs"
+    "ps.indian_chefs.load_graphs(idata) lends it the graphs"
 )
 NO_GRADIENT = (
     "ps.IndianChefsProcess: only pm.sample moves the graph; a method that differentiates the log density in all "

@@ -150,8 +150,9 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     ----------
     structure : {"complete", "learned"}, RegionTree or callable
         `complete_tree` over the columns in their order, `learn_tree` of the training rows, a tree of your own, or a
-        callable from the training `Table` to one, such as ``lambda table: ps.complete_tree(table.columns, 4)``.
-        A tree over columns with kinds decides them, whatever `kinds` says.
+        callable from the training `Table` to one, such as
+        ``lambda table: ps.circuits.complete_tree(table.columns, 4)``. A tree over columns with kinds decides them,
+        whatever `kinds` says.
     method : {"variational", "sampling"}
         `fit_variational`: seconds, one mode, no uncertainty of the assignments. Or ``pm.sample`` of a model that holds
         one `SPN`, with the step method that it picks.

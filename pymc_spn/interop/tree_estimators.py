@@ -252,8 +252,8 @@ random_state, progressbar
         if not isinstance(self.family, NormalLeaves | CountLeaves):
             if not isinstance(self.family, str) or self.family not in NUMBER_FAMILIES:
                 raise ValueError(
-                    f"family must be one of {list(NUMBER_FAMILIES)}, ps.NormalLeaves(...) or ps.CountLeaves(...), "
-                    f"got {quoted(self.family)}"
+                    f"family must be one of {list(NUMBER_FAMILIES)}, ps.leaves.NormalLeaves(...) or "
+                    f"ps.leaves.CountLeaves(...), got {quoted(self.family)}"
                 )
         y = read_response(self, y, y_numeric=True)
         rows = read_training_rows(self, X)

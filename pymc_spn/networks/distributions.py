@@ -133,8 +133,8 @@ def SPN(
         The data; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy datetimes or text (a
         MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
     leaves : dict, optional
-        Palette by column name: an entry such as ``ps.Gaussian()`` or a list of entries. Other columns have the default
-        of their kind, with a `Circuit` as structure the families of its leaves.
+        Palette by column name: an entry such as ``ps.leaves.Gaussian()`` or a list of entries. Other columns have the
+        default of their kind, with a `Circuit` as structure the families of its leaves.
     concentration : None, float, array or PyMC variable
         Total mass of a sum node over several columns and over one column: one value or two. None learns both with
         Gamma(2, 1) priors.

@@ -166,8 +166,8 @@ def TreeResponse(name: str, tree: TreeHandle, *, family: Any = None, observed: A
         Each tree has one response.
     family : {"classes", "binary", "real", "counts"} or leaf family, optional
         As in `fit_tree`.
-        The parameters of ``ps.ClassLeaves(alpha)`` and the others are numbers or named variables of the model, which
-        NUTS samples beside the trees.
+        The parameters of ``ps.leaves.ClassLeaves(alpha)`` and the others are numbers or named variables of the model,
+        which NUTS samples beside the trees.
     observed : sequence of N, or pm.Data
         The response; a data container holds classes as 0..K-1.
     dims : str or (str,), optional

@@ -128,7 +128,7 @@ def fit_tree(
     y : sequence of N
         The response.
     family : {"classes", "binary", "real", "counts"} or leaf family, optional
-        ``ps.ClassLeaves``, ``ps.BinaryLeaves``, ``ps.NormalLeaves``, ``ps.CountLeaves`` hold the priors. By default
+        ``ps.leaves.ClassLeaves``, ``BinaryLeaves``, ``NormalLeaves`` and ``CountLeaves`` hold the priors. By default
         classes, or real where y holds fractions or more than 20 different numbers.
     particles : int
         Particles of all islands together, at least two for each.

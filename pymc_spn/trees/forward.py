@@ -6,8 +6,8 @@ from pymc_spn.trees.features import Features
 from pymc_spn.trees.schema import TreeSchema
 
 NO_RECORD = (
-    "ps.TreeResponse: the trees of the posterior are in the DataTree, not in the model; call ps.load_trees(idata) in "
-    "the model's context first, then pm.sample_posterior_predictive"
+    "ps.TreeResponse: the trees of the posterior are in the DataTree, not in the model; call "
+    "ps.trees.load_trees(idata) in the model's context first, then pm.sample_posterior_predictive"
 )
 
 

@@ -53,7 +53,7 @@ class ClassLeaves:
             if len(levels) == 1:
                 raise ValueError(
                     f"y must hold at least two classes, all {len(series)} labels are {levels[0]!r}; name further "
-                    "classes with ps.ClassLeaves(levels=[...])"
+                    "classes with ps.leaves.ClassLeaves(levels=[...])"
                 )
         for level in levels:  # files and the axes of answers hold no others
             if not isinstance(level, str | bool | int | float):
@@ -88,7 +88,7 @@ class BinaryLeaves:
     def code(self, y: Any) -> "tuple[np.ndarray, BinaryLeaves]":
         """The response as floats, checked."""
         values = _numbers(y)
-        _refuse(y, (values != 0.0) & (values != 1.0), "must hold 0 and 1, or bool, for ps.BinaryLeaves")
+        _refuse(y, (values != 0.0) & (values != 1.0), "must hold 0 and 1, or bool, for ps.leaves.BinaryLeaves")
         return values, self
 
 
@@ -125,9 +125,11 @@ class NormalLeaves:
                 f"y: the squares of its deviations are no floats, its range is {np.ptp(values)}; rescale it"
             )
         if self.b0 is None and not variance > 0.0:
-            raise ValueError(f"y must vary for the default b0 of ps.NormalLeaves, all values are {values[0]}; give b0")
+            raise ValueError(
+                f"y must vary for the default b0 of ps.leaves.NormalLeaves, all values are {values[0]}; give b0"
+            )
         if self.b0 is None and not isinstance(self.a0, int | float | np.number):
-            raise ValueError("ps.NormalLeaves: b0 must be given where a0 is a variable")
+            raise ValueError("ps.leaves.NormalLeaves: b0 must be given where a0 is a variable")
         mu0 = float(values.mean()) if self.mu0 is None else self.mu0
         return values, replace(self, mu0=mu0, b0=0.25 * self.a0 * variance if self.b0 is None else self.b0)
 
@@ -151,11 +153,13 @@ class CountLeaves:
     def code(self, y: Any) -> "tuple[np.ndarray, CountLeaves]":
         """The response as floats, checked, and the family with its defaults filled in."""
         values = _numbers(y)
-        _refuse(y, (values < 0.0) | (values != np.floor(values)), "must hold whole numbers >= 0 for ps.CountLeaves")
+        _refuse(
+            y, (values < 0.0) | (values != np.floor(values)), "must hold whole numbers >= 0 for ps.leaves.CountLeaves"
+        )
         if self.rate is None and not values.mean() > 0.0:
-            raise ValueError("y must hold a count above zero for the default rate of ps.CountLeaves; give rate")
+            raise ValueError("y must hold a count above zero for the default rate of ps.leaves.CountLeaves; give rate")
         if self.rate is None and not isinstance(self.shape, int | float | np.number):
-            raise ValueError("ps.CountLeaves: rate must be given where shape is a variable")
+            raise ValueError("ps.leaves.CountLeaves: rate must be given where shape is a variable")
         return values, replace(self, rate=self.shape / float(values.mean()) if self.rate is None else self.rate)
 
 
@@ -171,7 +175,7 @@ def as_family(family: Any, y: Any) -> LeafFamily:
         return FAMILIES[family]()
     if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
         raise ValueError(
-            f"family must be one of {list(FAMILIES)} or an object such as ps.ClassLeaves(alpha=5.0), got "
+            f"family must be one of {list(FAMILIES)} or an object such as ps.leaves.ClassLeaves(alpha=5.0), got "
             f"{quoted(family)}"
         )
     for name in family.parameters:
@@ -229,7 +233,7 @@ def make_response(family: LeafFamily, y: np.ndarray) -> Response:
     if lost > 1.0:
         raise ValueError(
             f"y sums to {y.sum():g}: a log factorial of that is rounded to {lost:.2g} nats, so that no leaf's marginal "
-            "likelihood is right; count in larger units, or use ps.NormalLeaves"
+            "likelihood is right; count in larger units, or use ps.leaves.NormalLeaves"
         )
     return Response(labels, y.astype(np.float64), gammaln(y + 1.0), 2)
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ADVICE = (
-    "Run longer chains, or more moves for each draw (step=ps.ChipmanTreeStep(moves=...)); where trees still differ, "
-    "ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
+    "Run longer chains, or more moves for each draw (step=ps.steps.ChipmanTreeStep(moves=...)); where trees still "
+    "differ, ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
 )
 
 
@@ -223,7 +223,9 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     def _evidences(self) -> np.ndarray:
         if "log_evidence" not in self._draws.notes:
-            raise ValueError("the draws of pm.sample estimate no evidence; use ps.fit_tree or ps.exact_tree_evidence")
+            raise ValueError(
+                "the draws of pm.sample estimate no evidence; use ps.fit_tree or ps.trees.exact_tree_evidence"
+            )
         return np.asarray(self._draws.notes["log_evidence"], np.float64)
 
     @property

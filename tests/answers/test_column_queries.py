@@ -299,8 +299,13 @@ def known_families():
 
     table = ps.Table.from_frame(df, kinds={"bell": "positive", "wait": "positive"})
     with pm.Model():
-        both = [ps.Gaussian(), ps.Exponential()]
-        ps.SPN("x", ps.complete_tree(table.columns, n_children=4), observed=table, leaves={"bell": both, "wait": both})
+        both = [ps.leaves.Gaussian(), ps.leaves.Exponential()]
+        ps.SPN(
+            "x",
+            ps.circuits.complete_tree(table.columns, n_children=4),
+            observed=table,
+            leaves={"bell": both, "wait": both},
+        )
         idata = pm.sample(
             40, tune=40, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
         )

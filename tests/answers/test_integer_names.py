@@ -23,8 +23,12 @@ def frame():
 @cache
 def posterior():
     with pm.Model():
-        tree = ps.complete_tree(frame().columns, split=[2, 0, 1])
-        options = {"leaves": {0: ps.Gaussian()}, "resolution": {0: 0.0}, "leaf_scale": {0: 0.3, 1: 0.3, "2": 0.3}}
+        tree = ps.circuits.complete_tree(frame().columns, split=[2, 0, 1])
+        options = {
+            "leaves": {0: ps.leaves.Gaussian()},
+            "resolution": {0: 0.0},
+            "leaf_scale": {0: 0.3, 1: 0.3, "2": 0.3},
+        }
         ps.SPN("x", tree, observed=frame(), **options)
         idata = pm.sample(
             6, tune=6, chains=1, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False
@@ -79,12 +83,14 @@ def test_other_answers():
 
 
 def test_a_tree_of_integers_for_hidden_variables():
-    made = [ps.integral_circuit(frame()[[0, 2]], tree={a: None, b: a}, n_points=4) for a, b in ((0, 2), ("0", "2"))]
+    made = [
+        ps.circuits.integral_circuit(frame()[[0, 2]], tree={a: None, b: a}, n_points=4) for a, b in ((0, 2), ("0", "2"))
+    ]
     assert made[0].edges == made[1].edges == (("0", "2"),) and made[0].parent == made[1].parent
 
 
 def test_circuits_of_integers():
-    circuit = ps.complete_tree([0, 2], n_children=2).circuit({0: ["gaussian"], 2: ["poisson"]})
+    circuit = ps.circuits.complete_tree([0, 2], n_children=2).circuit({0: ["gaussian"], 2: ["poisson"]})
     assert circuit.names == ("0", "2")
     fitted = ps.fit_em(circuit, frame()[[0, 2]], random_seed=1, progressbar=False)
     assert fitted.probability({0: (0, None)}) == fitted.probability({"0": (0, None)})
@@ -92,6 +98,6 @@ def test_circuits_of_integers():
         fitted.probability({0: (0, 1), "0": (0, 2)})
     for label in (True, 1.5, ("a", 1)):
         with pytest.raises(ValueError, match="columns must hold names or objects with a string name, got"):
-            ps.complete_tree([label, "b"])
+            ps.circuits.complete_tree([label, "b"])
     with pytest.raises(ValueError, match="columns must have distinct names, got '0' at positions 0 and 1"):
-        ps.complete_tree([0, "0"])
+        ps.circuits.complete_tree([0, "0"])

@@ -160,7 +160,7 @@ def test_a_value_outside_the_support_of_some_or_all_leaves():
     logs = post._states.log_densities(rows, {})
     exact = log_posterior_predictive(problem, rows)
     np.testing.assert_allclose(logsumexp(logs + post._log_weights[:, None], axis=0), exact, atol=TOLERANCE)
-    only = ps.Exponential(mean=1.0)
+    only = ps.leaves.Exponential(mean=1.0)
     schema = schema_of(problem)
     schema = type(schema)(**(schema.__dict__ | {"palette": ((only,), schema.palette[1])}))
     digits = np.zeros((1, 1, 4, 3), np.int8)
@@ -244,7 +244,7 @@ def test_rows_without_a_cell_are_no_data():
     table = pd.DataFrame(rng.normal(size=(12, 2)), columns=["a", "b"], index=list("abcdefghijkl"))
     table.loc[["c", "f"]] = np.nan
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table)
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table)
         idata = pm.sample(30, tune=5, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
     post = ps.SPNPosterior.from_idata(idata)
     idata["log_likelihood"] = post.log_likelihood()

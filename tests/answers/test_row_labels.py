@@ -34,7 +34,7 @@ QUERIES = {
 def run(request):
     frame = FRAME.set_axis(INDEXES[request.param])
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(ps.Table.from_frame(frame).columns), observed=frame)
+        ps.SPN("x", ps.circuits.complete_tree(ps.Table.from_frame(frame).columns), observed=frame)
         return frame, pm.sample(4, tune=4, chains=1, random_seed=1, progressbar=False, quiet=True)
 
 
@@ -67,7 +67,7 @@ def test_completed_tables_keep_their_index(run):
 
 
 def test_observed_rows_of_a_circuit():
-    circuit = ps.complete_tree(["x"], n_children=2).circuit({"x": ["gaussian"]})
+    circuit = ps.circuits.complete_tree(["x"], n_children=2).circuit({"x": ["gaussian"]})
     rows = pd.DataFrame({"x": np.zeros(6)}, index=INDEXES["multi"])
     with pm.Model() as model:
         parameters = {"gaussian": np.tile([0.0, 1.0], (2, 1))}

@@ -120,7 +120,7 @@ def test_orders_of_many_columns_take_little_memory():
     """A coefficient for each order, column and subset would take 150 MB here, and 49 GB of 288 columns."""
     df = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 30)))
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        ps.SPN("x", ps.circuits.complete_tree(list(df), n_children=2), observed=df)
         idata = pm.sample(draws=2, tune=2, chains=1, progressbar=False, compute_convergence_checks=False)
     post = ps.SPNPosterior.from_idata(idata)
     post.explain(df.iloc[0], n_permutations=2)  # compiled before memory is counted
@@ -290,7 +290,7 @@ def coverage_of_learned(n_rows, n_new, draws, tune):
     frame, rng = learned_mixture(3, n_rows + n_new)
     train, new = frame[:n_rows], frame[n_rows:].reset_index(drop=True)
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(ps.Table.from_frame(train).columns, n_children=4), observed=train)
+        ps.SPN("x", ps.circuits.complete_tree(ps.Table.from_frame(train).columns, n_children=4), observed=train)
     post = ps.SPNPosterior.from_idata(draw(model, draws=draws, tune=tune, random_seed=4))
     blank = rng.integers(0, 3, n_new)
     gaps = new.copy()
@@ -361,7 +361,11 @@ def test_interventions_are_refused_with_the_reason():
     ):
         posterior_of("missing").do(x0=3)
     union = posterior_of("missing").condition([{"x2": 1}, {"x2": 0}])
-    for other in (union, ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (0.0, 1.0)).circuit):
+    for other in (
+        union,
+        ps.circuits.leaf("x", "gaussian", (0.0, 1.0)),
+        ps.circuits.leaf("x", "gaussian", (0.0, 1.0)).circuit,
+    ):
         with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
             other.do(x0=3)
 
@@ -449,7 +453,7 @@ def test_a_block_of_rows_without_errors_leaves_those_of_others():
 def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draws(monkeypatch):
     df = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 60)))
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(df), n_children=2), observed=df)
+        ps.SPN("x", ps.circuits.complete_tree(list(df), n_children=2), observed=df)
         idata = pm.sample(draws=150, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
     post = ps.SPNPosterior.from_idata(idata)
     whole, each = post.cov(), post.cov(per_draw=True)

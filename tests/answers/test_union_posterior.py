@@ -67,8 +67,8 @@ def test_complements():
 def test_counts_with_densities_lose_nothing_between_integers():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=40), "n": rng.poisson(20, 40)})
-    tree = ps.complete_tree(frame.columns, n_children=2)
-    leaves = {"n": [ps.Gaussian()]}
+    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
+    leaves = {"n": [ps.leaves.Gaussian()]}
     fit = ps.fit_variational(tree, frame, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
     given = [{"n": (0, 20)}, {"a": (0, None)}]
     expected = float(fit.probability({"n": (15, 25)}, given))
@@ -154,7 +154,7 @@ def test_information_by_sums_and_by_a_fine_grid():
     rng = np.random.default_rng(0)
     level = rng.random(40) < 0.5
     frame = pd.DataFrame({"a": rng.normal(2.0 * level), "l": level, "b": rng.normal(-1.0 * level)})
-    tree = ps.complete_tree(frame.columns, n_children=2)
+    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
     post = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=0, progressbar=False)
     given = [{"a": (-0.5, 0.7)}, {"b": (0.0, None), "l": True}]
     union = post.condition(given)
@@ -279,7 +279,7 @@ def test_conditions_on_conditions_and_a_fit_by_variational_bayes():
         float(known.probability({"x1": 1}, given=[{"x1": 1}, {"x2": {2}}])), rel=1e-10
     )
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
-    tree = ps.complete_tree(frame.columns, n_children=2)
+    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
     fit = ps.fit_variational(tree, frame, restarts=1, random_seed=0, progressbar=False)
     given = [{"a": (0, None)}, {"b": (0, None)}]
     found = fit.condition(given)
@@ -524,7 +524,10 @@ def test_most_probable_rows_between_two_counts():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": np.exp(rng.normal(size=40)), "n": rng.poisson(20, 40)})
     table = ps.Table.from_frame(frame, kinds={"a": "positive"})
-    tree, leaves = ps.complete_tree(table.columns, n_children=2), {"a": ps.Gaussian(), "n": ps.Gaussian()}
+    tree, leaves = (
+        ps.circuits.complete_tree(table.columns, n_children=2),
+        {"a": ps.leaves.Gaussian(), "n": ps.leaves.Gaussian()},
+    )
     fit = ps.fit_variational(tree, table, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
     low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
     union, part = fit.condition([low, high]), fit.condition(low)

@@ -39,8 +39,8 @@ def table():
 
 @cache
 def fitted(n_children="infinite", seed=1):
-    structure = ps.complete_tree(ps.Table.from_frame(table()).columns, n_children=n_children)
-    return ps.fit_variational(structure, table(), leaves={"n": ps.Poisson()}, random_seed=seed)
+    structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns, n_children=n_children)
+    return ps.fit_variational(structure, table(), leaves={"n": ps.leaves.Poisson()}, random_seed=seed)
 
 
 @pytest.mark.parametrize("n_children", [2, "infinite"])
@@ -136,10 +136,10 @@ def test_the_fit_as_a_circuit_has_its_density(n_children):
 
 def test_several_splits_as_a_circuit():
     frame = mixed_frame()
-    structure = ps.complete_tree(
+    structure = ps.circuits.complete_tree(
         ps.Table.from_frame(frame).columns, n_children=3, split="random", repetitions=2, random_seed=1
     )
-    post = ps.fit_variational(structure, frame, leaves={"visits": ps.Poisson()}, restarts=1, random_seed=0)
+    post = ps.fit_variational(structure, frame, leaves={"visits": ps.leaves.Poisson()}, restarts=1, random_seed=0)
     np.testing.assert_allclose(post.as_circuit().log_density(frame), post.log_density(frame), rtol=0, atol=1e-10)
     observed = frame.notna().sum()
     rows = [post._states.rows_on_entries(d).sum() for d in range(len(observed))]
@@ -159,9 +159,9 @@ def test_leaf_types_are_expected_shares_of_the_observed_cells():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 150), "wait": rng.exponential(3.0, 150)})
     frame.loc[:9, "bell"] = np.nan
-    both = [ps.Gaussian(), ps.Exponential()]
+    both = [ps.leaves.Gaussian(), ps.leaves.Exponential()]
     data = ps.Table.from_frame(frame, kinds={"bell": "positive", "wait": "positive"})
-    structure = ps.complete_tree(data.columns, n_children=4)
+    structure = ps.circuits.complete_tree(data.columns, n_children=4)
     post = ps.fit_variational(structure, data, leaves={"bell": both, "wait": both}, random_seed=3)
     bell, wait = post.leaf_types("bell"), post.leaf_types("wait")
     assert bell.dims == ("chain", "draw", "family") and bell.sizes["draw"] == 1
@@ -242,17 +242,17 @@ def test_a_seed_repeats_a_fit():
 
 def test_a_structure_of_names_gives_the_same_fit():
     """Counts keep their log x! where the structure knows names only, no kinds: palettes mix them with densities."""
-    leaves = {"n": [ps.Gaussian(), ps.Poisson()]}
+    leaves = {"n": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}
     options = {"leaves": leaves, "random_seed": 1, "restarts": 1, "max_steps": 20}
     by_kind, by_name = (
-        ps.fit_variational(ps.complete_tree(columns, n_children=2), table(), **options)
+        ps.fit_variational(ps.circuits.complete_tree(columns, n_children=2), table(), **options)
         for columns in (ps.Table.from_frame(table()).columns, list(table()))
     )
     np.testing.assert_array_equal(by_name.trace(), by_kind.trace())
 
 
 def test_given_hyperparameters_stay_and_estimates_do_better():
-    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
     fixed = {"concentration": [1.5, 0.7], "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
     held = ps.fit_variational(structure, table(), **fixed, random_seed=1)
     h = held.hyperparameters()
@@ -266,8 +266,8 @@ def test_given_hyperparameters_stay_and_estimates_do_better():
 def test_gaps_splits_and_single_columns_are_fitted(width):
     frame = mixed_frame()
     columns = ps.Table.from_frame(frame).columns
-    two_trees = ps.complete_tree(columns, n_children=width, split="random", repetitions=2, random_seed=1)
-    for structure in (two_trees, ps.skewed_tree(columns, n_children=width)):
+    two_trees = ps.circuits.complete_tree(columns, n_children=width, split="random", repetitions=2, random_seed=1)
+    for structure in (two_trees, ps.circuits.skewed_tree(columns, n_children=width)):
         post = ps.fit_variational(structure, frame, restarts=2, random_seed=0)
         logs = post.log_density(frame)
         assert np.isfinite(logs).all() and logs.values[6] > logs.values[3]  # one cell against five
@@ -275,7 +275,7 @@ def test_gaps_splits_and_single_columns_are_fitted(width):
         assert float(levels.sum()) == pytest.approx(1.0, abs=1e-12)
         rises = np.diff(post.trace().values)
         assert np.nanmin(rises) > -1e-9
-    one = ps.complete_tree(["size"], n_children=width)
+    one = ps.circuits.complete_tree(["size"], n_children=width)
     assert np.isfinite(ps.fit_variational(one, frame[["size"]], random_seed=0).log_density(frame[["size"]])).all()
 
 
@@ -315,11 +315,11 @@ def test_falling_counts_are_the_best_order_of_sticks():
         ({"max_steps": True}, "max_steps must be an integer of at least 1, got True"),
         ({"tolerance": 0.0}, r"tolerance must be positive and finite, got 0\.0"),
         ({"leaf_scale": -1.0}, r"leaf_scale must be positive and finite; it is -1\.0 at 'a'"),
-        ({"leaves": {"zzz": ps.Gaussian()}}, "leaves names the column 'zzz'"),
+        ({"leaves": {"zzz": ps.leaves.Gaussian()}}, "leaves names the column 'zzz'"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
-    structure = ps.complete_tree(ps.Table.from_frame(table()).columns)
+    structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
     with pytest.raises(ValueError, match=message):
         ps.fit_variational(structure, table(), **change)
     with pytest.raises(TypeError, match="name must be a string, got 1"):
@@ -330,7 +330,7 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
     with pytest.raises(TypeError, match="structure must be a RegionTree"):
         ps.fit_variational(["a"], table())
     with pytest.raises(TypeError, match="leaves must be a dict"):
-        ps.fit_variational(ps.complete_tree(["a"]), table()[["a"]], leaves=[ps.Gaussian()])
+        ps.fit_variational(ps.circuits.complete_tree(["a"]), table()[["a"]], leaves=[ps.leaves.Gaussian()])
     with pytest.raises(ValueError, match="df must be given: a variational fit keeps no training rows"):
         fitted().log_likelihood()
     with pytest.raises(ValueError, match="draw_circuits needs draws of the sampler"):

@@ -34,7 +34,7 @@ def labelled_table(name):
 def mixture_of_products(table, n_components):
     columns = table.columns
     leaves = {c.name: ["categorical" if c.name == "label" else "gaussian"] for c in columns}
-    tree = ps.complete_tree(columns, n_children=[n_components, 1], n_parts=len(columns))
+    tree = ps.circuits.complete_tree(columns, n_children=[n_components, 1], n_parts=len(columns))
     return tree.circuit(leaves)
 
 
@@ -47,7 +47,7 @@ class ConditionalFit:
         n_levels = len(table.columns[-1].levels)
         self.top = circuit.edge_sum == 0  # the other sums have one child
         with pm.Model() as self.model:
-            log_weights = ps.dirichlet_log_weights(circuit, 1.1, "weights")
+            log_weights = ps.circuits.dirichlet_log_weights(circuit, 1.1, "weights")
             mean = pm.Normal("mean", 0.0, 1.0, shape=n_leaves)
             log_sd = pm.Normal("log_sd", 0.0, 0.5, shape=n_leaves)
             label = pm.Dirichlet("label", np.full((n_components, n_levels), 1.1))

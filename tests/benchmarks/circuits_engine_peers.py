@@ -132,7 +132,7 @@ def ours_held(problem):
         np.where(kind == LEAF, 0, -1), ("gaussian",), names,
     )  # fmt: skip
     logs = np.log(np.concatenate(list(problem.weight.values())))
-    return ps.ParameterisedCircuit(circuit, logs, {"gaussian": np.array(list(problem.leaf.values()))})
+    return ps.circuits.ParameterisedCircuit(circuit, logs, {"gaussian": np.array(list(problem.leaf.values()))})
 
 
 def ours(problem):

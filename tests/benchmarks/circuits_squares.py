@@ -26,8 +26,8 @@ SQUARES = [(1, 2), (1, 4), (2, 4), (2, 6)]
 MIXTURES = [2, 4, 8, 16, 32]
 SHOWN = ["1 square of 2", "2 squares of 6", "mixture of 4"]
 EM = {"leaf_prior_rows": 0.1, "max_steps": 3_000, "progressbar": False}  # of 0.01 to 1 the best prior for 8 or more
-PRODUCT = ps.complete_tree(["a", "b"], n_children=1).circuit({"a": ["gaussian"], "b": ["gaussian"]})
-TREE = ps.complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+PRODUCT = ps.circuits.complete_tree(["a", "b"], n_children=1).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+TREE = ps.circuits.complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
 NO_CHOICE = np.zeros(PRODUCT.n_sum_edges)
 
 
@@ -53,7 +53,7 @@ def main():
         rows.append([name, "square of a signed tree", n_numbers, density, squares.acceptance_rate, seconds])
         for n_components in MIXTURES:
             begin = time.process_time()
-            circuit = ps.complete_tree(["a", "b"], n_children=[n_components, 1])
+            circuit = ps.circuits.complete_tree(["a", "b"], n_children=[n_components, 1])
             circuit = circuit.circuit({"a": ["gaussian"], "b": ["gaussian"]})
             fit = ps.fit_em(circuit, fitted, restarts=arguments.starts, random_seed=1, **EM)
             density = fit.circuit.log_density(held_out, **fit.parameters).mean()
@@ -109,7 +109,7 @@ def fit_squares(rows, n_squares, n_components, n_starts):
         sd = pm.LogNormal("sd", 0.0, 1.0, shape=(n_components, 2))
         leaves = [{"gaussian": pt.stack([mean[k], sd[k]], axis=1)} for k in range(n_components)]
         components = [(PRODUCT, NO_CHOICE, own) for own in leaves]
-        ps.SumOfSquaresDensity("x", components, coefficients, rows)
+        ps.circuits.SumOfSquaresDensity("x", components, coefficients, rows)
     points = [
         {
             "coefficients": rng.normal(size=(n_squares, n_components)),
@@ -123,7 +123,7 @@ def fit_squares(rows, n_squares, n_components, n_starts):
         (PRODUCT, NO_CHOICE, {"gaussian": np.column_stack([m, np.exp(s)])})
         for m, s in zip(best["mean"], best["sd_log__"], strict=True)
     ]
-    return ps.SumOfSquares(components, best["coefficients"]), time.process_time() - begin
+    return ps.circuits.SumOfSquares(components, best["coefficients"]), time.process_time() - begin
 
 
 def fit_signed_tree(rows, n_starts):
@@ -135,7 +135,9 @@ def fit_signed_tree(rows, n_starts):
         weights = pm.Normal("weights", shape=TREE.n_sum_edges)
         mean = pm.Normal("mean", 0.0, 3.0, shape=n_leaves)
         sd = pm.LogNormal("sd", 0.0, 1.0, shape=n_leaves)
-        ps.SumOfSquaresDensity("x", *ps.monotone_parts(TREE, weights, {"gaussian": pt.stack([mean, sd], axis=1)}), rows)
+        ps.circuits.SumOfSquaresDensity(
+            "x", *ps.circuits.monotone_parts(TREE, weights, {"gaussian": pt.stack([mean, sd], axis=1)}), rows
+        )
     points = [
         {
             "weights": rng.normal(size=TREE.n_sum_edges),
@@ -146,7 +148,7 @@ def fit_signed_tree(rows, n_starts):
     ]
     best = highest_mode(model, points)
     leaves = {"gaussian": np.column_stack([best["mean"], np.exp(best["sd_log__"])])}
-    squares = ps.SumOfSquares(*ps.monotone_parts(TREE, best["weights"], leaves))
+    squares = ps.circuits.SumOfSquares(*ps.circuits.monotone_parts(TREE, best["weights"], leaves))
     return squares, time.process_time() - begin
 
 

@@ -104,7 +104,7 @@ def sample(evidence, chain, draws, tune, max_nodes, **settings):
             max_nodes=max_nodes,
         )
         pm.Potential("evidence", architecture_log_evidence(g, evidence, "image", "label"))
-        step = ps.IndianChefsStep(repeats=3, parent_sets=1)
+        step = ps.steps.IndianChefsStep(repeats=3, parent_sets=1)
         return pm.sample(
             draws,
             tune=tune,
@@ -136,7 +136,7 @@ def merged(paths):
 
 def prior_draws(n, max_nodes):
     """Reputations (1, n, K) and parents (1, n, K, K) of forward draws with no more than `max_nodes` nodes."""
-    drawn = ps.sample_indian_chefs(
+    drawn = ps.indian_chefs.sample_indian_chefs(
         *NUMBERS.values(), n_observed=2, reputations=[1.0, 0.0], draws=n + n // 10 + 20, random_seed=1
     )
     drawn = drawn.isel(draw=np.flatnonzero(drawn.n_active.values <= max_nodes)[:n])

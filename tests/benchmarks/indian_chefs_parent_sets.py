@@ -39,7 +39,7 @@ class Chain:
 
     def __init__(self, compiled, parent_sets, seed):
         with compiled:
-            self.step = ps.IndianChefsStep(parent_sets=parent_sets)
+            self.step = ps.steps.IndianChefsStep(parent_sets=parent_sets)
         self.step.setup_chain(np.random.default_rng(seed), 0, 0)
         self.point = compiled.initial_point()
         self.draws, self.seconds = [], 0.0

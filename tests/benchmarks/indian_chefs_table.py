@@ -87,7 +87,7 @@ def graph_prior(name, n_observed):
     """What a chain's sweeps take."""
     if name == "ICP":
         return ICP
-    family = ps.CascadingIBP if name == "CIBP" else ps.ExtendedCascadingIBP
+    family = ps.indian_chefs.CascadingIBP if name == "CIBP" else ps.indian_chefs.ExtendedCascadingIBP
     return cascade_prior(family(1.0, 1.0, n_observed))
 
 

@@ -51,12 +51,12 @@ def settled(options, share):
     table[rng.random(table.shape) < share] = np.nan
     coded = ps.Table(coded.columns, table, coded.index)
     with pm.Model() as model:
-        x = ps.SPN("x", ps.complete_tree(coded.columns), observed=coded, missing="draw")
+        x = ps.SPN("x", ps.circuits.complete_tree(coded.columns), observed=coded, missing="draw")
         columns = ps.completed_columns(x)
         beta = pm.Normal("beta", 0.0, 10.0, shape=3)
         first, second = (columns[coded.names[d]] for d in numeric)
         pm.Normal("y", beta[0] + beta[1] * first + beta[2] * second, 1.0, observed=response)
-        step = ps.TopDownSPNStep()
+        step = ps.steps.TopDownSPNStep()
     step.setup_chain(np.random.default_rng(1), 100, 100)
     point = model.initial_point()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Unusual rows of tables with gaps: `ps.SPNOutlierDetector` beside scikit-learn's detectors, and its false alarms.
+"""Unusual rows of tables with gaps: `ps.sklearn.SPNOutlierDetector` and scikit-learn's detectors, and false alarms.
 
     python -m tests.benchmarks.spn_outliers ../shared/data
 
@@ -101,7 +101,7 @@ def filled(frame):
 
 def scores(train, rows, seed, method):
     """Scores of the rows by every detector, and p-values by the network."""
-    detector = ps.SPNOutlierDetector(structure="learned", method=method, random_state=seed).fit(train)
+    detector = ps.sklearn.SPNOutlierDetector(structure="learned", method=method, random_state=seed).fit(train)
     found = detector.posterior_.predictive_p_value(rows, n=DRAWN, random_seed=seed)
     density = found.log_density.values
     codes = [

@@ -53,7 +53,7 @@ def with_network(x, y, dose, seed, draws, tune, chains):
 
     frame = pd.DataFrame(x, columns=NAMES[1:])
     with pm.Model():
-        network = ps.SPN("x", ps.complete_tree(list(frame)), observed=frame, missing="draw")
+        network = ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame, missing="draw")
         columns = ps.completed_columns(network)
         beta = pm.Normal("beta", 0.0, 10.0, shape=3)
         noise = pm.HalfNormal("noise", 3.0)

@@ -51,7 +51,7 @@ def scored(options, train, test, scale, rounded):
     with pm.Model():
         ps.SPN(
             "x",
-            ps.complete_tree(list(train)),
+            ps.circuits.complete_tree(list(train)),
             observed=train,
             leaf_scale=scale,
             leaf_shape=1.5,

@@ -38,7 +38,14 @@ def fit(problem, seed, *, alpha=5.0, alpha_s=0.95, beta_s=0.5, weights="evidence
         warnings.simplefilter("ignore", UserWarning)
         begin = time.process_time()
         post = ps.fit_tree(
-            X, y, ps.ClassLeaves(alpha), alpha_s=alpha_s, beta_s=beta_s, weights=weights, random_seed=seed, **settings
+            X,
+            y,
+            ps.leaves.ClassLeaves(alpha),
+            alpha_s=alpha_s,
+            beta_s=beta_s,
+            weights=weights,
+            random_seed=seed,
+            **settings,
         )
         seconds = time.process_time() - begin
     begin = time.process_time()

@@ -29,7 +29,7 @@ def filtered(particles):
     def run(problem, seed):
         X, y, X_new, y_new = problem
         begin = time.process_time()
-        post = ps.fit_tree(X, y, ps.ClassLeaves(5.0), particles=4 * particles, weights="equal", random_seed=seed)
+        post = ps.fit_tree(X, y, ps.leaves.ClassLeaves(5.0), particles=4 * particles, weights="equal", random_seed=seed)
         seconds = time.process_time() - begin
         return {
             "seconds": seconds,
@@ -48,7 +48,7 @@ def refreshed(sweeps):
     def run(problem, seed):
         X, y, X_new, y_new = problem
         with pm.Model():
-            ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.ClassLeaves(5.0), observed=y)
+            ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.ClassLeaves(5.0), observed=y)
             begin = time.process_time()
             idata = pm.sample(
                 sweeps,
@@ -79,8 +79,8 @@ def annealed(temperatures):
     def run(problem, seed):
         X, y, *_ = problem
         begin = time.process_time()
-        runs = ps.annealed_tree_evidence(
-            X, y, ps.ClassLeaves(5.0), temperatures=temperatures, moves=20, runs=4, random_seed=seed
+        runs = ps.trees.annealed_tree_evidence(
+            X, y, ps.leaves.ClassLeaves(5.0), temperatures=temperatures, moves=20, runs=4, random_seed=seed
         )
         return {
             "seconds": time.process_time() - begin,
@@ -113,7 +113,7 @@ def learn(problem, seed):
     X, y, X_new, y_new = problem
     with pm.Model():
         alpha = pm.Gamma("alpha", 2, 0.5)
-        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.ClassLeaves(alpha), observed=y)
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.ClassLeaves(alpha), observed=y)
         begin = time.process_time()
         idata = pm.sample(
             50,

@@ -58,7 +58,7 @@ def weighings(problem, seed, n):
     """One fit, its islands weighed in three ways."""
     X, y, X_new, y_new = problem
     begin = time.process_time()
-    post = ps.fit_tree(X, y, ps.ClassLeaves(5.0), particles=2000, islands=n, weights="equal", random_seed=seed)
+    post = ps.fit_tree(X, y, ps.leaves.ClassLeaves(5.0), particles=2000, islands=n, weights="equal", random_seed=seed)
     seconds = time.process_time() - begin
     fixed = {"log_z": float(post.log_evidence), "spread": float(post.log_evidence_se.attrs["spread"])}
     out = {}
@@ -94,7 +94,7 @@ def mcmc(problem, seed, variant):
     """One chain of grow, prune, change and swap; the average of its second half at each checkpoint."""
     X, y, X_new, y_new = problem
     features = make_features(X)
-    coded, family = ps.ClassLeaves(variant["alpha"]).code(y)
+    coded, family = ps.leaves.ClassLeaves(variant["alpha"]).code(y)
     response = make_response(family, coded)
     n_classes = len(family.levels)
     leaf = make_leaf_prior("classes", np.array([variant["alpha"]]), n_classes, len(y), 0.0)

@@ -169,7 +169,9 @@ def test_far_apart_and_nearly_equal():
     circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     first = (circuit, np.array([np.log1p(-1e-300), -900.0]), {"gaussian": [[0.0, 1.0], [1e5, 1.0]]})
     second = (build([("leaf", 0, "gaussian")], ["a"], ("gaussian",)), np.zeros(0), {"gaussian": [[1e5, 1.0]]})
-    assert float(ps.log_inner_product(first, second)) == pytest.approx(-900 - 0.5 * np.log(4 * np.pi), rel=1e-15)
+    assert float(ps.circuits.log_inner_product(first, second)) == pytest.approx(
+        -900 - 0.5 * np.log(4 * np.pi), rel=1e-15
+    )
 
 
 def enumerated(first, second, levels):
@@ -187,7 +189,7 @@ def circuits_of_levels(seed=0):
     rng = np.random.default_rng(seed)
     found = []
     for n_sums, n_leaves in ((3, 2), (2, 4)):
-        circuit = ps.rat_spn(columns, families, repetitions=1, n_sums=n_sums, n_leaves=n_leaves, random_seed=4)
+        circuit = ps.circuits.rat_spn(columns, families, repetitions=1, n_sums=n_sums, n_leaves=n_leaves, random_seed=4)
         found.append((circuit, *random_parameters(circuit, rng)))
     return found
 
@@ -204,18 +206,18 @@ def reordered(operand):
 def test_circuits_of_levels():
     first, second = circuits_of_levels()
     expected = enumerated(first, second, 3)
-    found = ps.log_inner_product(first, second)
+    found = ps.circuits.log_inner_product(first, second)
     assert found.attrs == {"exactness": "exact"} and found.name == "log_inner_product"
     assert float(found) == pytest.approx(expected, abs=1e-12)
-    assert float(ps.log_inner_product(reordered(second), first)) == pytest.approx(expected, abs=1e-12)
-    assert float(ps.renyi_entropy(second)) == pytest.approx(-enumerated(second, second, 3), abs=1e-12)
+    assert float(ps.circuits.log_inner_product(reordered(second), first)) == pytest.approx(expected, abs=1e-12)
+    assert float(ps.circuits.renyi_entropy(second)) == pytest.approx(-enumerated(second, second, 3), abs=1e-12)
 
 
 def test_circuit_over_a_mixed_table():
     """Gaussian mixtures on a grid beside levels: the trapezoidal rule is exact to rounding on them."""
     rng = np.random.default_rng(2)
     columns = {"x": "gaussian", "y": "gaussian", "c": "categorical"}
-    circuit = ps.complete_tree(list(columns), n_children=3).circuit({c: [f] for c, f in columns.items()})
+    circuit = ps.circuits.complete_tree(list(columns), n_children=3).circuit({c: [f] for c, f in columns.items()})
     first, second = ((circuit, *random_parameters(circuit, rng)) for _ in range(2))
     for _, _, parameters in (first, second):
         parameters["gaussian"][:, 1] += 0.3
@@ -223,7 +225,7 @@ def test_circuit_over_a_mixed_table():
     rows = np.array(list(product(x, x, range(3))))
     logs = circuit.log_density(rows, *first[1:]) + circuit.log_density(rows, *second[1:])
     expected = logsumexp(logs) + 2.0 * np.log(x[1] - x[0])
-    assert float(ps.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-9)
+    assert float(ps.circuits.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_factorised_circuits_are_products_of_their_leaves():
@@ -233,7 +235,7 @@ def test_factorised_circuits_are_products_of_their_leaves():
     )
     rng = np.random.default_rng(5)
     (_, p), (_, q) = (random_parameters(circuit, rng) for _ in range(2))
-    found = ps.log_inner_product((circuit, [], p), (circuit, [], q))
+    found = ps.circuits.log_inner_product((circuit, [], p), (circuit, [], q))
     each = [log_inner_products(f, p[f], f, q[f])[0][0, 0] for f in families]
     assert float(found) == pytest.approx(sum(each), abs=1e-12)
     assert found.attrs["exactness"] == "numerical" and 0.0 < found.attrs["tolerance"] < 1e-9
@@ -263,8 +265,8 @@ def test_products_of_more_factors_against_fewer(pair):
     rng = np.random.default_rng(8)
     first, second = ((circuit, *random_parameters(circuit, rng)) for circuit in pair)
     expected = enumerated(first, second, 3)
-    assert float(ps.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-13)
-    assert float(ps.log_inner_product(second, first)) == pytest.approx(expected, abs=1e-13)
+    assert float(ps.circuits.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-13)
+    assert float(ps.circuits.log_inner_product(second, first)) == pytest.approx(expected, abs=1e-13)
 
 
 def test_edges_of_weight_zero_do_not_count():
@@ -277,9 +279,9 @@ def test_edges_of_weight_zero_do_not_count():
     )  # fmt: skip
     _, parameters = random_parameters(both, np.random.default_rng(1))
     only = (both, [0.0, -np.inf, 0.0, 0.0], parameters)
-    assert float(ps.renyi_entropy(only)) == pytest.approx(-enumerated(only, only, 3), abs=1e-13)
+    assert float(ps.circuits.renyi_entropy(only)) == pytest.approx(-enumerated(only, only, 3), abs=1e-13)
     with pytest.raises(ValueError, match=r"not compatible: product 1 of the first circuit, \('b', 'c'\) x \('a',\),"):
-        ps.renyi_entropy((both, np.log([0.5, 0.5, 1.0, 1.0]), parameters))
+        ps.circuits.renyi_entropy((both, np.log([0.5, 0.5, 1.0, 1.0]), parameters))
 
 
 def test_two_gaussians_by_hand():
@@ -287,21 +289,21 @@ def test_two_gaussians_by_hand():
     first, second = ((circuit, np.zeros(0), {"gaussian": [p]}) for p in ([1.0, 0.5], [2.0, 1.2]))
     both = norm(1.0, np.hypot(0.5, 1.2)).pdf(2.0)
     own, theirs = 0.5 / np.sqrt(np.pi) / 0.5, 0.5 / np.sqrt(np.pi) / 1.2
-    assert float(ps.log_inner_product(first, second)) == pytest.approx(np.log(both), abs=1e-15)
-    assert float(ps.renyi_entropy(first)) == pytest.approx(-np.log(own), abs=1e-15)
-    assert float(ps.squared_l2_distance(first, second)) == pytest.approx(own + theirs - 2 * both, abs=1e-15)
+    assert float(ps.circuits.log_inner_product(first, second)) == pytest.approx(np.log(both), abs=1e-15)
+    assert float(ps.circuits.renyi_entropy(first)) == pytest.approx(-np.log(own), abs=1e-15)
+    assert float(ps.circuits.squared_l2_distance(first, second)) == pytest.approx(own + theirs - 2 * both, abs=1e-15)
     expected = -np.log(both / np.sqrt(own * theirs))
-    assert float(ps.cauchy_schwarz_divergence(first, second)) == pytest.approx(expected, abs=1e-15)
+    assert float(ps.circuits.cauchy_schwarz_divergence(first, second)) == pytest.approx(expected, abs=1e-15)
     narrow = (circuit, np.zeros(0), {"gaussian": [[0.0, 1e-309]]})
-    assert float(ps.squared_l2_distance(first, narrow)) == np.inf
+    assert float(ps.circuits.squared_l2_distance(first, narrow)) == np.inf
 
 
 def test_supports_that_do_not_meet():
     circuit = build([("leaf", 0, "uniform")], ["a"], ("uniform",))
     first, second = ((circuit, np.zeros(0), {"uniform": [p]}) for p in ([0.0, 1.0], [1.0, 3.0]))
-    assert float(ps.log_inner_product(first, second)) == -np.inf
-    assert float(ps.cauchy_schwarz_divergence(first, second)) == np.inf
-    assert float(ps.squared_l2_distance(first, second)) == pytest.approx(1.5, abs=1e-15)
+    assert float(ps.circuits.log_inner_product(first, second)) == -np.inf
+    assert float(ps.circuits.cauchy_schwarz_divergence(first, second)) == np.inf
+    assert float(ps.circuits.squared_l2_distance(first, second)) == pytest.approx(1.5, abs=1e-15)
 
 
 @settings(max_examples=15)
@@ -310,19 +312,27 @@ def test_cauchy_and_schwarz(seed):
     """Symmetric; at most the root of the circuits' own; the angle of a circuit with itself is 0."""
     rng = np.random.default_rng(seed)
     first, second = random_circuit(rng, 2, mixed=False), random_circuit(rng, 2, mixed=False)
-    both = float(ps.log_inner_product(first, second))
-    assert both == pytest.approx(float(ps.log_inner_product(second, first)), rel=1e-12)
-    assert both <= -0.5 * float(ps.renyi_entropy(first) + ps.renyi_entropy(second)) + 1e-12
-    divergence = ps.cauchy_schwarz_divergence(first, second)
-    assert 0.0 <= float(divergence) == pytest.approx(float(ps.cauchy_schwarz_divergence(second, first)), abs=1e-12)
-    assert float(ps.cauchy_schwarz_divergence(first, first)) == 0.0 == float(ps.squared_l2_distance(second, second))
-    assert float(ps.squared_l2_distance(first, second)) >= 0.0
+    both = float(ps.circuits.log_inner_product(first, second))
+    assert both == pytest.approx(float(ps.circuits.log_inner_product(second, first)), rel=1e-12)
+    assert both <= -0.5 * float(ps.circuits.renyi_entropy(first) + ps.circuits.renyi_entropy(second)) + 1e-12
+    divergence = ps.circuits.cauchy_schwarz_divergence(first, second)
+    assert (
+        0.0
+        <= float(divergence)
+        == pytest.approx(float(ps.circuits.cauchy_schwarz_divergence(second, first)), abs=1e-12)
+    )
+    assert (
+        float(ps.circuits.cauchy_schwarz_divergence(first, first))
+        == 0.0
+        == float(ps.circuits.squared_l2_distance(second, second))
+    )
+    assert float(ps.circuits.squared_l2_distance(first, second)) >= 0.0
 
 
 def test_circuits_with_their_parameters_inside():
     first, second = circuits_of_levels()
-    fit = ps.CircuitFit(*first, 0.0, np.zeros(1), True, np.zeros(1))
-    assert float(ps.log_inner_product(fit, second)) == float(ps.log_inner_product(first, second))
+    fit = ps.circuits.CircuitFit(*first, 0.0, np.zeros(1), True, np.zeros(1))
+    assert float(ps.circuits.log_inner_product(fit, second)) == float(ps.circuits.log_inner_product(first, second))
 
 
 LEAF = {f: build([("leaf", 0, f)], ["a"], (f,)) for f in ("gaussian", "poisson", "gamma", "log_student_t")}
@@ -340,7 +350,7 @@ LEAF = {f: build([("leaf", 0, f)], ["a"], (f,)) for f in ("gaussian", "poisson",
 def test_refused_leaves(first, second, message):
     operands = [(LEAF[f], np.zeros(0), {f: rows}) for f, rows in (first, second)]
     with pytest.raises(ValueError, match=message):
-        ps.log_inner_product(*operands)
+        ps.circuits.log_inner_product(*operands)
 
 
 def test_refused_circuits():
@@ -348,20 +358,20 @@ def test_refused_circuits():
     circuit = crossed_circuit(2, 2, 2)
     good = (circuit, *random_parameters(circuit, rng))
     with pytest.raises(TypeError, match=r"second must have a circuit, log_weights and leaf_parameters, .* got Circuit"):
-        ps.log_inner_product(good, circuit)
+        ps.circuits.log_inner_product(good, circuit)
     with pytest.raises(ValueError, match="the same columns, 'x0' is in the first alone"):
-        ps.log_inner_product(good, (LEAF["gaussian"], np.zeros(0), {"gaussian": [[0, 1]]}))
+        ps.circuits.log_inner_product(good, (LEAF["gaussian"], np.zeros(0), {"gaussian": [[0, 1]]}))
     levels = [
         build([("leaf", 0, LEVEL)], [ps.Column("a", "categorical", tuple(names), "str")], (LEVEL,))
         for names in ("xy", "xz")
     ]
     with pytest.raises(ValueError, match="column 'a' must be of the same kind and levels"):
-        ps.log_inner_product(*((c, np.zeros(0), {LEVEL: [[0.5, 0.5]]}) for c in levels))
+        ps.circuits.log_inner_product(*((c, np.zeros(0), {LEVEL: [[0.5, 0.5]]}) for c in levels))
     with pytest.raises(ValueError, match="log_weights must have shape"):
-        ps.renyi_entropy((circuit, np.zeros(1), good[2]))
+        ps.circuits.renyi_entropy((circuit, np.zeros(1), good[2]))
     split = random_circuit(np.random.default_rng(0), 4, mixed=False)
     with pytest.raises(ValueError, match=r"circuits are not compatible: product .* divide their columns crosswise"):
-        ps.renyi_entropy(split)
+        ps.circuits.renyi_entropy(split)
 
 
 # -- products --------------------------------------------------------------------------------------------------------
@@ -376,8 +386,8 @@ MEETING = [
 
 def check_product(first, second, rows):
     """Densities are those of the two, multiplied and divided by the inner product."""
-    found = ps.multiply(first, second)
-    assert found.log_normaliser == float(ps.log_inner_product(first, second))
+    found = ps.circuits.multiply(first, second)
+    assert found.log_normaliser == float(ps.circuits.log_inner_product(first, second))
     order = [first[0].names.index(name) for name in second[0].names]
     logs = first[0].log_density(rows, *first[1:]) + second[0].log_density(rows[:, order], *second[1:])
     assert np.isfinite(logs).any()
@@ -415,11 +425,11 @@ def test_products_of_wider_circuits():
     rows = np.random.default_rng(1).integers(0, 3, (40, 5)).astype(float)
     rows[:, 1] = np.minimum(rows[:, 1], 1.0)
     found = check_product(first, reordered(second), rows)
-    cube = ps.multiply(found, first)
+    cube = ps.circuits.multiply(found, first)
     logs = 2.0 * first[0].log_density(rows, *first[1:]) + second[0].log_density(rows, *second[1:])
     expected = logs - found.log_normaliser - cube.log_normaliser
     np.testing.assert_allclose(cube.circuit.log_density(rows, **cube.parameters), expected, rtol=0, atol=1e-11)
-    circuit = ps.complete_tree(["x", "y"], n_children=2).circuit({"x": ["gaussian"], "y": ["exponential"]})
+    circuit = ps.circuits.complete_tree(["x", "y"], n_children=2).circuit({"x": ["gaussian"], "y": ["exponential"]})
     near, far = ((circuit, *random_parameters(circuit, np.random.default_rng(k))) for k in (1, 2))
     far[2]["gaussian"][:, 0] += 1e4
     found = check_product(near, far, np.array([[0.0, 1.0], [5e3, 2.0], [1e4, 0.1]]))
@@ -449,7 +459,7 @@ def test_pairs_without_a_product_are_left_out():
 def test_errors_of_narrow_leaves_far_from_0_are_within_the_claim(first, second, exact):
     """Terms that nearly cancel lose digits, of which no quadrature knows."""
     leaf = LEAF | {"log_normal": build([("leaf", 0, "log_normal")], ["a"], ("log_normal",))}
-    found = ps.log_inner_product(*((leaf[f], np.zeros(0), {f: [row]}) for f, row in (first, second)))
+    found = ps.circuits.log_inner_product(*((leaf[f], np.zeros(0), {f: [row]}) for f, row in (first, second)))
     assert 1e-12 < abs(float(found) - exact) < found.attrs["tolerance"] < 1e-5
 
 
@@ -464,4 +474,4 @@ def test_errors_of_narrow_leaves_far_from_0_are_within_the_claim(first, second, 
 def test_refused_products(first, second, message):
     leaf = LEAF | {"uniform": build([("leaf", 0, "uniform")], ["a"], ("uniform",))}
     with pytest.raises(ValueError, match=message):
-        ps.multiply(*((leaf[f], np.zeros(0), {f: rows}) for f, rows in (first, second)))
+        ps.circuits.multiply(*((leaf[f], np.zeros(0), {f: rows}) for f, rows in (first, second)))

@@ -24,26 +24,28 @@ def test_a_random_network_has_the_nodes_of_the_paper():
     for repetitions in (1, 2):
         for seed in range(6):  # halves in both orders
             leaves = {"a": "gaussian", "b": "poisson"}
-            circuit = ps.rat_spn(["a", "b"], leaves, depth=5, repetitions=repetitions, n_leaves=3, random_seed=seed)
+            circuit = ps.circuits.rat_spn(
+                ["a", "b"], leaves, depth=5, repetitions=repetitions, n_leaves=3, random_seed=seed
+            )
             assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9, 6)
-    circuit = ps.rat_spn(NAMES, BITS, depth=1, repetitions=1, n_leaves=3, random_seed=0)
+    circuit = ps.circuits.rat_spn(NAMES, BITS, depth=1, repetitions=1, n_leaves=3, random_seed=0)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, 9 + 2 * 3, 2 * 2 * 3)
-    circuit = ps.rat_spn(NAMES, BITS, depth=2, repetitions=1, n_sums=2, n_leaves=3, random_seed=0)
+    circuit = ps.circuits.rat_spn(NAMES, BITS, depth=2, repetitions=1, n_sums=2, n_leaves=3, random_seed=0)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1 + 2 * 2, 4 + 2 * 9, 4 * 3)
 
 
 @pytest.mark.parametrize(("n_leaf", "n_product"), [(12, 3), (4, 1)])
 def test_without_divisions_it_is_a_mixture(n_leaf, n_product):
-    circuit = ps.rat_spn(NAMES, BITS, depth=0, n_leaves=n_product)
+    circuit = ps.circuits.rat_spn(NAMES, BITS, depth=0, n_leaves=n_product)
     assert (circuit.n_sum, circuit.n_product, circuit.n_leaf) == (1, n_product, n_leaf)
-    assert ps.rat_spn(["a"], {"a": "gaussian"}, n_leaves=3).n_leaf == 3
+    assert ps.circuits.rat_spn(["a"], {"a": "gaussian"}, n_leaves=3).n_leaf == 3
 
 
 @given(st.integers(0, 10_000))
 def test_every_random_network_is_a_distribution(seed):
     rng = np.random.default_rng(seed)
     sizes = {"depth": int(rng.integers(0, 4)), "repetitions": int(rng.integers(1, 4))}
-    circuit = ps.rat_spn(
+    circuit = ps.circuits.rat_spn(
         NAMES, BITS, **sizes, n_sums=int(rng.integers(1, 4)), n_leaves=int(rng.integers(1, 4)), random_seed=seed
     )
     log_weights, parameters = random_parameters(circuit, rng)
@@ -54,7 +56,9 @@ def test_every_random_network_is_a_distribution(seed):
 
 
 def test_one_seed_gives_one_network_and_families_take_turns():
-    made = [ps.rat_spn(NAMES, {n: ["gaussian", "log_normal"] for n in NAMES}, random_seed=s) for s in (1, 1, 2)]
+    made = [
+        ps.circuits.rat_spn(NAMES, {n: ["gaussian", "log_normal"] for n in NAMES}, random_seed=s) for s in (1, 1, 2)
+    ]
     assert made[0] == made[1] and made[0] != made[2]
     assert made[0].leaves_of("gaussian").size == made[0].leaves_of("log_normal").size
 
@@ -69,7 +73,7 @@ def chain(n, rng):
 
 def test_the_hidden_tree_follows_the_dependence_and_sums_its_states_out():
     df = chain(500, np.random.default_rng(0))
-    circuit = ps.hidden_chow_liu_tree(df, 3)
+    circuit = ps.circuits.hidden_chow_liu_tree(df, 3)
     assert (circuit.n_sum, circuit.n_leaf) == (1 + 4 * 3, 15)
     root = circuit.children_of(0)
     assert all(circuit.scope(v) == tuple("cabed") for v in root)
@@ -92,7 +96,7 @@ def test_the_hidden_tree_finds_more_than_independent_columns_and_needs_its_state
     df = chain(2_000, np.random.default_rng(3))
     logs = {}
     for n_states in (1, 2):
-        circuit = ps.hidden_chow_liu_tree(df, n_states)
+        circuit = ps.circuits.hidden_chow_liu_tree(df, n_states)
         fit = ps.fit_em(circuit, df, random_seed=0, max_steps=2_000)
         logs[n_states] = fit.log_likelihood / len(df)
     shares = df.value_counts(normalize=True).to_numpy()
@@ -112,7 +116,7 @@ def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pa
         {"r": rng.normal(size=40), "n": rng.poisson(3, 40), "g": rng.choice(list("xyz"), 40), "t": rng.random(40) < 0.5}
     )
     df.loc[[1, 7], "r"] = np.nan
-    circuit = ps.hidden_chow_liu_tree(df, 2, dependence="rdc", random_seed=1)
+    circuit = ps.circuits.hidden_chow_liu_tree(df, 2, dependence="rdc", random_seed=1)
     assert set(circuit.families) == {"gaussian", "poisson", "categorical", "bernoulli"}
     fit = ps.fit_em(circuit, df, random_seed=1)
     assert np.isfinite(fit.log_likelihood)
@@ -137,21 +141,21 @@ def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pa
 )
 def test_bad_arguments_of_random_networks_are_named(change, error, message):
     with pytest.raises(error, match=message):
-        ps.rat_spn(**{"columns": NAMES, "leaves": BITS, **change})
+        ps.circuits.rat_spn(**{"columns": NAMES, "leaves": BITS, **change})
 
 
 def test_bad_arguments_of_hidden_trees_are_named(monkeypatch):
     df = chain(20, np.random.default_rng(0))
     with pytest.raises(ValueError, match="n_states must be an integer of at least 1, got 0"):
-        ps.hidden_chow_liu_tree(df, 0)
+        ps.circuits.hidden_chow_liu_tree(df, 0)
     for dependence in ("pearson", ["rdc"]):
         with pytest.raises(ValueError, match="dependence must be one of"):
-            ps.hidden_chow_liu_tree(df, 2, dependence=dependence)
+            ps.circuits.hidden_chow_liu_tree(df, 2, dependence=dependence)
     with pytest.raises(ValueError, match="zzz"):
-        ps.hidden_chow_liu_tree(ps.Table.from_frame(df), 2, kinds={"zzz": "real"})
+        ps.circuits.hidden_chow_liu_tree(ps.Table.from_frame(df), 2, kinds={"zzz": "real"})
     monkeypatch.setattr(circuit_builders, "MAX_EDGES", 20)
     with pytest.raises(ValueError, match="more than 20 edges"):
-        ps.hidden_chow_liu_tree(df, 4)
+        ps.circuits.hidden_chow_liu_tree(df, 4)
 
 
 def levels(rng, n):
@@ -167,7 +171,7 @@ def levels(rng, n):
 def test_a_chow_liu_tree_is_its_conditional_shares():
     """Density by multiplying shares that pandas counts, with the prior's rows added by hand."""
     df = levels(np.random.default_rng(0), 300)
-    fit = ps.chow_liu_tree(df, prior_rows=2.0)
+    fit = ps.circuits.chow_liu_tree(df, prior_rows=2.0)
     values = ps.Table.from_frame(df).values
     rows = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
     logs = fit.circuit.log_density(rows, **fit.parameters)
@@ -204,7 +208,7 @@ def test_no_other_tree_is_closer_to_the_table():
     trees = [t for t in trees if nx.is_tree(nx.Graph(t))]
     assert len(trees) == 16
     best = max(sum(information(*e) for e in t) for t in trees) - entropies
-    found = ps.chow_liu_tree(df, prior_rows=1e-9).log_likelihood / n
+    found = ps.circuits.chow_liu_tree(df, prior_rows=1e-9).log_likelihood / n
     assert found == pytest.approx(best, abs=1e-9)
 
 
@@ -212,7 +216,7 @@ def test_a_chow_liu_tree_of_a_table_with_gaps_is_a_start_for_em():
     df = levels(np.random.default_rng(2), 200)
     df = df.mask(np.random.default_rng(3).random(df.shape) < 0.2)
     df["b"], df["d"] = df["b"].astype("boolean"), df["d"].astype("boolean")
-    fit = ps.chow_liu_tree(df)
+    fit = ps.circuits.chow_liu_tree(df)
     better = ps.fit_em(
         fit.circuit, df, leaf_prior_rows=0.0, edge_prior_rows=0.0, start=(fit.log_weights, fit.leaf_parameters)
     )
@@ -231,4 +235,4 @@ def test_a_chow_liu_tree_of_a_table_with_gaps_is_a_start_for_em():
 )
 def test_what_a_chow_liu_tree_refuses(change, message):
     with pytest.raises(ValueError, match=message):
-        ps.chow_liu_tree(**{"data": levels(np.random.default_rng(0), 20), **change})
+        ps.circuits.chow_liu_tree(**{"data": levels(np.random.default_rng(0), 20), **change})

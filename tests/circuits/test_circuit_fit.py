@@ -247,7 +247,7 @@ def with_one_row_spread_over(shares, n):
 def test_levels_that_no_row_has_stay_possible_and_others_do_not_appear():
     """Three levels declared and two seen; a column beside it has four."""
     df = pd.DataFrame({"g": pd.Categorical(["u", "v"] * 20, ["u", "v", "w"]), "h": pd.Categorical(list("abcd") * 10)})
-    circuit = ps.hidden_chow_liu_tree(df, 2)
+    circuit = ps.circuits.hidden_chow_liu_tree(df, 2)
     fit = ps.fit_em(circuit, df, random_seed=0)
     p = fit.leaf_parameters["categorical"]
     of_g = circuit.leaf_column[circuit.leaves_of("categorical")] == 0
@@ -276,7 +276,7 @@ def test_levels_and_names_come_from_the_data_frame():
     df = pd.DataFrame({"x": rng.normal(size=60), "g": pd.Categorical(rng.choice(["u", "v"], 60), ["u", "v", "w"])})
     df.loc[3, "x"] = np.nan
     columns = ps.Table.from_frame(df).columns
-    circuit = ps.rat_spn(columns, depth=1, repetitions=1, n_leaves=2, random_seed=0)
+    circuit = ps.circuits.rat_spn(columns, depth=1, repetitions=1, n_leaves=2, random_seed=0)
     fit = ps.fit_em(circuit, df, random_seed=4)
     assert fit.leaf_parameters["categorical"].shape == (2, 3)  # an unused level keeps its place
     again = ps.fit_em(circuit, df.sample(frac=1.0, random_state=1), start=(fit.log_weights, fit.leaf_parameters))
@@ -527,10 +527,10 @@ def test_a_sum_that_no_row_reaches_keeps_its_weights_where_there_is_no_prior():
 def test_a_table_is_read_by_the_circuits_levels():
     df = pd.DataFrame({"g": ["u", "u", "u", "v"]})
     orders = [pd.Categorical(df["g"], categories) for categories in (["u", "v"], ["v", "u"])]
-    circuit = ps.rat_spn(ps.Table.from_frame(df.assign(g=orders[0])).columns, n_leaves=1)
+    circuit = ps.circuits.rat_spn(ps.Table.from_frame(df.assign(g=orders[0])).columns, n_leaves=1)
     fits = [ps.fit_em(circuit, ps.Table.from_frame(df.assign(g=g))) for g in orders]
     np.testing.assert_array_equal(*(f.leaf_parameters["categorical"] for f in fits))
-    numbers = ps.rat_spn(["g"], {"g": "bernoulli"}, n_leaves=1)  # a column that is a name holds codes
+    numbers = ps.circuits.rat_spn(["g"], {"g": "bernoulli"}, n_leaves=1)  # a column that is a name holds codes
     assert ps.fit_em(numbers, ps.Table.from_frame(df)).leaf_parameters["bernoulli"][0, 0] == pytest.approx(0.26)
 
 

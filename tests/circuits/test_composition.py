@@ -55,7 +55,9 @@ def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": rng.choice([1, 2, 3], 50), "t": rng.choice(["u", "v"], 50), "x": rng.normal(size=50)})
     frame["g"], frame["t"] = pd.Categorical(frame["g"]), pd.Categorical(frame["t"])
-    both = ps.product_of([ps.leaf("x", "gaussian", (0.1, 1.2)), ps.chow_liu_tree(frame[["g", "t"]])])
+    both = ps.circuits.product_of(
+        [ps.circuits.leaf("x", "gaussian", (0.1, 1.2)), ps.circuits.chow_liu_tree(frame[["g", "t"]])]
+    )
     exact = both.log_density(frame)
     table = ps.Table.from_frame(frame)
     codes = table.values[:, [2, 0, 1]]
@@ -72,7 +74,7 @@ def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
     for given in (known, {"g": codes[:, 1], "t": codes[:, 2]}, ps.Table.from_frame(known)):
         with pm.Model() as model:
             ps.CircuitDensity("rows", both.circuit, *start, observed=frame[["x"]], given=given)
-        of_x = ps.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]])
+        of_x = ps.circuits.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]])
         assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(of_x.sum(), rel=1e-13)
 
 
@@ -83,21 +85,21 @@ def test_a_mixture_weighs_the_densities_of_its_parts():
     frame = pd.DataFrame(rows, columns=NUMBERS)
     of_parts = np.array([log_density(p, frame[list(p[0].names)].to_numpy()) for p in parts])
     for given, shares in ((weights, weights), (None, np.ones(3) / 3.0)):
-        found = ps.mixture_of(parts, given)
+        found = ps.circuits.mixture_of(parts, given)
         logs = found.circuit.log_density(rows, **found.parameters)
         np.testing.assert_allclose(logs, logsumexp(of_parts, axis=0, b=np.array(shares)[:, None]), rtol=0, atol=1e-12)
     assert found.circuit.names == tuple(NUMBERS) and found.part_roots.tolist() == [1, 10, 19]
     assert [found.circuit.kind[v] for v in found.part_roots] == [0, 0, 0]
-    again = ps.mixture_of([found])  # of one, which is a part itself
+    again = ps.circuits.mixture_of([found])  # of one, which is a part itself
     np.testing.assert_allclose(again.circuit.log_density(rows, **again.parameters), logs, rtol=0, atol=1e-12)
 
 
 def test_a_product_multiplies_the_densities_of_its_parts():
     """A Chow-Liu tree, a cutset network and a mixture of numbers side by side; tables of three and of four levels."""
     df = levels(0)
-    parts = [ps.chow_liu_tree(df[["a", "b"]]), ps.cutset_network(df[["d", "c"]], min_rows=5)]
-    parts += [ps.CircuitFit(*of_numbers(0), 0.0, np.zeros(1), True, np.zeros(1))]
-    found = ps.product_of(parts)
+    parts = [ps.circuits.chow_liu_tree(df[["a", "b"]]), ps.circuits.cutset_network(df[["d", "c"]], min_rows=5)]
+    parts += [ps.circuits.CircuitFit(*of_numbers(0), 0.0, np.zeros(1), True, np.zeros(1))]
+    found = ps.circuits.product_of(parts)
     assert found.circuit.names == ("a", "b", "d", "c", *NUMBERS)
     assert found.leaf_parameters["categorical"].shape[1] == 4
     codes = with_gaps(ps.Table.from_frame(df[["a", "b", "d", "c"]]).values[:40], 1)
@@ -113,7 +115,7 @@ def test_a_product_multiplies_the_densities_of_its_parts():
 def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
     leaf = build([("leaf", 0, "categorical")], ["a"], ("categorical",))
     narrow, wide = ((leaf, np.zeros(0), {"categorical": np.array([p])}) for p in ([0.4, 0.6], [0.2, 0.3, 0.5]))
-    found = ps.mixture_of([narrow, wide], [0.25, 0.75])
+    found = ps.circuits.mixture_of([narrow, wide], [0.25, 0.75])
     logs = found.circuit.log_density([[0.0], [1.0], [2.0]], **found.parameters)
     np.testing.assert_allclose(np.exp(logs), [0.25, 0.375, 0.375], rtol=0, atol=1e-15)
 
@@ -121,8 +123,11 @@ def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
 def test_mixtures_of_trees_answer_questions():
     """Every cell of a table of levels: mass one, conditional probabilities, draws within five standard errors."""
     df = levels(1)
-    parts = [ps.chow_liu_tree(df[:75]), ps.cutset_network(df[75:][list("dcba")], max_depth=1, min_rows=5)]
-    found = ps.mixture_of(parts, [0.7, 0.3])
+    parts = [
+        ps.circuits.chow_liu_tree(df[:75]),
+        ps.circuits.cutset_network(df[75:][list("dcba")], max_depth=1, min_rows=5),
+    ]
+    found = ps.circuits.mixture_of(parts, [0.7, 0.3])
     cells = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
     mass = np.exp(found.circuit.log_density(cells, **found.parameters))
     assert mass.sum() == pytest.approx(1.0, abs=1e-12)
@@ -137,7 +142,7 @@ def test_mixtures_of_trees_answer_questions():
 def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
     """The law of total covariance over two parts, the second in another order, given some cells."""
     parts, weights = [of_numbers(5), of_numbers(6, ("n", "y", "x"))], np.array([0.6, 0.4])
-    found = ps.mixture_of(parts, weights)
+    found = ps.circuits.mixture_of(parts, weights)
     frame = pd.DataFrame([[np.nan, 1.5, np.nan], [np.nan, np.nan, 2.0], [np.nan] * 3], columns=NUMBERS)
     rows = frame.to_numpy()
     logs, means, seconds = [], [], []
@@ -160,15 +165,15 @@ def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
 
 def test_inner_products_are_bilinear_and_factorise():
     p, q, r = ((c := crossed_circuit(2, 2, 2), *random_parameters(c, np.random.default_rng(seed))) for seed in range(3))
-    inner = np.exp([float(ps.log_inner_product(r, other)) for other in (p, q)])
-    found = ps.mixture_of([p, q], [0.2, 0.8])
-    assert float(ps.log_inner_product(found, r)) == pytest.approx(np.log(inner @ [0.2, 0.8]), abs=1e-12)
+    inner = np.exp([float(ps.circuits.log_inner_product(r, other)) for other in (p, q)])
+    found = ps.circuits.mixture_of([p, q], [0.2, 0.8])
+    assert float(ps.circuits.log_inner_product(found, r)) == pytest.approx(np.log(inner @ [0.2, 0.8]), abs=1e-12)
     leaf = build([("leaf", 0, "gaussian")], ["z"], ("gaussian",))
     one = leaf, np.zeros(0), {"gaussian": np.array([[0.3, 2.0]])}
-    beside = [ps.product_of([part, one]) for part in (found, r)]
-    expected = float(ps.log_inner_product(found, r)) + float(ps.log_inner_product(one, one))
-    assert float(ps.log_inner_product(*beside)) == pytest.approx(expected, abs=1e-12)
-    assert ps.multiply(*beside).log_normaliser == pytest.approx(expected, abs=1e-12)
+    beside = [ps.circuits.product_of([part, one]) for part in (found, r)]
+    expected = float(ps.circuits.log_inner_product(found, r)) + float(ps.circuits.log_inner_product(one, one))
+    assert float(ps.circuits.log_inner_product(*beside)) == pytest.approx(expected, abs=1e-12)
+    assert ps.circuits.multiply(*beside).log_normaliser == pytest.approx(expected, abs=1e-12)
 
 
 def test_em_starts_at_a_composition_and_keeps_its_parts():
@@ -176,9 +181,11 @@ def test_em_starts_at_a_composition_and_keeps_its_parts():
     df = levels(2, 200)
     df["x"] = np.random.default_rng(0).normal(df["b"].to_numpy(float))
     df = df.mask(np.random.default_rng(1).random(df.shape) < 0.1).astype({"b": "boolean", "d": "boolean"})
-    mixture = ps.mixture_of([ps.chow_liu_tree(df[list("abcd")][:100]), ps.chow_liu_tree(df[list("abcd")][100:])])
+    mixture = ps.circuits.mixture_of(
+        [ps.circuits.chow_liu_tree(df[list("abcd")][:100]), ps.circuits.chow_liu_tree(df[list("abcd")][100:])]
+    )
     leaf = build([("leaf", 0, "gaussian")], [ps.Column("x", "real", None, "float64")], ("gaussian",))
-    found = ps.product_of([mixture, (leaf, np.zeros(0), {"gaussian": np.array([[0.0, 1.0]])})])
+    found = ps.circuits.product_of([mixture, (leaf, np.zeros(0), {"gaussian": np.array([[0.0, 1.0]])})])
     before = found.circuit.log_density(ps.Table.from_frame(df).values, **found.parameters).sum()
     start = found.log_weights, found.leaf_parameters
     fit = ps.fit_em(found.circuit, df, start=start, edge_prior_rows=0.0, max_steps=500)
@@ -193,17 +200,17 @@ def test_declared_supports_are_kept():
     plain = build(nodes, ["u"], ("uniform",))
     circuit = ps.Circuit(*(getattr(plain, name) for name in ARGUMENTS), ((0.0, 1.0), (2.0, 3.0)))
     part = circuit, np.log([0.5, 0.5]), {"uniform": np.array([[0.0, 1.0], [2.0, 3.0]])}
-    found = ps.product_of([part, of_numbers(0)])
+    found = ps.circuits.product_of([part, of_numbers(0)])
     assert found.circuit.leaf_support == ((0.0, 1.0), (2.0, 3.0), *[None] * 6)
-    ps.product_of([part]).circuit.check_deterministic()
+    ps.circuits.product_of([part]).circuit.check_deterministic()
     with pytest.raises(ValueError, match="not deterministic"):
-        ps.mixture_of([part, part]).circuit.check_deterministic()
-    assert ps.product_of([of_numbers(0)]).circuit.leaf_support is None
+        ps.circuits.mixture_of([part, part]).circuit.check_deterministic()
+    assert ps.circuits.product_of([of_numbers(0)]).circuit.leaf_support is None
 
 
 def test_a_circuit_that_holds_its_parameters_is_a_part():
-    field = ps.FieldCircuit(*LEVEL[0], 0.0)
-    found = ps.product_of([field, of_numbers(0)])
+    field = ps.factor_graphs.FieldCircuit(*LEVEL[0], 0.0)
+    found = ps.circuits.product_of([field, of_numbers(0)])
     rows = np.hstack([[[0.0], [np.nan]], numbers(0)[:2]])
     expected = field.log_density(rows[:, :1]) + log_density(of_numbers(0), rows[:, 1:])
     np.testing.assert_allclose(found.circuit.log_density(rows, **found.parameters), expected, rtol=0, atol=1e-12)
@@ -249,9 +256,9 @@ LEVEL = [
 )  # fmt: skip
 def test_what_a_mixture_refuses(circuits, weights, error, message):
     with pytest.raises(error, match=message):
-        ps.mixture_of(circuits, weights)
+        ps.circuits.mixture_of(circuits, weights)
 
 
 def test_a_product_refuses_columns_twice():
     with pytest.raises(ValueError, match=r"disjoint columns, 'n' is in circuits\[0\] and circuits\[2\]"):
-        ps.product_of([GOOD, LEVEL[0], OTHER])
+        ps.circuits.product_of([GOOD, LEVEL[0], OTHER])

@@ -177,7 +177,7 @@ def test_the_network_that_trying_everything_finds(arguments, share):
         coded(df), arguments.get("score", "evidence"), arguments.get("equivalent_sample_size", 1.0),
         arguments.get("prior_rows", 1.0), arguments.get("max_depth", 9),
     )  # fmt: skip
-    fit = ps.cutset_network(df, **arguments)
+    fit = ps.circuits.cutset_network(df, **arguments)
     assert len(slow.divided_by) >= 1 and column_at_root(fit.circuit) == slow.divided_by[0]
     np.testing.assert_allclose(sorted(np.diff(fit.objective)), sorted(slow.gains), atol=1e-8)
     assert np.all(np.diff(fit.objective) > 0.0)
@@ -190,7 +190,7 @@ def test_the_network_that_trying_everything_finds(arguments, share):
 
 def test_the_criterion_is_likelihood_less_half_the_log_of_rows_for_each_free_weight():
     df = contexts(1, 600)
-    fit = ps.cutset_network(df, score="bic", prior_rows=1e-9)
+    fit = ps.circuits.cutset_network(df, score="bic", prior_rows=1e-9)
     circuit = fit.circuit
     free = circuit.n_sum_edges - circuit.n_sum
     assert fit.objective[-1] == pytest.approx(fit.log_likelihood - free * math.log(600) / 2, abs=1e-5)
@@ -214,28 +214,28 @@ def test_the_evidence_is_what_rows_say_one_after_the_other():
     counter = LevelCounter.of(values, [2, 3])
     pairs, score = counter.pairs(np.arange(60)), DirichletEvidence(2.0)
     assert counter.pair_gains(pairs, score)[0, 1] == pytest.approx(total - alone, abs=1e-9)
-    fit = ps.cutset_network(df, equivalent_sample_size=2.0)
+    fit = ps.circuits.cutset_network(df, equivalent_sample_size=2.0)
     assert fit.objective[-1] == pytest.approx(max(total, alone), abs=1e-9)  # divided or not, it is the same
 
 
 def test_rows_of_one_tree_are_not_divided_and_rows_of_two_are():
     """The same rows are divided where nothing is asked for a parameter, so that the first half could fail."""
     tree = chained(3, 4000)
-    fit = ps.cutset_network(tree)
+    fit = ps.circuits.cutset_network(tree)
     assert fit.objective.size == 1
-    np.testing.assert_allclose(densities(fit), densities(ps.chow_liu_tree(tree)), atol=1e-12)
+    np.testing.assert_allclose(densities(fit), densities(ps.circuits.chow_liu_tree(tree)), atol=1e-12)
     counter = LevelCounter.of(coded(tree), list(N_LEVELS))
     free = Growth(BayesianInformation(0.0), True, 1, 20, 5)
     nodes, path = grow_or_tree(counter, counter.pairs(np.arange(4000)), free, np.random.default_rng(0))
     assert len(nodes) > 1 and path[1] > path[0]
     for score in ("evidence", "bic"):
-        assert ps.cutset_network(tree, score=score).objective.size == 1
-        assert ps.cutset_network(contexts(3, 4000), score=score).objective.size > 1
+        assert ps.circuits.cutset_network(tree, score=score).objective.size == 1
+        assert ps.circuits.cutset_network(contexts(3, 4000), score=score).objective.size > 1
 
 
 def test_new_rows_of_contexts_are_denser_than_under_one_tree():
     train, new = contexts(4, 800), coded(contexts(5, 2000))
-    cutset, tree = (densities(f, new) for f in (ps.cutset_network(train), ps.chow_liu_tree(train)))
+    cutset, tree = (densities(f, new) for f in (ps.circuits.cutset_network(train), ps.circuits.chow_liu_tree(train)))
     gain = cutset - tree
     assert gain.mean() > 0.05 and gain.mean() > 5.0 * gain.std() / math.sqrt(gain.size)
 
@@ -243,41 +243,43 @@ def test_new_rows_of_contexts_are_denser_than_under_one_tree():
 def test_several_networks_are_their_average():
     df = contexts(6, 300)
     rng = np.random.default_rng(7)
-    singles = np.stack([densities(ps.cutset_network(df, n_candidates=2, random_seed=rng)) for _ in range(4)])
-    fit = ps.cutset_network(df, n_candidates=2, n_networks=4, random_seed=7)
+    singles = np.stack([densities(ps.circuits.cutset_network(df, n_candidates=2, random_seed=rng)) for _ in range(4)])
+    fit = ps.circuits.cutset_network(df, n_candidates=2, n_networks=4, random_seed=7)
     assert np.ptp(singles, axis=0).max() > 0.01
     np.testing.assert_allclose(densities(fit), np.log(np.exp(singles).mean(axis=0)), atol=1e-12)
     assert fit.circuit.n_leaf == sum(N_LEVELS)  # shared by all
     with pytest.raises(ValueError, match="not deterministic"):
         kept_apart(fit).check_deterministic()
-    default = ps.cutset_network(df, n_networks=4, random_seed=7)  # three of five columns
+    default = ps.circuits.cutset_network(df, n_networks=4, random_seed=7)  # three of five columns
     np.testing.assert_allclose(
-        densities(default), densities(ps.cutset_network(df, n_candidates=3, n_networks=4, random_seed=7)), atol=1e-12
+        densities(default),
+        densities(ps.circuits.cutset_network(df, n_candidates=3, n_networks=4, random_seed=7)),
+        atol=1e-12,
     )
 
 
 def test_columns_drawn_at_random_divide_without_asking():
     tree = chained(8, 300)
-    assert ps.cutset_network(tree).objective.size == 1
-    found = [ps.cutset_network(tree, score=None, max_depth=2, random_seed=seed) for seed in (0, 0, 1, 2, 3)]
+    assert ps.circuits.cutset_network(tree).objective.size == 1
+    found = [ps.circuits.cutset_network(tree, score=None, max_depth=2, random_seed=seed) for seed in (0, 0, 1, 2, 3)]
     assert found[0].circuit == found[1].circuit
     assert len({column_at_root(f.circuit) for f in found}) > 1
     for fit in found[1:]:
-        assert fit.circuit.n_sum > ps.chow_liu_tree(tree).circuit.n_sum
+        assert fit.circuit.n_sum > ps.circuits.chow_liu_tree(tree).circuit.n_sum
         assert math.fsum(np.exp(densities(fit))) == pytest.approx(1.0, abs=1e-12)
         kept_apart(fit).check_deterministic()
 
 
 def test_what_stops_divisions():
     df = contexts(9, 400)
-    assert [ps.cutset_network(df, max_depth=d).objective.size for d in (0, 1)] == [1, 2]
-    assert [ps.cutset_network(df, min_rows=n).objective.size for n in (400, 401)] == [2, 1]
-    forest, tree = ps.cutset_network(df, max_depth=0), ps.chow_liu_tree(df)
+    assert [ps.circuits.cutset_network(df, max_depth=d).objective.size for d in (0, 1)] == [1, 2]
+    assert [ps.circuits.cutset_network(df, min_rows=n).objective.size for n in (400, 401)] == [2, 1]
+    forest, tree = ps.circuits.cutset_network(df, max_depth=0), ps.circuits.chow_liu_tree(df)
     assert forest.circuit.n_sum < tree.circuit.n_sum  # edges that lose are left out
 
 
 def test_exact_questions():
-    fit = ps.cutset_network(contexts(10, 300), n_networks=2, random_seed=1)
+    fit = ps.circuits.cutset_network(contexts(10, 300), n_networks=2, random_seed=1)
     mass = np.exp(densities(fit))
     on, a, b, d, _ = STATES.T
     given = (a == 2) & (d == 0)
@@ -291,7 +293,7 @@ def test_exact_questions():
 
 def test_gaps_are_summed_out_by_em_from_here():
     df = with_gaps(contexts(11, 300), 0.2)
-    fit = ps.cutset_network(df, max_depth=1)
+    fit = ps.circuits.cutset_network(df, max_depth=1)
     assert fit.objective.size == 2
     better = ps.fit_em(
         fit.circuit, df, leaf_prior_rows=0.0, edge_prior_rows=0.0, start=(fit.log_weights, fit.leaf_parameters)
@@ -301,10 +303,10 @@ def test_gaps_are_summed_out_by_em_from_here():
 
 
 def test_small_tables():
-    one = ps.cutset_network(pd.DataFrame({"a": [True, False, True]}), n_networks=2, random_seed=0)
+    one = ps.circuits.cutset_network(pd.DataFrame({"a": [True, False, True]}), n_networks=2, random_seed=0)
     np.testing.assert_allclose(np.exp(densities(one, np.array([[0.0], [1.0]]))), [1.5 / 4, 2.5 / 4], atol=1e-12)
     same = pd.DataFrame({"a": [True] * 30, "b": pd.Categorical(["u"] * 30, ["u"]), "c": [True, False] * 15})
-    fit = ps.cutset_network(same, score=None, random_seed=0)
+    fit = ps.circuits.cutset_network(same, score=None, random_seed=0)
     rows = np.array(list(itertools.product((0, 1), (0,), (0, 1))), float)
     assert math.fsum(np.exp(densities(fit, rows))) == pytest.approx(1.0, abs=1e-12)
     assert column_at_root(fit.circuit) == 2  # the only column with two levels there
@@ -327,9 +329,9 @@ def test_counts_of_blocks_and_of_what_is_left(monkeypatch):
 
 def test_networks_that_are_too_large_are_refused(monkeypatch):
     monkeypatch.setattr(circuit_builders, "MAX_EDGES", 60)
-    ps.cutset_network(contexts(15, 60), max_depth=0)
+    ps.circuits.cutset_network(contexts(15, 60), max_depth=0)
     with pytest.raises(ValueError, match="more than 60 edges; take fewer nodes in a region or fewer divisions"):
-        ps.cutset_network(contexts(15, 60), score=None, random_seed=0)
+        ps.circuits.cutset_network(contexts(15, 60), score=None, random_seed=0)
 
 
 def test_trees_against_networkx():
@@ -375,4 +377,4 @@ def test_trees_against_networkx():
 )
 def test_what_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        ps.cutset_network(**{"data": contexts(14, 30), **change})
+        ps.circuits.cutset_network(**{"data": contexts(14, 30), **change})

@@ -19,7 +19,7 @@ def fit_of(families, seed):
     log_weights, parameters = random_parameters(circuit, rng)
     log_weights = np.append(-np.inf, np.log(rng.dirichlet(np.ones(2))))
     objective = -np.sort(rng.exponential(size=4))[::-1]
-    return ps.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
+    return ps.circuits.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
 
 
 FIT = fit_of(("gaussian", "categorical", "gamma"), 0)
@@ -29,7 +29,7 @@ FIT = fit_of(("gaussian", "categorical", "gamma"), 0)
 def test_text_gives_the_same_fit_to_the_bit(seed):
     fit = fit_of(("gaussian", "categorical", "gamma", "binomial"), seed)
     text = json.dumps(fit.to_json(), allow_nan=False)
-    again = ps.CircuitFit.from_json(json.loads(text))
+    again = ps.circuits.CircuitFit.from_json(json.loads(text))
     assert again.circuit == fit.circuit and again.leaf_parameters.keys() == fit.leaf_parameters.keys()
     for family, own in fit.leaf_parameters.items():
         np.testing.assert_array_equal(again.leaf_parameters[family], own)
@@ -41,8 +41,8 @@ def test_text_gives_the_same_fit_to_the_bit(seed):
 
 def test_a_fit_from_rows_answers_as_before():
     df = pd.DataFrame({"g": pd.Categorical(list("aab") * 10), "h": pd.Categorical(list("uvwuv") * 6)})
-    fit = ps.chow_liu_tree(df)
-    again = ps.CircuitFit.from_json(json.loads(json.dumps(fit.to_json())))
+    fit = ps.circuits.chow_liu_tree(df)
+    again = ps.circuits.CircuitFit.from_json(json.loads(json.dumps(fit.to_json())))
     rows = np.array([[0.0, 2.0], [1.0, np.nan]])
     np.testing.assert_array_equal(
         again.circuit.log_density(rows, **again.parameters), fit.circuit.log_density(rows, **fit.parameters)
@@ -81,17 +81,17 @@ def test_a_fit_from_rows_answers_as_before():
 )
 def test_damaged_data_are_named(change, error, message):
     with pytest.raises(error, match=message):
-        ps.CircuitFit.from_json({**FIT.to_json(), **change})
+        ps.circuits.CircuitFit.from_json({**FIT.to_json(), **change})
 
 
 def test_other_values_and_missing_parts_are_refused():
     with pytest.raises(TypeError, match="data must be the mapping that to_json returned, got str"):
-        ps.CircuitFit.from_json("text")
+        ps.circuits.CircuitFit.from_json("text")
     whole = FIT.to_json()
     del whole["epochs"]
     with pytest.raises(ValueError, match="data must have"):
-        ps.CircuitFit.from_json(whole)
+        ps.circuits.CircuitFit.from_json(whole)
     whole = FIT.to_json()
     whole["leaf_parameters"]["gaussian"][1][1] = -1.0
     with pytest.raises(ValueError, match=r"leaf_parameters\['gaussian'\].* got .* at row 1, leaf"):
-        ps.CircuitFit.from_json(whole)
+        ps.circuits.CircuitFit.from_json(whole)

@@ -99,14 +99,14 @@ def test_a_thousand_levels_take_no_table_of_rows_and_levels():
 # ---- trees
 @pytest.mark.parametrize("dependence", MEASURES)
 def test_each_context_gets_its_own_split(dependence):
-    tree = ps.learn_tree(contexts(), dependence=dependence, random_seed=1)
+    tree = ps.circuits.learn_tree(contexts(), dependence=dependence, random_seed=1)
     assert tree.n_splits[0] == 2
     assert scopes(tree, 2) == {frozenset("ab"), frozenset("cd"), frozenset("ac"), frozenset("bd")}
-    one = ps.learn_tree(contexts(), n_clusters=1, random_seed=1)
+    one = ps.circuits.learn_tree(contexts(), n_clusters=1, random_seed=1)
     assert one.n_splits.max() == 1 and one.n_regions == 7
-    shallow = ps.learn_tree(contexts(), max_depth=0, random_seed=1)
+    shallow = ps.circuits.learn_tree(contexts(), max_depth=0, random_seed=1)
     assert shallow == one
-    few = ps.learn_tree(contexts(n=150), min_rows=100, random_seed=1)
+    few = ps.circuits.learn_tree(contexts(n=150), min_rows=100, random_seed=1)
     assert few.n_splits.max() == 1
 
 
@@ -114,7 +114,7 @@ def test_contexts_that_agree_share_their_split():
     rng = np.random.default_rng(2)
     z = rng.normal(size=(1000, 2)) + 10.0 * rng.integers(0, 2, 1000)[:, None]
     frame = pd.DataFrame(np.repeat(z, 2, axis=1) + 0.1 * rng.normal(size=(1000, 4)), columns=list("abcd"))
-    tree = ps.learn_tree(frame, random_seed=1)
+    tree = ps.circuits.learn_tree(frame, random_seed=1)
     assert tree.n_splits.max() == 1 and scopes(tree, 2) == {frozenset("ab"), frozenset("cd")}
 
 
@@ -124,14 +124,14 @@ def test_a_mixed_table_with_gaps_and_a_constant():
     frame["one"] = 1.0
     frame.loc[::7, "a"] = np.nan
     frame.loc[:, "calls"] = pd.array(np.arange(len(frame)) % 5, dtype="Int64")
-    tree = ps.learn_tree(frame, 4, n_clusters=3, min_rows=50, random_seed=1)
+    tree = ps.circuits.learn_tree(frame, 4, n_clusters=3, min_rows=50, random_seed=1)
     assert tree.names == tuple(frame) and set(tree.n_children.tolist()) == {4}
     assert [c.kind for c in tree.columns] == ["real"] * 4 + ["categorical", "real", "ordinal"]
-    again = ps.learn_tree(ps.Table.from_frame(frame), 4, n_clusters=3, min_rows=50, random_seed=1)
+    again = ps.circuits.learn_tree(ps.Table.from_frame(frame), 4, n_clusters=3, min_rows=50, random_seed=1)
     assert again == tree
     for columns in (["a"], ["a", "one"]):
-        assert ps.learn_tree(frame[columns]).n_regions == 2 * len(columns) - 1
-    assert ps.learn_tree(pd.DataFrame(np.ones((300, 3)), columns=list("xyz"))).n_regions == 5
+        assert ps.circuits.learn_tree(frame[columns]).n_regions == 2 * len(columns) - 1
+    assert ps.circuits.learn_tree(pd.DataFrame(np.ones((300, 3)), columns=list("xyz"))).n_regions == 5
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_mixed_table_with_gaps_and_a_constant():
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises((ValueError, KeyError), match=message):
-        ps.learn_tree(contexts(n=60), **arguments)
+        ps.circuits.learn_tree(contexts(n=60), **arguments)
 
 
 def test_kinds_that_name_no_column_are_refused_beside_a_table_too():
     table = ps.Table.from_frame(pd.DataFrame({"a": [0.5, 1.5, 2.0], "b": [1.0, 2.0, 0.5]}))
     with pytest.raises(ValueError, match="zzz"):
-        ps.learn_tree(table, kinds={"zzz": "real"})
+        ps.circuits.learn_tree(table, kinds={"zzz": "real"})

@@ -55,7 +55,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_are_those_of_the_circuit(question):
     def of_holder(method, normal=False):
-        return getattr(ps.ParameterisedCircuit(*some_circuit(normal)[:3]), method)
+        return getattr(ps.circuits.ParameterisedCircuit(*some_circuit(normal)[:3]), method)
 
     def of_circuit(method, normal=False):
         circuit, *parameters, _ = some_circuit(normal)
@@ -66,8 +66,8 @@ def test_answers_are_those_of_the_circuit(question):
 
 
 def test_leaves_of_scipy_are_held_and_answer():
-    leaf = ps.leaf("x", stats.skewnorm(4.0))
-    mixed = ps.mixture_of([leaf, ps.leaf("x", stats.gumbel_r(1.0))], [0.3, 0.7])
+    leaf = ps.circuits.leaf("x", stats.skewnorm(4.0))
+    mixed = ps.circuits.mixture_of([leaf, ps.circuits.leaf("x", stats.gumbel_r(1.0))], [0.3, 0.7])
     x = np.array([[0.3], [1.5]])
     expected = np.log(0.3 * stats.skewnorm(4.0).pdf(x[:, 0]) + 0.7 * stats.gumbel_r(1.0).pdf(x[:, 0]))
     np.testing.assert_allclose(mixed.log_density(x), expected, rtol=1e-13)
@@ -79,7 +79,7 @@ def test_leaves_of_scipy_are_held_and_answer():
 
 def test_what_is_held_does_not_change_with_what_was_given():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     before = held.log_density(values[:1])
     log_weights += 0.1
     parameters["gaussian"][:, 0] += 1.0
@@ -92,7 +92,7 @@ def test_what_is_held_does_not_change_with_what_was_given():
 
 def test_an_array_that_is_exchanged_is_checked_and_used():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     held.log_density(values)
     held.leaf_parameters["gaussian"] = parameters["gaussian"] + [1.0, 0.0]
     moved = parameters | {"gaussian": parameters["gaussian"] + [1.0, 0.0]}
@@ -105,7 +105,7 @@ def test_an_array_that_is_exchanged_is_checked_and_used():
 @pytest.mark.parametrize("again", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy, copy.copy])
 def test_copies_hold_the_same_and_nothing_that_was_prepared(again):
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     size = len(pickle.dumps(held))
     expected = held.log_density(values)
     assert len(pickle.dumps(held)) == size
@@ -138,12 +138,12 @@ def changed(parameters, family, place, value):
 )
 def test_bad_parameters_are_refused_when_it_is_made(change, error, message):
     with pytest.raises(error, match=message):
-        ps.ParameterisedCircuit(*change(*some_circuit()[:3]))
+        ps.circuits.ParameterisedCircuit(*change(*some_circuit()[:3]))
 
 
 def test_errors_of_questions_are_those_of_the_circuit():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     for question, message in (
         (lambda: held.log_density(values[0]), r"values must have shape \(rows, 4\), got \(4,\)"),
         (lambda: held.log_density(values, dtype="int8"), "dtype must be float64 or float32, got int8"),
@@ -158,7 +158,9 @@ def test_errors_of_questions_are_those_of_the_circuit():
 def test_declared_supports_are_checked_at_every_row():
     circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     circuit = dataclasses.replace(circuit, leaf_support=[None, (0.0, 1.0)])
-    held = ps.ParameterisedCircuit(circuit, np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [0.5, 1.0]])})
+    held = ps.circuits.ParameterisedCircuit(
+        circuit, np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [0.5, 1.0]])}
+    )
     assert np.isfinite(held.log_density([[0.5]]))
     with pytest.raises(ValueError, match="leaf_parameters contradict leaf_support: leaf 2 of 'a'"):
         held.log_density([[2.0]])
@@ -167,7 +169,7 @@ def test_declared_supports_are_checked_at_every_row():
 def test_threads_may_ask_one_object():
     """Scratch is a call's own."""
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     expected = circuit.log_density(values, log_weights, parameters)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda i: held.log_density(values[i % 12 : i % 12 + 1])[0], range(4_000)))
@@ -201,7 +203,7 @@ def test_arrays_that_are_held_read_only_compile_no_kernel_again():
         circuit.log_density(given, log_weights.copy(), parameters)
     circuit.probability(event, log_weights.copy(), parameters)
     before = [len(kernel.signatures) for kernel in kernels]
-    held = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     for given in (values[:1], rows):
         held.log_density(given)
     held.probability(event)

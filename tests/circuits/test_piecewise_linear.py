@@ -25,7 +25,7 @@ def known(request):
     """The density at the knots, scaled to integrate to 1, and the circuit."""
     f = np.array(HEIGHTS[request.param])
     f = f / np.trapezoid(f, KNOTS)
-    return f, ps.piecewise_linear(KNOTS, f)
+    return f, ps.circuits.piecewise_linear(KNOTS, f)
 
 
 def integral(f, low=-np.inf, high=np.inf, power=0):
@@ -64,10 +64,10 @@ def test_probabilities_moments_and_draws(known):
 def test_the_largest_density_is_at_a_knot_or_an_end(known):
     f, line = known
     parts = line.circuit, line.log_weights, line.leaf_parameters
-    found = ps.most_probable(*parts)
+    found = ps.circuits.most_probable(*parts)
     assert found.certified and float(found.log_density) == pytest.approx(np.log(f.max()), abs=1e-12)
     assert np.interp(found.value["x"].item(), KNOTS, f) == pytest.approx(f.max(), rel=1e-12)
-    within = ps.most_probable(*parts, {"x": (-1.75, -0.5)})
+    within = ps.circuits.most_probable(*parts, {"x": (-1.75, -0.5)})
     largest = np.interp([-1.75, -1.5, -0.5], KNOTS, f).max()
     assert within.certified and float(within.log_density) == pytest.approx(np.log(largest), abs=1e-9)
 
@@ -77,20 +77,20 @@ def test_inner_products(known):
     f, line = known
     a, b = f[:-1], f[1:]
     square = (np.diff(KNOTS) * (a * a + a * b + b * b)).sum() / 3.0
-    found = ps.renyi_entropy(line)
+    found = ps.circuits.renyi_entropy(line)
     assert float(found) == pytest.approx(-np.log(square), abs=1e-13) and found.attrs == {"exactness": "exact"}
-    bell = ps.complete_tree(["x"], n_children=1).circuit({"x": "gaussian"}), [0.0], {"gaussian": [[0.5, 0.8]]}
+    bell = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": "gaussian"}), [0.0], {"gaussian": [[0.5, 0.8]]}
     node, weight = np.polynomial.legendre.leggauss(60)
     half = 0.5 * np.diff(KNOTS)[:, None]
     x = KNOTS[:-1, None] + half * (1.0 + node)
     exact = (half * weight * np.interp(x, KNOTS, f) * stats.norm(0.5, 0.8).pdf(x)).sum()
-    found = ps.log_inner_product(line, bell)
+    found = ps.circuits.log_inner_product(line, bell)
     assert float(found) == pytest.approx(np.log(exact), abs=1e-12) and found.attrs["exactness"] == "numerical"
 
 
 def test_as_the_density_of_a_variable():
     f = np.array(HEIGHTS["inside"])
-    line = ps.piecewise_linear(KNOTS, f, normalise=True)
+    line = ps.circuits.piecewise_linear(KNOTS, f, normalise=True)
     rows = np.array([[-1.2], [0.1], [2.0], [np.nan]])
     with pm.Model() as model:
         ps.CircuitDensity("y", line.circuit, **line.parameters, observed=rows)
@@ -105,7 +105,7 @@ def test_weights_of_given_knots_are_fitted():
     """At a maximum of the likelihood the mean ratio of leaf to density is 1 for leaves with weight, else at most 1."""
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.triangular(-2.0, -1.5, 0.0, 150), rng.uniform(0.0, 3.0, 50)])[:, None]
-    line = ps.piecewise_linear(KNOTS[:-1], np.ones(5), normalise=True)
+    line = ps.circuits.piecewise_linear(KNOTS[:-1], np.ones(5), normalise=True)
     fit = ps.fit_em(
         line.circuit, x, start=(None, line.leaf_parameters), edge_prior_rows=0.0, leaf_prior_rows=0.0,
         max_steps=5_000, tolerance=1e-12, random_seed=0,
@@ -118,7 +118,7 @@ def test_weights_of_given_knots_are_fitted():
     used = np.exp(fit.log_weights) > 1e-3
     np.testing.assert_allclose(ratio[used], 1.0, atol=1e-4)
     assert used.sum() >= 4 and ratio.max() < 1.0 + 1e-4
-    back = ps.CircuitFit.from_json(json.loads(json.dumps(fit.to_json())))
+    back = ps.circuits.CircuitFit.from_json(json.loads(json.dumps(fit.to_json())))
     assert back.circuit == fit.circuit and np.array_equal(back.leaf_parameters["triangular"], leaves)
     assert np.array_equal(back.log_weights, fit.log_weights)
 
@@ -130,8 +130,8 @@ def test_sums_of_a_larger_circuit_share_knots():
     rows = np.column_stack([np.where(low, rng.triangular(0, 0, 2, n), rng.triangular(1, 3, 3, n)), 6.0 * low])
     rows[:, 1] += rng.normal(size=n)
     knots = np.linspace(0.0, 3.0, 5)
-    hats = ps.piecewise_linear(knots, np.ones(5), normalise=True).leaf_parameters["triangular"]
-    tree = ps.complete_tree(["a", "b"], n_children=[2, 5]).circuit({"a": "triangular", "b": "gaussian"})
+    hats = ps.circuits.piecewise_linear(knots, np.ones(5), normalise=True).leaf_parameters["triangular"]
+    tree = ps.circuits.complete_tree(["a", "b"], n_children=[2, 5]).circuit({"a": "triangular", "b": "gaussian"})
     start = None, {"triangular": np.tile(hats, (2, 1))}
     fit = ps.fit_em(tree, rows, start=start, restarts=1, tolerance=1e-4, random_seed=1)
     grid = np.column_stack([knots, np.full(5, 6.0)])
@@ -144,10 +144,10 @@ def test_sums_of_a_larger_circuit_share_knots():
 
 def test_columns_and_scales():
     column = ps.Column("income", "positive", None, "float64")
-    line = ps.piecewise_linear([1, 2, 4], [0, 3, 0], column=column, normalise=True)
+    line = ps.circuits.piecewise_linear([1, 2, 4], [0, 3, 0], column=column, normalise=True)
     assert line.circuit.columns == (column,) and line.leaf_parameters["triangular"].tolist() == [[1.0, 2.0, 4.0]]
     assert line.log_weights.tolist() == [0.0]
-    off = ps.piecewise_linear([0.0, 1.0], [1.0, 1.0 + 1e-6])  # as far off as weights may be: kept as it is
+    off = ps.circuits.piecewise_linear([0.0, 1.0], [1.0, 1.0 + 1e-6])  # as far off as weights may be: kept as it is
     assert np.exp(off.circuit.log_density([[0.0], [1.0]], **off.parameters)) == pytest.approx(
         [1.0, 1.0 + 1e-6], rel=1e-12
     )
@@ -174,4 +174,4 @@ def test_columns_and_scales():
 )
 def test_bad_input_is_refused(knots, densities, error, message):
     with pytest.raises(error, match=message):
-        ps.piecewise_linear(knots, densities)
+        ps.circuits.piecewise_linear(knots, densities)

@@ -62,7 +62,7 @@ def two_trees(seed=0):
 def test_each_cluster_has_the_decompositions_of_its_tree_and_shares_their_parts(dependence):
     """The edges go from the weakest to the strongest in each of two chains; nodes are counted by hand."""
     df = two_trees()
-    fit = ps.prometheus(df, max_depth=2, dependence=dependence, random_seed=1)
+    fit = ps.circuits.prometheus(df, max_depth=2, dependence=dependence, random_seed=1)
     circuit = fit.circuit
     of_root = [frozenset("".join(circuit.scope(v)) for v in circuit.children_of(p)) for p in circuit.children_of(0)]
     first = [{"ab", "cd"}, {"ab", "c", "d"}, {"a", "b", "c", "d"}]
@@ -93,24 +93,26 @@ def test_each_cluster_has_the_decompositions_of_its_tree_and_shares_their_parts(
 
 def test_what_bounds_the_size():
     df = two_trees()
-    independent = ps.prometheus(df, max_depth=0)
+    independent = ps.circuits.prometheus(df, max_depth=0)
     assert (independent.circuit.n_sum, independent.circuit.n_product, independent.circuit.n_leaf) == (0, 1, 4)
-    assert ps.prometheus(df, min_rows=501).circuit == independent.circuit  # too few rows to cluster
-    assert ps.prometheus(df[["a"]]).circuit.n_nodes == 1
-    mixture = ps.prometheus(df, max_depth=1, n_clusters=3, random_seed=0)
+    assert ps.circuits.prometheus(df, min_rows=501).circuit == independent.circuit  # too few rows to cluster
+    assert ps.circuits.prometheus(df[["a"]]).circuit.n_nodes == 1
+    mixture = ps.circuits.prometheus(df, max_depth=1, n_clusters=3, random_seed=0)
     assert (mixture.circuit.n_sum, mixture.circuit.n_product, mixture.circuit.n_leaf) == (1, 3, 12)
-    one = ps.prometheus(df, max_depth=2, max_decompositions=1, random_seed=0).circuit
+    one = ps.circuits.prometheus(df, max_depth=2, max_decompositions=1, random_seed=0).circuit
     assert sorted(sorted("".join(one.scope(v)) for v in one.children_of(p)) for p in one.children_of(0)) == [
         ["ab", "cd"], ["abc", "d"],
     ]  # fmt: skip
-    sizes = [ps.prometheus(df, max_depth=depth, min_rows=20, random_seed=0).circuit.n_edges for depth in (1, 2, 3)]
+    sizes = [
+        ps.circuits.prometheus(df, max_depth=depth, min_rows=20, random_seed=0).circuit.n_edges for depth in (1, 2, 3)
+    ]
     assert sizes[0] < sizes[1] < sizes[2]
 
 
 def test_columns_with_fewer_distinct_rows_than_clusters_keep_their_dependence():
     """Two clusters, ten rows of ones and thirty of zeros, each with one row more at the column's average."""
     on = np.arange(40) % 4 == 0
-    fit = ps.prometheus(pd.DataFrame({"a": on, "b": on}), n_clusters=3, min_rows=5, random_seed=0)
+    fit = ps.circuits.prometheus(pd.DataFrame({"a": on, "b": on}), n_clusters=3, min_rows=5, random_seed=0)
     assert (fit.circuit.n_sum, fit.circuit.n_product) == (1, 2)
     share = (10.0 + 0.5) / 41.0
     one, zero = (10.0 + share) / 11.0, share / 31.0
@@ -135,11 +137,11 @@ def test_leaves_of_rows_are_those_of_em():
     df = pd.DataFrame({family: values_of(family, rng, 60) for family in ASSIGNED})
     df = df.mask(rng.random(df.shape) < 0.2)
     leaves = {family: family for family in ASSIGNED}
-    fit = ps.prometheus(df, leaves, max_depth=0, leaf_prior_rows=2.5)
+    fit = ps.circuits.prometheus(df, leaves, max_depth=0, leaf_prior_rows=2.5)
     other = ps.fit_em(fit.circuit, df, leaf_prior_rows=2.5, restarts=1, random_seed=0)
     for family in ASSIGNED:
         np.testing.assert_allclose(fit.leaf_parameters[family], other.leaf_parameters[family], rtol=1e-9)
-    both = ps.prometheus(df[["gamma"]], {"gamma": ["gamma", "laplace"]}, max_depth=0, leaf_prior_rows=2.5)
+    both = ps.circuits.prometheus(df[["gamma"]], {"gamma": ["gamma", "laplace"]}, max_depth=0, leaf_prior_rows=2.5)
     assert both.circuit.n_sum == 1 and np.exp(both.log_weights) == pytest.approx([0.5, 0.5])
     np.testing.assert_array_equal(both.leaf_parameters["gamma"], fit.leaf_parameters["gamma"])
 
@@ -159,10 +161,10 @@ def mixed(n, seed):
 def test_em_from_there_is_ahead_of_independent_columns_on_new_rows():
     """By more than a nat a row: x and y alone share more than that (correlation 0.96 in each class)."""
     train, new = mixed(400, 0), mixed(400, 1)
-    start = ps.prometheus(train, min_rows=40, max_depth=3, random_seed=0)
+    start = ps.circuits.prometheus(train, min_rows=40, max_depth=3, random_seed=0)
     assert set(start.circuit.families) == {"gaussian", "poisson", "categorical", "bernoulli"}
     fit = refit(start, train, leaf_prior_rows=3.0)
-    independent = refit(ps.prometheus(train, max_depth=0), train)
+    independent = refit(ps.circuits.prometheus(train, max_depth=0), train)
     assert fit.log_likelihood > start.log_likelihood
     assert density(fit, new).mean() > density(independent, new).mean() + 1.0
     assert density(start, new).mean() > density(independent, new).mean() + 0.5
@@ -176,18 +178,18 @@ def test_the_unit_of_a_column_does_not_matter(scale):
     df = pd.DataFrame({"x": part + rng.random(200), "y": part + rng.normal(size=200)})
     leaves = {"x": "laplace", "y": "gaussian"}
     one, other = (
-        ps.prometheus(data, leaves, min_rows=40, max_depth=1, random_seed=0)
+        ps.circuits.prometheus(data, leaves, min_rows=40, max_depth=1, random_seed=0)
         for data in (df, df.assign(x=scale * df["x"]))
     )
     np.testing.assert_array_equal(other.log_weights, one.log_weights)
     np.testing.assert_allclose(other.leaf_parameters["laplace"], scale * one.leaf_parameters["laplace"], rtol=1e-12)
     if scale > 1.0:
         with pytest.raises(ValueError, match=r"column 'x' has mean .* and variance inf"):
-            ps.prometheus(df.assign(x=scale * df["x"]))
+            ps.circuits.prometheus(df.assign(x=scale * df["x"]))
 
 
 def test_one_seed_gives_one_circuit():
-    fits = [ps.prometheus(mixed(200, 0), min_rows=20, random_seed=seed) for seed in (1, 1, 2)]
+    fits = [ps.circuits.prometheus(mixed(200, 0), min_rows=20, random_seed=seed) for seed in (1, 1, 2)]
     assert fits[0].circuit == fits[1].circuit and fits[0].log_likelihood == fits[1].log_likelihood
     for family, own in fits[0].leaf_parameters.items():
         np.testing.assert_array_equal(own, fits[1].leaf_parameters[family])
@@ -221,10 +223,10 @@ SMALL = mixed(40, 0)
 )  # fmt: skip
 def test_what_it_refuses(change, error, message):
     with pytest.raises(error, match=message):
-        ps.prometheus(**{"data": SMALL, **change})
+        ps.circuits.prometheus(**{"data": SMALL, **change})
 
 
 def test_too_many_edges_are_refused(monkeypatch):
     monkeypatch.setattr(circuit_builders, "MAX_EDGES", 20)
     with pytest.raises(ValueError, match="more than 20 edges"):
-        ps.prometheus(SMALL, min_rows=5, random_seed=0)
+        ps.circuits.prometheus(SMALL, min_rows=5, random_seed=0)

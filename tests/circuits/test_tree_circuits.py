@@ -38,7 +38,7 @@ def gaussian(tree):
     n_parts=st.integers(2, 3),
     split=st.sampled_from(["order", "random", "per_product"]),
     repetitions=st.integers(1, 3),
-    build=st.sampled_from([ps.complete_tree, ps.skewed_tree]),
+    build=st.sampled_from([ps.circuits.complete_tree, ps.circuits.skewed_tree]),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60)
@@ -101,9 +101,9 @@ def table(rng, n=40):
 def test_a_circuit_as_the_structure_of_a_model():
     """Columns in the circuit's order, families of its leaves; equal to the model of the tree where that exists."""
     df = table(np.random.default_rng(1))
-    tree = ps.complete_tree(["a", "b", "c"], n_children=2)
+    tree = ps.circuits.complete_tree(["a", "b", "c"], n_children=2)
     families = {"a": ["gaussian"], "b": ["poisson", "gaussian"], "c": ["gaussian"]}
-    entries = {"a": ps.Gaussian(), "b": [ps.Poisson(), ps.Gaussian()]}
+    entries = {"a": ps.leaves.Gaussian(), "b": [ps.leaves.Poisson(), ps.leaves.Gaussian()]}
     given = {"observed": df, "resolution": {"a": 0.01, "b": 1.0, "c": 0.01}, "concentration": 1.0, "leaf_scale": 0.3}
     drawn = []
     for structure, leaves in ((tree.circuit(families), None), (tree, entries)):
@@ -180,7 +180,7 @@ def test_draws_on_an_irregular_tree_are_from_the_enumerated_posterior():
     drawn = idata.posterior["x_log_joint"]
     marginals = [
         leaf_marginal(entry, df[name])
-        for name, entry in zip("abc", (ps.Gaussian(), ps.Poisson(), ps.Gaussian()), strict=True)
+        for name, entry in zip("abc", (ps.leaves.Gaussian(), ps.leaves.Poisson(), ps.leaves.Gaussian()), strict=True)
     ]
     exact = log_joints(circuit, df.to_numpy(float), marginals, (0.3, 3.0))
     distance = np.abs(np.unique(drawn)[:, None] - exact).min(axis=1)
@@ -196,7 +196,7 @@ LEAVES = {"a": "gaussian", "b": "gaussian"}
 AB = ("product", ("leaf", "a"), ("leaf", "b"))
 BAD = {
     "shared": (
-        lambda: ps.rat_spn(["a", "b"], leaves=LEAVES, random_seed=1),
+        lambda: ps.circuits.rat_spn(["a", "b"], leaves=LEAVES, random_seed=1),
         {},
         "structure must be a tree, and node .* several parents",
     ),
@@ -225,7 +225,7 @@ def test_what_is_no_structure_is_refused(case):
 
 
 def test_leaves_that_no_palette_deals_are_refused():
-    tree = ps.complete_tree(["a", "b"], n_children=[2, 3])
+    tree = ps.circuits.complete_tree(["a", "b"], n_children=[2, 3])
     circuit = tree.circuit({"a": ["poisson", "gaussian"], "b": "gaussian"})
     families = np.array(circuit.leaf_family)
     of_a = np.flatnonzero(circuit.leaf_column == 0)
@@ -235,4 +235,4 @@ def test_leaves_that_no_palette_deals_are_refused():
     with pm.Model(), pytest.raises(ValueError, match=r"leaves\['a'\] must be given: the leaves .* below node"):
         ps.SPN("x", other, observed=df)
     with pm.Model():  # leaves= decides
-        assert ps.SPN("x", other, observed=df, leaves={"a": ps.Gaussian()}) is not None
+        assert ps.SPN("x", other, observed=df, leaves={"a": ps.leaves.Gaussian()}) is not None

@@ -221,15 +221,15 @@ def test_sweeps_and_steps_by_hand(runs):
     model, idata = runs["order"]
     one = draw(model, dag_order={"sweeps": 3})
     with model:
-        other = draw(model, step=[ps.DagOrderStep(sweeps=3)])
+        other = draw(model, step=[ps.steps.DagOrderStep(sweeps=3)])
     assert_same(one, other)
     assert (one.posterior["g"].values != idata.posterior["g"].values).any()
     with model, pytest.raises(ValueError, match="sweeps must be an integer of at least 1; got 0"):
-        ps.DagOrderStep(sweeps=0)
+        ps.steps.DagOrderStep(sweeps=0)
     with model, pytest.raises(ValueError, match=r"vars must be variables of ps.DagPartition; got none"):
-        ps.DagPartitionStep()
+        ps.steps.DagPartitionStep()
     with model, pytest.raises(ValueError, match=r"vars must hold 'g_log_score', 'g_n_edges' beside other variables"):
-        ps.DagOrderStep(vars=[model["g"]])
+        ps.steps.DagOrderStep(vars=[model["g"]])
     for change in (pm.do, pm.observe):
         with pytest.raises(ValueError, match=r"'g_log_score' is held fixed, as by pm.do or pm.observe"):
             draw(change(model, {"g_log_score": 0.0}))

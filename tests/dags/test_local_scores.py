@@ -124,8 +124,8 @@ def test_priors_add_to_the_scores():
     odds = pd.DataFrame(np.arange(16.0).reshape(4, 4) / 10, index=list(df), columns=list(df))
     for prior, term in [
         ("fair", lambda i, p: brute.fair(4, len(p))),
-        (ps.EdgePenalty(0.7), lambda i, p: -0.7 * len(p)),
-        (ps.EdgeLogOdds(odds), lambda i, p: sum(odds.iloc[j, i] for j in p)),
+        (ps.dags.EdgePenalty(0.7), lambda i, p: -0.7 * len(p)),
+        (ps.dags.EdgeLogOdds(odds), lambda i, p: sum(odds.iloc[j, i] for j in p)),
     ]:
         scores = ps.LocalScores.from_data(df, prior=prior)
         for i in range(4):

@@ -215,7 +215,9 @@ def test_derivative_in_a_probability_of_zero_where_the_row_needs_logs():
 
 def test_leaves_that_exclude_a_value_have_no_part_in_the_gradient():
     """At 0 the density and its slope are those of the Gaussian leaf, whatever a log-normal one would divide by."""
-    circuit = ps.mixture_of([ps.leaf("a", "log_normal", (0.0, 1.0)), ps.leaf("a", "gaussian", (0.5, 1.0))])
+    circuit = ps.circuits.mixture_of(
+        [ps.circuits.leaf("a", "log_normal", (0.0, 1.0)), ps.circuits.leaf("a", "gaussian", (0.5, 1.0))]
+    )
     flat = flatten(circuit.circuit, circuit.leaf_parameters)
     packed = pack(compile_circuit(circuit.circuit).layout, 1, flat.begin, flat.width)
     for _, of_theta, of_values in gradients_by_rows(packed, np.zeros((1, 1)), circuit.log_weights, flat.theta):
@@ -339,7 +341,7 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
         ("gaussian",),
     )  # fmt: skip
     with pm.Model() as model:
-        log_weights = ps.dirichlet_log_weights(uneven, 2.0, "w")
+        log_weights = ps.circuits.dirichlet_log_weights(uneven, 2.0, "w")
     assert [v.name for v in model.free_RVs] == ["w_2", "w_3"]
     drawn = np.exp(pm.draw(log_weights, 2_000, random_seed=1))
     assert drawn.shape == (2_000, uneven.n_sum_edges)
@@ -412,9 +414,9 @@ def test_bad_tensors_and_masses_are_refused():
     assert np.isneginf(logp({"scale": np.array(-1.0)})) and np.isfinite(logp({"scale": np.array(1.0)}))
     assert model.compile_dlogp(mode=PLAIN)({"scale": np.array(-1.0)}) == pytest.approx(1.0)  # the prior's alone
     with pytest.raises(ValueError, match=r"alpha must be one number or have shape \(10,\), got \(3,\)"), pm.Model():
-        ps.dirichlet_log_weights(GAUSSIANS, np.ones(3))
+        ps.circuits.dirichlet_log_weights(GAUSSIANS, np.ones(3))
     with pytest.raises(ValueError, match="alpha must be positive and finite, got -1"), pm.Model():
-        ps.dirichlet_log_weights(GAUSSIANS, -1.0)
+        ps.circuits.dirichlet_log_weights(GAUSSIANS, -1.0)
 
 
 def moments_with_errors(draws):
@@ -439,7 +441,7 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
     frame.iloc[4, 0] = np.nan
     centre, variance, shape, ratio, scale = 0.5, 2.0, 2.0, 0.3, 0.4
     structure = complete_tree(ps.Table.from_frame(frame).columns, n_children=2)
-    entry = ps.Gaussian(mean=centre, variance=variance)
+    entry = ps.leaves.Gaussian(mean=centre, variance=variance)
     circuit = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
     grid = pd.DataFrame(
         [[x, y] for x in (-2.0, 0.0, 1.5, 3.0, 5.0) for y in (-3.0, -1.5, 0.0, 1.0)], columns=["a", "b"]
@@ -458,7 +460,7 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
         precision = pm.Gamma("precision", shape, shape * scale * variance, shape=8)
         z = pm.Normal("z", shape=8)
         mean = centre + z / pt.sqrt(ratio * precision)
-        log_weights = ps.dirichlet_log_weights(circuit, 1.0, "w")  # total mass 2 over two children
+        log_weights = ps.circuits.dirichlet_log_weights(circuit, 1.0, "w")  # total mass 2 over two children
         parameters = {"gaussian": pt.stack([mean, precision**-0.5], axis=1)}
         CircuitDensity("x", circuit, log_weights, parameters, observed=frame)
         nuts = pm.sample(
@@ -488,14 +490,16 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
 def test_a_coordinate_of_the_columns_has_their_order():
     """A product has the columns of its parts one after the other, and a frame is read by names: labels are not."""
     frame = pd.DataFrame({"a": [1.0, 2.0, np.nan], "b": [10.0, 20.0, 30.0]})
-    part = ps.product_of([ps.leaf("b", "gaussian", (20.0, 10.0)), ps.leaf("a", "gaussian", (2.0, 1.0))])
+    part = ps.circuits.product_of(
+        [ps.circuits.leaf("b", "gaussian", (20.0, 10.0)), ps.circuits.leaf("a", "gaussian", (2.0, 1.0))]
+    )
     parameters = part.circuit, part.log_weights, part.leaf_parameters
     message = r"coordinate 'column' must have the columns in the order .* \['b', 'a'\], got \['a', 'b'\]"
     for make in (
         lambda: ps.CircuitDensity("x", *parameters, observed=frame, dims=("row", "column")),
         lambda: ps.CircuitDensity("x", *parameters, dims="column"),
         lambda: ps.CircuitDensity("x", *parameters, observed=pm.Data("d", np.ones((3, 2)), dims=("row", "column"))),
-        lambda: ps.SumOfSquaresDensity("x", [part], [1.0], frame, dims=("row", "column")),
+        lambda: ps.circuits.SumOfSquaresDensity("x", [part], [1.0], frame, dims=("row", "column")),
     ):
         with pm.Model(coords={"row": frame.index, "column": frame.columns}), pytest.raises(ValueError, match=message):
             make()

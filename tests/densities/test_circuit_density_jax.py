@@ -182,7 +182,7 @@ def mixture():
     x[5] = np.nan
     circuit = build([("sum", (1, 2)), *[("leaf", 0, "gaussian")] * 2], ["a"], ("gaussian",))
     with pm.Model() as model:
-        log_weights = ps.dirichlet_log_weights(circuit, 1.0, "w")
+        log_weights = ps.circuits.dirichlet_log_weights(circuit, 1.0, "w")
         ps.CircuitDensity("x", circuit, log_weights, {"gaussian": [[0.0, 1.0], [2.0, 1.0]]}, observed=x)
     w = (np.arange(20_000) + 0.5) / 20_000
     first, second = (stats.norm.logpdf(np.delete(x, 5, axis=0), m, 1.0) for m in (0.0, 2.0))
@@ -217,10 +217,10 @@ def test_nuts_of_numpyro_finds_the_exact_posterior(mixture):
 def test_default_mode_does_not_load_jax():
     code = (
         "import sys, numpy as np, pymc as pm, pymc_spn as ps\n"
-        "circuit = ps.complete_tree(['a'], n_children=2).circuit({'a': ['gaussian']})\n"
+        "circuit = ps.circuits.complete_tree(['a'], n_children=2).circuit({'a': ['gaussian']})\n"
         "with pm.Model() as model:\n"
         "    parameters = {'gaussian': np.ones((2, 2))}\n"
-        "    log_weights = ps.dirichlet_log_weights(circuit)\n"
+        "    log_weights = ps.circuits.dirichlet_log_weights(circuit)\n"
         "    ps.CircuitDensity('x', circuit, log_weights, parameters, observed=np.zeros((1, 1)))\n"
         f"model.compile_logp(mode={PLAIN!r})(model.initial_point())\n"
         "assert not any(m == 'jax' or m.startswith('jax.') for m in sys.modules)\n"

@@ -50,7 +50,7 @@ def exact_leave_one_out(log_prior=np.zeros_like):
 def sampled(observed):
     """Draws with the pointwise log likelihood of the circuit's rows."""
     with pm.Model():
-        log_weights = ps.dirichlet_log_weights(TWO_PRODUCTS, 1.0, "w")  # uniform
+        log_weights = ps.circuits.dirichlet_log_weights(TWO_PRODUCTS, 1.0, "w")  # uniform
         shift = pm.Normal("shift", 0.0, 2.0)
         parameters = pt.stack(
             [pt.stack([0.0, 0.0, 3.0 + shift, 2.0]), pt.as_tensor(np.array([1.0, 1.0, 1.2, 0.8]))], axis=1

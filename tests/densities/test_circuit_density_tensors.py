@@ -99,7 +99,7 @@ def test_stochastic_gradients_find_the_posterior(rows):
     """
     rows = rows[:400]
     with pm.Model():
-        weights = ps.dirichlet_log_weights(MIXTURE, 1.0, "w")
+        weights = ps.circuits.dirichlet_log_weights(MIXTURE, 1.0, "w")
         batch = pm.Minibatch(rows, batch_size=200)
         ps.CircuitDensity("x", MIXTURE, weights, LEAVES, observed=batch, total_size=len(rows))
         fit = pm.fit(

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.densities.dense_networks import LINKS
+from pymc_spn.densities.dense_networks import LINKS, dense_network, network_parameters
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from tests.modes import PLAIN
 from tests.shared_circuits import build
@@ -32,7 +32,7 @@ def evaluated(tensors, model, **values):
 def test_a_network_is_its_formula(activation, function):
     rng = np.random.default_rng(1)
     with pm.Model() as model:
-        out = ps.dense_network("net", pm.Data("x", X), 3, hidden=(4, 5), activation=activation, sigma=2.0)
+        out = ps.circuits.dense_network("net", pm.Data("x", X), 3, hidden=(4, 5), activation=activation, sigma=2.0)
     shapes = model.eval_rv_shapes()
     values = {rv.name: rng.normal(size=shapes[rv.name]) for rv in model.free_RVs}
     w, b = ([values[f"net_{kind}_{i}"] for i in range(3)] for kind in ("weights", "biases"))
@@ -64,8 +64,8 @@ def test_every_leaf_is_valid_and_at_its_columns_place_where_outputs_are_zero(fam
     x = table_of(family, rng)
     circuit = build([("sum", (1, 2, 3)), *[("leaf", 0, family)] * 3], ["a"], (family,))
     with pm.Model() as model:
-        made = ps.network_parameters("net", circuit, X, observed=x[:, None], hidden=(3,))
-        unscaled = ps.network_parameters("other", circuit, X, hidden=())
+        made = ps.circuits.network_parameters("net", circuit, X, observed=x[:, None], hidden=(3,))
+        unscaled = ps.circuits.network_parameters("other", circuit, X, hidden=())
     shapes = model.eval_rv_shapes()
     random = {rv.name: rng.normal(size=shapes[rv.name]) for rv in model.free_RVs}
     of_leaves = [made["leaf_parameters"][family], unscaled["leaf_parameters"][family]]
@@ -99,7 +99,9 @@ def test_weights_are_softmaxes_of_their_sums_and_levels_have_their_shares():
     frame = pd.DataFrame({"a": a, "b": values[:, 1] == 1, "c": values[:, 2]})
     circuit = build(nodes, ps.Table.from_frame(frame).columns, ("categorical", "uniform"))
     with pm.Model() as model:
-        made = ps.network_parameters("net", circuit, X, observed=frame, hidden=(), leaf_parameters={"uniform": ends})
+        made = ps.circuits.network_parameters(
+            "net", circuit, X, observed=frame, hidden=(), leaf_parameters={"uniform": ends}
+        )
     assert made["leaf_parameters"]["uniform"] is ends
     shapes = model.eval_rv_shapes()
     random = {rv.name: rng.normal(size=shapes[rv.name]) for rv in model.free_RVs}
@@ -133,7 +135,9 @@ def test_one_linear_layer_below_one_leaf_is_a_regression_of_mean_and_deviation()
     y = 3.0 + 2.0 * np.random.default_rng(4).normal(size=(7, 1))
     leaf = build([("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     with pm.Model() as model:
-        ps.CircuitDensity("rows", leaf, **ps.network_parameters("net", leaf, X, observed=y, hidden=()), observed=y)
+        ps.CircuitDensity(
+            "rows", leaf, **ps.circuits.network_parameters("net", leaf, X, observed=y, hidden=()), observed=y
+        )
     start = model.initial_point(random_seed=1)
     assert np.any(start["net_weights_0"] != 0.0)  # so that units do not begin alike
     logp, gradient = model.compile_logp(mode=PLAIN), model.compile_dlogp(mode=PLAIN)
@@ -153,7 +157,7 @@ def test_covariates_of_predictions_and_of_batches_take_the_place_of_those_learne
     y = np.random.default_rng(6).normal(size=(7, 1))
     with pm.Model():
         x = pm.Data("x", X)
-        net = ps.network_parameters("net", MIXTURE, x, observed=y, hidden=(3,))
+        net = ps.circuits.network_parameters("net", MIXTURE, x, observed=y, hidden=(3,))
         ps.CircuitDensity("rows", MIXTURE, **net, observed=y)
         prior = pm.sample_prior_predictive(2, random_seed=1, compile_kwargs={"mode": PLAIN})
         pm.set_data({"x": X[:3]})
@@ -164,7 +168,7 @@ def test_covariates_of_predictions_and_of_batches_take_the_place_of_those_learne
     assert np.all(np.isfinite(new))
     with pm.Model() as model:
         batch = pm.Minibatch(X, y, batch_size=4)
-        net = ps.network_parameters("net", MIXTURE, batch[0], observed=y, hidden=(3,))
+        net = ps.circuits.network_parameters("net", MIXTURE, batch[0], observed=y, hidden=(3,))
         ps.CircuitDensity("rows", MIXTURE, **net, observed=batch[1], total_size=7)
     assert np.isfinite(model.compile_logp(mode=PLAIN)(model.initial_point(random_seed=3)))
 
@@ -172,34 +176,34 @@ def test_covariates_of_predictions_and_of_batches_take_the_place_of_those_learne
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda: ps.dense_network(1, X, 1), TypeError, "name must be a string, got 1"),
-        (lambda: ps.dense_network("n", X[0], 1), ValueError, r"inputs must have shape \(rows, n_inputs\), got 1 dim"),
-        (lambda: ps.dense_network("n", [[0.0], [np.inf]], 1), ValueError, "finite, got inf at row 1, column 0"),
-        (lambda: ps.dense_network("n", pt.matrix(), 1), ValueError, "inputs must have a known number of columns"),
-        (lambda: ps.dense_network("n", X, 0), ValueError, "n_outputs must hold whole numbers of at least 1, got 0"),
-        (lambda: ps.dense_network("n", X, 1, hidden=(4, 2.5)), ValueError, "hidden must hold whole .* got 2.5"),
-        (lambda: ps.dense_network("n", X, 1, activation="elu"), ValueError, "activation must be among .* got 'elu'"),
-        (lambda: ps.dense_network("n", X, 1, sigma=-1.0), ValueError, "sigma must be positive and finite, got -1.0"),
-        (lambda: ps.network_parameters("n", "tree", X), TypeError, "circuit must be a ps.Circuit; got str"),
+        (lambda: dense_network(1, X, 1), TypeError, "name must be a string, got 1"),
+        (lambda: dense_network("n", X[0], 1), ValueError, r"inputs must have shape \(rows, n_inputs\), got 1 dim"),
+        (lambda: dense_network("n", [[0.0], [np.inf]], 1), ValueError, "finite, got inf at row 1, column 0"),
+        (lambda: dense_network("n", pt.matrix(), 1), ValueError, "inputs must have a known number of columns"),
+        (lambda: dense_network("n", X, 0), ValueError, "n_outputs must hold whole numbers of at least 1, got 0"),
+        (lambda: dense_network("n", X, 1, hidden=(4, 2.5)), ValueError, "hidden must hold whole .* got 2.5"),
+        (lambda: dense_network("n", X, 1, activation="elu"), ValueError, "activation must be among .* got 'elu'"),
+        (lambda: dense_network("n", X, 1, sigma=-1.0), ValueError, "sigma must be positive and finite, got -1.0"),
+        (lambda: network_parameters("n", "tree", X), TypeError, "circuit must be a ps.Circuit; got str"),
         (
-            lambda: ps.network_parameters("n", MIXTURE, X, leaf_parameters={"gamma": []}),
+            lambda: network_parameters("n", MIXTURE, X, leaf_parameters={"gamma": []}),
             ValueError, r"among \('gaussian',\), got 'gamma'",
         ),
         (
-            lambda: ps.network_parameters("n", build([("leaf", 0, "uniform")], ["a"], ("uniform",)), X),
+            lambda: network_parameters("n", build([("leaf", 0, "uniform")], ["a"], ("uniform",)), X),
             ValueError, "leaf_parameters must hold the family 'uniform', which has no link",
         ),
         (
-            lambda: ps.network_parameters("n", build([("leaf", 0, "categorical")], ["a"], ("categorical",)), X),
+            lambda: network_parameters("n", build([("leaf", 0, "categorical")], ["a"], ("categorical",)), X),
             ValueError, "circuit must tell the levels of column 'a'",
         ),
         (
-            lambda: ps.network_parameters(
+            lambda: network_parameters(
                 "n", build([("leaf", 0, "uniform")], ["a"], ("uniform",)), X, leaf_parameters={"uniform": [[0, 1]]}
             ),
             ValueError, "leaf_parameters must leave something to the network",
         ),
-        (lambda: ps.network_parameters("n", MIXTURE, X, observed=X), ValueError, r"observed must have shape"),
+        (lambda: network_parameters("n", MIXTURE, X, observed=X), ValueError, r"observed must have shape"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, error, message):
@@ -209,4 +213,4 @@ def test_bad_input_is_named(call, error, message):
 
 def test_a_network_needs_a_model():
     with pytest.raises(TypeError, match="No model on context stack"):
-        ps.dense_network("n", X, 1)
+        ps.circuits.dense_network("n", X, 1)

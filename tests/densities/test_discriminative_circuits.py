@@ -286,7 +286,7 @@ def test_the_conditional_fit_is_ahead_of_the_joint_fit_where_the_circuit_is_wron
     frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice([-8.0, 8.0], n) + rng.normal(size=n)})
     frame["y"] = pd.Categorical(np.where(rng.random(n) < expit(3.0 * frame["a"]), "yes", "no"))
     columns = ps.Table.from_frame(frame).columns
-    circuit = ps.complete_tree(columns, n_children=[2, 1], n_parts=3).circuit(
+    circuit = ps.circuits.complete_tree(columns, n_children=[2, 1], n_parts=3).circuit(
         {"a": ["gaussian"], "b": ["gaussian"], "y": ["categorical"]}
     )
     joint = ps.fit_em(circuit, frame, restarts=10, random_seed=1, progressbar=False)

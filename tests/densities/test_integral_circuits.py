@@ -108,7 +108,7 @@ def mixed_leaves(n, t, x, z):
 
 
 def test_one_hidden_variable_under_leaves_of_several_families_is_the_integral():
-    star = ps.integral_circuit(TABLE, 64, tree="star", interval=(-8.0, 8.0))
+    star = ps.circuits.integral_circuit(TABLE, 64, tree="star", interval=(-8.0, 8.0))
     assert star.leaves == MIXED and star.edges == () and star.circuit.n_sum == 1
     values = ps.Table.from_frame(TABLE).values.copy()
     values[3, 0] = values[0, 2] = np.nan
@@ -158,12 +158,12 @@ def test_legendre_is_the_rule_for_densities_that_do_not_vanish_at_the_ends():
 def test_the_tree_is_learned_or_given_and_columns_choose_their_leaves():
     steps = np.random.default_rng(0).normal(size=(300, 4))
     frame = pd.DataFrame(np.cumsum(steps, axis=1), columns=list("badc")).assign(k=np.arange(300) % 3)
-    tree = ps.integral_circuit(frame, 4, dependence="rdc", random_seed=1)
+    tree = ps.circuits.integral_circuit(frame, 4, dependence="rdc", random_seed=1)
     assert {frozenset(edge) for edge in tree.edges} >= {frozenset("ba"), frozenset("ad"), frozenset("dc")}
     assert tree.leaves["k"] == "categorical"
-    other = ps.hidden_chow_liu_tree(frame, 4, dependence="rdc", random_seed=1)
+    other = ps.circuits.hidden_chow_liu_tree(frame, 4, dependence="rdc", random_seed=1)
     assert (other.n_sum_edges, other.n_leaf) == (tree.circuit.n_sum_edges, tree.circuit.n_leaf)
-    given = ps.integral_circuit(frame[list(NAMES)], 4, tree=PARENT)
+    given = ps.circuits.integral_circuit(frame[list(NAMES)], 4, tree=PARENT)
     assert (
         given.edges == (("c", "a"), ("c", "d"), ("a", "b"))
         and given.circuit == dataclasses.replace(TREE, n_points=4, columns=given.columns).circuit
@@ -182,7 +182,7 @@ def test_parameters_that_are_random_are_differentiated_sampled_and_predicted_fro
     hidden = np.array([[1.0, 0.8, -0.56], [0.8, 1.0, -0.7], [-0.56, -0.7, 1.0]])
     x = rng.multivariate_normal(np.zeros(3), hidden + 0.36 * np.eye(3), n_rows)
     x[0, 1] = np.nan
-    tree = ps.integral_circuit(
+    tree = ps.circuits.integral_circuit(
         pd.DataFrame(x, columns=list("abc")), 20, tree={"a": None, "b": "a", "c": "b"}, interval=(-5.0, 5.0)
     )
     with pm.Model() as model:
@@ -277,7 +277,7 @@ def test_tensors_and_arrays_give_the_same_parameters_and_impossible_tensors_no_d
 )  # fmt: skip
 def test_bad_arguments_are_named(change, error, message):
     with pytest.raises(error, match=message):
-        ps.integral_circuit(**{"data": TABLE, "n_points": 4, **change})
+        ps.circuits.integral_circuit(**{"data": TABLE, "n_points": 4, **change})
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_bad_leaf_functions_are_named(functions, error, message):
 
 def test_it_keeps_what_it_was_made_of():
     parent, leaves = {"x": None, "y": "x"}, {"x": "gaussian", "y": "poisson"}
-    tree = ps.IntegralCircuit(("x", "y"), leaves, parent, 4)
+    tree = ps.circuits.IntegralCircuit(("x", "y"), leaves, parent, 4)
     parent["x"], leaves["x"] = "y", "laplace"
     assert dataclasses.replace(tree, n_points=np.int64(5)).edges == (("x", "y"),) == tree.edges
     assert tree.leaves == {"x": "gaussian", "y": "poisson"}

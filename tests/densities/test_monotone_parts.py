@@ -18,10 +18,12 @@ CELLS = np.array(list(product(range(3), range(2), range(2), range(2))), np.float
 def signed_circuit(seed, balance=0.5):
     """Two children a sum, three a product; weights of either sign, some 0, parameters of the leaves."""
     rng = np.random.default_rng(seed)
-    columns = ps.complete_tree(COLUMNS[:2], n_children=2).circuit({"k": ["categorical"], "on": ["bernoulli"]})
-    others = [ps.complete_tree([name], n_children=2).circuit({name: ["bernoulli"]}) for name in COLUMNS[2:]]
+    columns = ps.circuits.complete_tree(COLUMNS[:2], n_children=2).circuit({"k": ["categorical"], "on": ["bernoulli"]})
+    others = [ps.circuits.complete_tree([name], n_children=2).circuit({name: ["bernoulli"]}) for name in COLUMNS[2:]]
     parts = [with_parameters(c, rng) for c in (columns, *others)]
-    whole = ps.mixture_of([ps.product_of(parts), ps.product_of([with_parameters(c, rng) for c in (columns, *others)])])
+    whole = ps.circuits.mixture_of(
+        [ps.circuits.product_of(parts), ps.circuits.product_of([with_parameters(c, rng) for c in (columns, *others)])]
+    )
     circuit = whole.circuit
     weights = rng.normal(size=circuit.n_sum_edges) * np.where(rng.random(circuit.n_sum_edges) < balance, 1.0, -1.0)
     return circuit, weights, whole.leaf_parameters
@@ -67,7 +69,7 @@ def test_parts_differ_by_the_circuit(seed):
     circuit, weights, leaf_parameters = signed_circuit(seed)
     weights[seed::5] = 0.0
 
-    found = of_parts(ps.monotone_parts(circuit, weights, leaf_parameters), CELLS)
+    found = of_parts(ps.circuits.monotone_parts(circuit, weights, leaf_parameters), CELLS)
 
     expected = value(circuit, weights, leaf_parameters, CELLS)
     at = np.argmax(np.abs(expected))
@@ -81,7 +83,7 @@ def test_a_circuit_of_one_sign_is_one_part():
 
     for sign in (1.0, -1.0):
         root = np.where(circuit.edge_sum == 0, sign, 1.0) * np.abs(weights)
-        parts = ps.monotone_parts(circuit, root, leaf_parameters)
+        parts = ps.circuits.monotone_parts(circuit, root, leaf_parameters)
 
         assert len(parts.components) == 1
         assert parts.coefficients.tolist() == [sign]
@@ -92,7 +94,7 @@ def test_a_circuit_of_one_sign_is_one_part():
 def test_the_square_is_a_density():
     """Each row's probability, and that of rows with gaps: the square of the recursion over its sum over all cells."""
     circuit, weights, leaf_parameters = signed_circuit(2)
-    squares = ps.SumOfSquares(*ps.monotone_parts(circuit, weights, leaf_parameters))
+    squares = ps.circuits.SumOfSquares(*ps.circuits.monotone_parts(circuit, weights, leaf_parameters))
     square = value(circuit, weights, leaf_parameters, CELLS) ** 2
 
     # what cancels in the normaliser costs a factor of the terms that are left
@@ -107,9 +109,9 @@ def test_weights_that_are_tensors():
     """The same parts as of numbers, and slopes as of differences, also where one of the parts is empty."""
     circuit, weights, leaf_parameters = signed_circuit(3)
     symbol = pt.vector("weights")
-    parts = ps.monotone_parts(circuit, symbol, leaf_parameters)
+    parts = ps.circuits.monotone_parts(circuit, symbol, leaf_parameters)
     with pm.Model():
-        ps.SumOfSquaresDensity("x", *ps.monotone_parts(circuit, symbol, leaf_parameters), CELLS)
+        ps.circuits.SumOfSquaresDensity("x", *ps.circuits.monotone_parts(circuit, symbol, leaf_parameters), CELLS)
         total = pm.modelcontext(None).logp()
     numbers = [part[1] for part in parts.components]
     compiled = pytensor.function([symbol], [total, pt.grad(total, symbol), parts.coefficients, *numbers], mode=PLAIN)
@@ -118,13 +120,13 @@ def test_weights_that_are_tensors():
         logp, slope, coefficients, *log_weights = compiled(given)
 
         tensors = [(c, w, own) for (c, _, own), w in zip(parts.components, log_weights, strict=True)]
-        whole = ps.monotone_parts(circuit, given, leaf_parameters)
+        whole = ps.circuits.monotone_parts(circuit, given, leaf_parameters)
         np.testing.assert_allclose(
             of_parts(parts._replace(components=tensors, coefficients=coefficients), CELLS),
             of_parts(whole, CELLS),
             rtol=1e-12,
         )
-        assert logp == pytest.approx(ps.SumOfSquares(*whole).log_density(CELLS).sum(), rel=1e-10)
+        assert logp == pytest.approx(ps.circuits.SumOfSquares(*whole).log_density(CELLS).sum(), rel=1e-10)
         direction = np.random.default_rng(0).normal(size=given.size)
         ends = [compiled(given + step * direction)[0] for step in (1e-5, -1e-5)]
         # rounding of a sum near 100 by 2e-5 is 1e-9, the third derivative 1e-10 times itself
@@ -146,8 +148,8 @@ def test_bad_input():
         (0.0 * weights, ValueError, "weights must leave something"),
     ]:
         with pytest.raises(error, match=message):
-            ps.monotone_parts(circuit, given, leaf_parameters)
+            ps.circuits.monotone_parts(circuit, given, leaf_parameters)
     with pytest.raises(TypeError, match=r"circuit must be a ps\.Circuit, got str"):
-        ps.monotone_parts("circuit", weights, leaf_parameters)
+        ps.circuits.monotone_parts("circuit", weights, leaf_parameters)
     with pytest.raises(ValueError, match="'bernoulli' is missing"):
-        ps.monotone_parts(circuit, weights, {"categorical": leaf_parameters["categorical"]})
+        ps.circuits.monotone_parts(circuit, weights, {"categorical": leaf_parameters["categorical"]})

@@ -36,7 +36,7 @@ def frame(rows, columns=COLUMNS):
 
 def component(seed, n_children=2):
     rng = np.random.default_rng(seed)
-    circuit = ps.complete_tree(COLUMNS, n_children=n_children).circuit(LEAVES)
+    circuit = ps.circuits.complete_tree(COLUMNS, n_children=n_children).circuit(LEAVES)
     degree = np.bincount(circuit.edge_sum, minlength=circuit.n_nodes)
     log_weights = np.log(np.concatenate([rng.dirichlet(np.ones(k)) for k in degree[degree > 0]]))
     n = {name: circuit.leaves_of(name).size for name in circuit.families}
@@ -53,7 +53,7 @@ COEFFICIENTS = np.array([[1.0, -1.2, 0.3], [0.2, 0.1, -0.6]])
 
 @pytest.fixture(scope="module")
 def squares():
-    return ps.SumOfSquares(COMPONENTS, COEFFICIENTS)
+    return ps.circuits.SumOfSquares(COMPONENTS, COEFFICIENTS)
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +129,9 @@ def test_draws_have_the_law(squares, density, least, n, monkeypatch):
 
 def test_nearly_cancelling_components():
     """Gaussians a thousandth apart: the squared difference is that of a derivative, x^2 times a Gaussian."""
-    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
+    circuit = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
     parts = [(circuit, np.zeros(circuit.n_sum_edges), {"gaussian": np.array([[m, 1.0]])}) for m in (-5e-4, 5e-4)]
-    squares = ps.SumOfSquares(parts, [1.0, -1.0])
+    squares = ps.circuits.SumOfSquares(parts, [1.0, -1.0])
     assert squares.acceptance_rate < 1e-6
     x = np.linspace(-3, 3, 13)[:, None]
     # of order (d x)^2 is the difference to the derivative
@@ -147,7 +147,9 @@ def test_nearly_cancelling_components():
 def test_symbolic_products_of_families(family):
     """As `multiply` does it in NumPy, to rounding; with sums of different widths, so that weights meet weights."""
     rng = np.random.default_rng(0)
-    circuits = [ps.complete_tree(["a", "b"], n_children=k).circuit({"a": [family], "b": [family]}) for k in (2, 3)]
+    circuits = [
+        ps.circuits.complete_tree(["a", "b"], n_children=k).circuit({"a": [family], "b": [family]}) for k in (2, 3)
+    ]
     given = []
     for circuit in circuits:
         log_weights, parameters = random_parameters(circuit, rng)
@@ -158,7 +160,7 @@ def test_symbolic_products_of_families(family):
     tensors = [(pt.as_tensor_variable(w), {f: pt.as_tensor_variable(p) for f, p in own.items()}) for w, own in given]
     log_inner, log_weights, leaves = symbolic.evaluate(*tensors)
     found = pytensor.function([], [log_inner, log_weights, leaves[family]], mode=PLAIN)()
-    expected = ps.multiply(*((c, *own) for c, own in zip(circuits, given, strict=True)))
+    expected = ps.circuits.multiply(*((c, *own) for c, own in zip(circuits, given, strict=True)))
     assert symbolic.circuit == expected.circuit
     assert found[0] == pytest.approx(expected.log_normaliser, abs=1e-12)
     np.testing.assert_allclose(found[1], expected.log_weights, atol=1e-11)
@@ -171,22 +173,22 @@ def test_scale_of_coefficients(squares):
     expected = squares.log_density(rows)
     for scale in (1e200, 1e-200, 5e-324):
         own = scale * np.array([[1.0, -2.0, 1.0]])
-        found = ps.SumOfSquares(COMPONENTS, own)
-        same = ps.SumOfSquares(COMPONENTS, [1.0, -2.0, 1.0])
+        found = ps.circuits.SumOfSquares(COMPONENTS, own)
+        same = ps.circuits.SumOfSquares(COMPONENTS, [1.0, -2.0, 1.0])
         np.testing.assert_allclose(found.log_density(rows), same.log_density(rows), rtol=1e-12)
         assert found.log_normaliser == pytest.approx(same.log_normaliser + 2.0 * np.log(scale), rel=1e-12)
     coefficients, (circuit, log_weights, leaves) = COEFFICIENTS.copy(), COMPONENTS[0]
     leaves = {name: own.copy() for name, own in leaves.items()}
-    own = ps.SumOfSquares([(circuit, log_weights, leaves), *COMPONENTS[1:]], coefficients)
+    own = ps.circuits.SumOfSquares([(circuit, log_weights, leaves), *COMPONENTS[1:]], coefficients)
     coefficients[:], leaves["gaussian"][:] = 1.0, 1.0
     np.testing.assert_array_equal(own.log_density(rows), expected)
 
 
 def test_far_term_with_a_tiny_coefficient():
     """Far out the wide component alone is left, though its coefficient squared is no number."""
-    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
+    circuit = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
     parts = [(circuit, np.zeros(circuit.n_sum_edges), {"gaussian": np.array([[0.0, s]])}) for s in (1.0, 10.0)]
-    squares = ps.SumOfSquares(parts, [1.0, -1e-200])
+    squares = ps.circuits.SumOfSquares(parts, [1.0, -1e-200])
     expected = 2.0 * (np.log(1e-200) + stats.norm.logpdf(60.0, 0.0, 10.0)) - squares.log_normaliser
     assert squares.log_density([[60.0]])[0] == pytest.approx(expected, rel=1e-14)
     with pytest.raises(ValueError, match="has density zero under the circuit"):
@@ -196,18 +198,18 @@ def test_far_term_with_a_tiny_coefficient():
 def test_columns_with_kinds_beside_names():
     """As in `multiply`, a circuit that knows names alone goes with one that knows levels, in either order."""
     data = pd.DataFrame({"k": pd.Categorical(["lo", "hi", "hi"], ["lo", "hi"]), "m": pd.Categorical(list("uvu"))})
-    tree = ps.chow_liu_tree(data)
-    plain = ps.complete_tree(["k", "m"], n_children=1).circuit({"k": ["categorical"], "m": ["categorical"]})
+    tree = ps.circuits.chow_liu_tree(data)
+    plain = ps.circuits.complete_tree(["k", "m"], n_children=1).circuit({"k": ["categorical"], "m": ["categorical"]})
     other = plain, np.zeros(plain.n_sum_edges), {"categorical": np.array([[0.3, 0.7], [0.8, 0.2]])}
     rows = np.array(list(product(range(2), repeat=2)), float)
     logs = [tree.circuit.log_density(rows, **tree.parameters), plain.log_density(rows, *other[1:])]
     density = np.square(np.array([1.0, -0.5]) @ np.exp(logs))
     for components, signed in (([tree, other], [1.0, -0.5]), ([other, tree], [-0.5, 1.0])):
-        squares = ps.SumOfSquares(components, signed)
+        squares = ps.circuits.SumOfSquares(components, signed)
         np.testing.assert_allclose(np.exp(squares.log_density(rows)), density / density.sum(), rtol=1e-12)
         assert squares.probability({"k": "hi"}) == pytest.approx(density[2:].sum() / density.sum(), rel=1e-12)
         with pm.Model() as model:
-            ps.SumOfSquaresDensity("x", components, signed, data)
+            ps.circuits.SumOfSquaresDensity("x", components, signed, data)
         found = model.compile_logp(sum=True, mode=PLAIN)({})
         assert found == pytest.approx(np.log(density[[0, 3, 2]] / density.sum()).sum(), rel=1e-12)
 
@@ -215,7 +217,7 @@ def test_columns_with_kinds_beside_names():
 @pytest.fixture(scope="module")
 def model():
     """Two components with random parameters, and rows with gaps."""
-    rows = ps.SumOfSquares(COMPONENTS, COEFFICIENTS).sample(12, random_seed=5)
+    rows = ps.circuits.SumOfSquares(COMPONENTS, COEFFICIENTS).sample(12, random_seed=5)
     rows[2, 0] = rows[3, 1] = np.nan
     rows[4, 1:] = np.nan
     with pm.Model() as model:
@@ -229,8 +231,10 @@ def model():
             levels = pm.Dirichlet(f"levels_{k}", np.ones((len(parameters["categorical"]), 3)))
             gaussian = pt.stack([means, pt.full_like(means, scale)], axis=1)
             given = {"gaussian": gaussian, "categorical": levels, "bernoulli": parameters["bernoulli"]}
-            operands.append((circuit, ps.dirichlet_log_weights(circuit, 2.0) if k == 0 else log_weights, given))
-        ps.SumOfSquaresDensity("x", operands, coefficients, frame(rows))
+            operands.append(
+                (circuit, ps.circuits.dirichlet_log_weights(circuit, 2.0) if k == 0 else log_weights, given)
+            )
+        ps.circuits.SumOfSquaresDensity("x", operands, coefficients, frame(rows))
     return model, rows, coefficients, operands
 
 
@@ -248,7 +252,7 @@ def test_log_density_in_a_model(model):
     signed, *numbers, terms, _, slope = compiled(point)
     found = iter(numbers)
     parts = [(circuit, next(found), {f: next(found) for f in own}) for circuit, _, own in operands]
-    np.testing.assert_allclose(terms, ps.SumOfSquares(parts, signed).log_density(rows), rtol=1e-10)
+    np.testing.assert_allclose(terms, ps.circuits.SumOfSquares(parts, signed).log_density(rows), rtol=1e-10)
     rng = np.random.default_rng(1)
     for _ in range(3):
         direction = {v.name: rng.normal(size=point[v.name].shape) for v in model.continuous_value_vars}
@@ -261,13 +265,13 @@ def test_log_density_in_a_model(model):
 def test_parameters_out_of_bounds():
     """Density zero, as of `CircuitDensity`; and no number for a row with a gap where none was declared."""
     circuit, log_weights, parameters = COMPONENTS[2]
-    rows = frame(ps.SumOfSquares(COMPONENTS, COEFFICIENTS).sample(3, random_seed=1))
+    rows = frame(ps.circuits.SumOfSquares(COMPONENTS, COEFFICIENTS).sample(3, random_seed=1))
     scale, weight = pt.dscalar("scale"), pt.dscalar("weight")
     gaussian = pt.stack([pt.zeros(1), scale.reshape((1,))], axis=1)
     levels = pt.stack([[weight, 0.3, 0.3]])
     given = parameters | {"gaussian": gaussian, "categorical": levels}
     with pm.Model() as model:
-        ps.SumOfSquaresDensity("x", [(circuit, log_weights, given), COMPONENTS[1]], [1.0, -0.5], rows)
+        ps.circuits.SumOfSquaresDensity("x", [(circuit, log_weights, given), COMPONENTS[1]], [1.0, -0.5], rows)
     value = pytensor.function([scale, weight], model.logp(model["x"], sum=False), mode=PLAIN)
     assert np.all(np.isfinite(value(1.0, 0.4)))
     assert np.all(np.isneginf(value(-1.0, 0.4))) and np.all(np.isneginf(value(1.0, 0.5)))
@@ -278,10 +282,12 @@ def test_coefficients_of_no_density():
     circuit, none, parameters = COMPONENTS[2]
     parts, rows = [(circuit, none, parameters)] * 2 + [COMPONENTS[1]], frame(TABLE[:2400:999])
     with pm.Model() as model:
-        ps.SumOfSquaresDensity("x", parts, pm.Data("coefficients", [1.0, -0.3, 0.2]), rows)
+        ps.circuits.SumOfSquaresDensity("x", parts, pm.Data("coefficients", [1.0, -0.3, 0.2]), rows)
     value = model.compile_logp(vars=[model["x"]], sum=False, mode=PLAIN)
     expected = value({})[0]
-    np.testing.assert_allclose(expected, ps.SumOfSquares(parts, [1.0, -0.3, 0.2]).log_density(rows), rtol=1e-11)
+    np.testing.assert_allclose(
+        expected, ps.circuits.SumOfSquares(parts, [1.0, -0.3, 0.2]).log_density(rows), rtol=1e-11
+    )
     for scale in (1e200, -1e-200):
         model.set_data("coefficients", scale * np.array([1.0, -0.3, 0.2]))
         np.testing.assert_allclose(value({})[0], expected, rtol=1e-11)
@@ -291,25 +297,25 @@ def test_coefficients_of_no_density():
     model.set_data("coefficients", [1.0, 0.5])
     with pytest.raises(AssertionError, match="SpecifyShape"):
         value({})
-    gamma = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gamma"]})
+    gamma = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": ["gamma"]})
     steep = gamma, np.zeros(gamma.n_sum_edges), {"gamma": np.array([[0.4, 1.0]])}
     with pm.Model() as model:
-        ps.SumOfSquaresDensity("x", [steep], [1.0], frame([[0.5], [1.0]], ["x"]))
+        ps.circuits.SumOfSquaresDensity("x", [steep], [1.0], frame([[0.5], [1.0]], ["x"]))
     assert np.all(np.isneginf(model.compile_logp(sum=False, mode=PLAIN)({})))
 
 
 def test_draws_in_a_model():
     """Levels and numbers tested as above; compiled, since a fall back to Python would warn."""
-    circuit = ps.complete_tree(["a", "k"], n_children=1).circuit({"a": ["gaussian"], "k": ["categorical"]})
+    circuit = ps.circuits.complete_tree(["a", "k"], n_children=1).circuit({"a": ["gaussian"], "k": ["categorical"]})
     none = np.zeros(circuit.n_sum_edges)
     parts = [
         (circuit, none, {"gaussian": np.array([[0.0, 1.5]]), "categorical": np.array([[0.2, 0.3, 0.5]])}),
         (circuit, none, {"gaussian": np.array([[0.5, 1.0]]), "categorical": np.array([[0.4, 0.5, 0.1]])}),
     ]
-    squares = ps.SumOfSquares(parts, [1.0, -0.5])
+    squares = ps.circuits.SumOfSquares(parts, [1.0, -0.5])
     with pm.Model(), warnings.catch_warnings():
         warnings.simplefilter("error")
-        variable = ps.SumOfSquaresDensity("x", parts, [1.0, -0.5], frame(np.zeros((3, 2)), ["a", "k"]))
+        variable = ps.circuits.SumOfSquaresDensity("x", parts, [1.0, -0.5], frame(np.zeros((3, 2)), ["a", "k"]))
         drawn = pm.draw(variable, 600, random_seed=2)
     assert drawn.shape == (600, 3, 2)
     drawn = drawn.reshape(-1, 2)
@@ -325,21 +331,21 @@ def test_draws_in_a_model():
 
 def test_posterior_of_a_coefficient():
     """NUTS against a grid over the only free number, whose every normaliser is that of the object with numbers."""
-    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
+    circuit = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": ["gaussian"]})
     parts = [
         (circuit, np.zeros(circuit.n_sum_edges), {"gaussian": np.array([[m, s]])}) for m, s in ((0, 2.0), (0.5, 1))
     ]
-    rows = ps.SumOfSquares(parts, [1.0, -0.4]).sample(40, random_seed=1)
+    rows = ps.circuits.SumOfSquares(parts, [1.0, -0.4]).sample(40, random_seed=1)
     with pm.Model() as model:
         c = pm.Normal("c", 0.0, 1.0)
-        ps.SumOfSquaresDensity("x", parts, pt.stack([1.0, c]), frame(rows, ["x"]))
+        ps.circuits.SumOfSquaresDensity("x", parts, pt.stack([1.0, c]), frame(rows, ["x"]))
         idata = pm.sample(
             250, tune=200, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
             nuts_sampler="pymc", **UNREWRITTEN,
         )  # fmt: skip
         pm.compute_log_likelihood(idata, progressbar=False)
     grid = np.linspace(-4, 4, 401)
-    squares = [ps.SumOfSquares(parts, [1.0, value]) for value in grid]
+    squares = [ps.circuits.SumOfSquares(parts, [1.0, value]) for value in grid]
     logs = [s.log_density(rows).sum() - 0.5 * value**2 for s, value in zip(squares, grid, strict=True)]
     weights = np.exp(logs - np.max(logs))
     weights /= weights.sum()
@@ -356,18 +362,27 @@ def test_posterior_of_a_coefficient():
     # 4.5 standard errors: of the draws of c, and of 500 x 40 rows
     error = np.hypot(float(predicted.mean("x_row").std()) / np.sqrt(ess), float(predicted.std()) / np.sqrt(20_000))
     assert abs(float(predicted.mean()) - expected) < 4.5 * error
-    last = ps.SumOfSquares(parts, [1.0, float(drawn[1, -1])])
+    last = ps.circuits.SumOfSquares(parts, [1.0, float(drawn[1, -1])])
     np.testing.assert_allclose(idata.log_likelihood["x"][1, -1], last.log_density(rows), rtol=1e-9)
 
 
 def test_bad_input(squares):
     one = COMPONENTS[0]
     cases = [
-        (lambda: ps.SumOfSquares([], [1.0]), "components must hold at least one circuit"),
-        (lambda: ps.SumOfSquares(COMPONENTS, [1.0, 2.0]), r"coefficients must have shape \(3,\) or .* got \(2,\)"),
-        (lambda: ps.SumOfSquares(COMPONENTS, [1.0, np.nan, 0.0]), r"finite, got nan in row 0 for components\[1\]"),
-        (lambda: ps.SumOfSquares(COMPONENTS, [0.0, 0.0, 0.0]), "coefficients must not all be 0"),
-        (lambda: ps.SumOfSquares([one, one], [1.0, -1.0]), "coefficients must not cancel each other everywhere"),
+        (lambda: ps.circuits.SumOfSquares([], [1.0]), "components must hold at least one circuit"),
+        (
+            lambda: ps.circuits.SumOfSquares(COMPONENTS, [1.0, 2.0]),
+            r"coefficients must have shape \(3,\) or .* got \(2,\)",
+        ),
+        (
+            lambda: ps.circuits.SumOfSquares(COMPONENTS, [1.0, np.nan, 0.0]),
+            r"finite, got nan in row 0 for components\[1\]",
+        ),
+        (lambda: ps.circuits.SumOfSquares(COMPONENTS, [0.0, 0.0, 0.0]), "coefficients must not all be 0"),
+        (
+            lambda: ps.circuits.SumOfSquares([one, one], [1.0, -1.0]),
+            "coefficients must not cancel each other everywhere",
+        ),
         (lambda: squares.sample(-1), "n must be an integer of at least 0, got -1"),
         (lambda: squares.probability({"z": 1}), "names column 'z'"),
         (lambda: squares.log_density(np.zeros((2, 2))), r"values must have shape \(rows, 3\)"),
@@ -377,31 +392,31 @@ def test_bad_input(squares):
             call()
     for wrong in (["1", "2", "3"], [True, True, False], [1.0, None, 2.0], np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])):
         with pytest.raises(TypeError, match="coefficients must be an array of real numbers"):
-            ps.SumOfSquares(COMPONENTS, wrong)
+            ps.circuits.SumOfSquares(COMPONENTS, wrong)
     circuit, log_weights, leaves = one
     with pytest.raises(TypeError, match=r"components\[1\]: gaussian must be numbers, got the tensor"):
-        ps.SumOfSquares([one, (circuit, log_weights, leaves | {"gaussian": pt.dmatrix()})], [1.0, 1.0])
+        ps.circuits.SumOfSquares([one, (circuit, log_weights, leaves | {"gaussian": pt.dmatrix()})], [1.0, 1.0])
     with pytest.raises(ValueError, match=r"components\[1\]: log_weights must have shape"):
-        ps.SumOfSquares([one, (circuit, np.zeros(1), leaves)], [1.0, 0.0])
-    heavy = ps.complete_tree(["x"], n_children=1).circuit({"x": ["student_t"]})
+        ps.circuits.SumOfSquares([one, (circuit, np.zeros(1), leaves)], [1.0, 0.0])
+    heavy = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": ["student_t"]})
     with pytest.raises(ValueError, match=r"components\[0\] has no square: the product of student_t and student_t"):
-        ps.SumOfSquares([(heavy, np.zeros(1), {"student_t": np.array([[0.0, 1.0, 4.0]])})], [1.0])
+        ps.circuits.SumOfSquares([(heavy, np.zeros(1), {"student_t": np.array([[0.0, 1.0, 4.0]])})], [1.0])
     with pytest.raises(TypeError, match=r"components\[1\] must have a circuit"):
-        ps.SumOfSquares([one, "circuit"], [1.0, 1.0])
-    other = ps.complete_tree(["a", "k", "off"], n_children=1).circuit(
+        ps.circuits.SumOfSquares([one, "circuit"], [1.0, 1.0])
+    other = ps.circuits.complete_tree(["a", "k", "off"], n_children=1).circuit(
         {"a": "gaussian", "k": "categorical", "off": "bernoulli"}
     )
     far = (other, *component(1, 1)[1:])
     with pytest.raises(ValueError, match=r"same columns in the same order.*components\[1\]"):
-        ps.SumOfSquares([component(1, 1), far], [1.0, 1.0])
+        ps.circuits.SumOfSquares([component(1, 1), far], [1.0, 1.0])
 
 
 def test_bad_input_in_a_model(squares):
     rows = frame(squares.sample(3, random_seed=1))
-    circuit = ps.complete_tree(COLUMNS, n_children=1).circuit({**LEAVES, "a": ["student_t"]})
+    circuit = ps.circuits.complete_tree(COLUMNS, n_children=1).circuit({**LEAVES, "a": ["student_t"]})
     heavy = (circuit, np.zeros(circuit.n_sum_edges), COMPONENTS[2][2] | {"student_t": np.array([[0.0, 1.0, 4.0]])})
     del heavy[2]["gaussian"]
-    skewed = ps.complete_tree(COLUMNS, n_children=1).circuit({**LEAVES, "a": ["exponential"]})
+    skewed = ps.circuits.complete_tree(COLUMNS, n_children=1).circuit({**LEAVES, "a": ["exponential"]})
     mixed = (skewed, np.zeros(skewed.n_sum_edges), {**heavy[2], "exponential": np.ones((1, 1))})
     del mixed[2]["student_t"]
     cases = [
@@ -431,7 +446,7 @@ def test_bad_input_in_a_model(squares):
     ]
     for components, coefficients, observed, error, message in cases:
         with pm.Model(), pytest.raises(error, match=message):
-            ps.SumOfSquaresDensity("x", components, coefficients, observed)
+            ps.circuits.SumOfSquaresDensity("x", components, coefficients, observed)
 
 
 def test_the_example_in_the_documents_warns_of_nothing_and_has_the_numbers_that_stand_there():
@@ -439,7 +454,7 @@ def test_the_example_in_the_documents_warns_of_nothing_and_has_the_numbers_that_
     (block,) = (
         b
         for b in re.findall("```python\n(.*?)```", text, re.DOTALL)
-        if "ps.SumOfSquaresDensity(" in b and "find_MAP" in b
+        if "ps.circuits.SumOfSquaresDensity(" in b and "find_MAP" in b
     )
     found = {"np": np, "pd": pd, "pm": pm, "pt": pt, "ps": ps}
     exec(block, found)

@@ -20,7 +20,7 @@ def is_share(found, exact):
 @pytest.mark.parametrize("family", WITH_A_FORMULA)
 def test_a_leaf_is_drawn_within_its_interval(family):
     row = PARAMETERS[family](np.random.default_rng(3), 1, 4)
-    one = ps.leaf("x", family, row[0])
+    one = ps.circuits.leaf("x", family, row[0])
     if family in ("bernoulli", "categorical"):
         low, high = 0.0, 1.0
     else:
@@ -42,9 +42,13 @@ def test_a_leaf_is_drawn_within_its_interval(family):
 @pytest.fixture(scope="module")
 def weather():
     """Two products of a wind, with masses none, and a number of turns; leaves of the package and of SciPy."""
-    calm = ps.product_of([ps.leaf("wind", stats.rice(2.0, scale=2.5)), ps.leaf("turns", "poisson", (0.5,))])
-    storm = ps.product_of([ps.leaf("wind", "gaussian", (18.0, 3.0)), ps.leaf("turns", stats.nbinom(2.0, 0.4))])
-    return ps.mixture_of([calm, storm], [0.8, 0.2])
+    calm = ps.circuits.product_of(
+        [ps.circuits.leaf("wind", stats.rice(2.0, scale=2.5)), ps.circuits.leaf("turns", "poisson", (0.5,))]
+    )
+    storm = ps.circuits.product_of(
+        [ps.circuits.leaf("wind", "gaussian", (18.0, 3.0)), ps.circuits.leaf("turns", stats.nbinom(2.0, 0.4))]
+    )
+    return ps.circuits.mixture_of([calm, storm], [0.8, 0.2])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_far_tails_are_reached(weather):
 
 
 def test_scipy_leaves_where_probabilities_underflow():
-    one = ps.leaf("x", stats.gumbel_r(18.0, 3.0))
+    one = ps.circuits.leaf("x", stats.gumbel_r(18.0, 3.0))
     assert stats.gumbel_r(18.0, 3.0).cdf(-3.0) == 0.0
     x = one.circuit.sample(300, **one.parameters, random_seed=7, given={"x": (-5, -3)})[:, 0]
     total = stats.gumbel_r(18.0, 3.0).logcdf(-3.0)  # beside it that of -5 is nothing: exp(-1,000)

@@ -328,13 +328,13 @@ def test_text_under_circuits():
     assert circuit.log_probability("count < 0", *parameters) == -np.inf
     union = circuit.probability([{"count": (None, 2)}, {"level": 1}], *parameters)
     assert circuit.probability("count <= 2 or level == 1", *parameters) == pytest.approx(union, rel=1e-12)
-    most = ps.most_probable(circuit, *parameters, given="real > 0.3 and count < 4")
+    most = ps.circuits.most_probable(circuit, *parameters, given="real > 0.3 and count < 4")
     assert (
         most.log_density
-        == ps.most_probable(circuit, *parameters, given={"real": (0.3, None), "count": (None, 3)}).log_density
+        == ps.circuits.most_probable(circuit, *parameters, given={"real": (0.3, None), "count": (None, 3)}).log_density
     )
     with pytest.raises(ValueError, match="given: 'real > 1 or count > 2' is a union of 2 events"):
-        ps.most_probable(circuit, *parameters, given="real > 1 or count > 2")
+        ps.circuits.most_probable(circuit, *parameters, given="real > 1 or count > 2")
     with pytest.raises(ValueError, match=r"given: 'count == 0\.5' has density zero under the circuit"):
         circuit.probability("real > 0", *parameters, given="count == 0.5")
 

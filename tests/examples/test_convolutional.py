@@ -23,7 +23,7 @@ INPUT_OUTPUT = {"observed_nodes": ["image", "label"], "reputations": {"image": 1
 
 def prior_graphs(n, seed, gamma=3.0):
     """Reputations and parents of forward draws, input first and output second."""
-    draws = ps.sample_indian_chefs(
+    draws = ps.indian_chefs.sample_indian_chefs(
         1.0, gamma, 5.0, n_observed=2, reputations=[1.0, 0.0], draws=n, random_seed=seed
     ).transpose("draw", "node", "parent", "child")
     for i in range(n):

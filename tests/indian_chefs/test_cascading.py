@@ -7,7 +7,7 @@ import pytest
 
 import pymc_spn as ps
 
-CLASSES = [ps.CascadingIBP, ps.ExtendedCascadingIBP]
+CLASSES = [ps.indian_chefs.CascadingIBP, ps.indian_chefs.ExtendedCascadingIBP]
 
 
 def canonical(parents, layers):
@@ -48,7 +48,7 @@ def test_probabilities_are_the_frequencies_of_draws(family, mass, beta):
 
 
 def test_first_layer_is_poisson_and_edges_respect_layers():
-    prior = ps.CascadingIBP(1.0, 2.0, ["a", "b", "c"])
+    prior = ps.indian_chefs.CascadingIBP(1.0, 2.0, ["a", "b", "c"])
     draws = prior.sample(5000, random_seed=2)
     width = (draws.layers == 1).sum("node").values
     rate = (2.0 / (2.0 + np.arange(3))).sum()
@@ -63,9 +63,9 @@ def test_only_the_extended_prior_passes_layers():
     parents = np.zeros((3, 3), bool)
     parents[1, 0] = parents[2, 1] = parents[2, 0] = True
     layers = np.array([0, 1, 2])
-    assert ps.CascadingIBP(1.0, 1.0, 1).log_density(parents, layers) == -np.inf
-    assert np.isfinite(ps.ExtendedCascadingIBP(1.0, 1.0, 1).log_density(parents, layers))
-    draws = ps.ExtendedCascadingIBP(1.0, 1.0, 2).sample(300, random_seed=3)
+    assert ps.indian_chefs.CascadingIBP(1.0, 1.0, 1).log_density(parents, layers) == -np.inf
+    assert np.isfinite(ps.indian_chefs.ExtendedCascadingIBP(1.0, 1.0, 1).log_density(parents, layers))
+    draws = ps.indian_chefs.ExtendedCascadingIBP(1.0, 1.0, 2).sample(300, random_seed=3)
     drop = draws.layers.values[:, :, None] - draws.layers.values[:, None, :]
     assert (drop[draws.parents.values] > 1).any()
 

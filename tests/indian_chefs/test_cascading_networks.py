@@ -14,7 +14,7 @@ from tests.indian_chefs.joint_chains import STATISTICS, draw_activations, measur
 
 ROOM = 24
 PLAN = SweepPlan(guided=1, prior=1, collapsed=1, splits=0, swaps=0, twins=0, rooted=0, exchange_every=1)
-FAMILIES = {"cascading": ps.CascadingIBP, "extended": ps.ExtendedCascadingIBP}
+FAMILIES = {"cascading": ps.indian_chefs.CascadingIBP, "extended": ps.indian_chefs.ExtendedCascadingIBP}
 
 
 def new_chain():
@@ -95,7 +95,7 @@ def test_joint_distribution_of_the_sweep(family):
 
 def test_joint_distribution_sees_a_planted_mistake():
     """The mass of the buffets too large, and the likelihood at half its power: two sets of statistics."""
-    z, _, _ = joint_test(ps.ExtendedCascadingIBP, 2_000, 5_000, seed=2, mass=0.8, heat=0.5)
+    z, _, _ = joint_test(ps.indian_chefs.ExtendedCascadingIBP, 2_000, 5_000, seed=2, mass=0.8, heat=0.5)
     of = dict(zip(STATISTICS, np.abs(z), strict=True))
     assert max(of[name] for name in ("n_nodes", "n_edges", "orphans", "max_children", "sum_theta")) > 6
     assert of["log_precision_0"] > 6

@@ -125,7 +125,7 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
 def test_paths_are_those_of_networkx_and_take_little_memory():
     """Unions over all middle nodes took K^3 bytes a draw: gigabytes with room for a hundred nodes."""
     names, room = ("a", "b", "c"), 60
-    made = ps.sample_indian_chefs(1.0, 1.5, 1.0, names, [0.0, 0.4, 0.8], draws=400, random_seed=1)
+    made = ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, names, [0.0, 0.4, 0.8], draws=400, random_seed=1)
     n = made.sizes["node"]
     parents, theta = np.zeros((1, 400, room, room), bool), np.full((1, 400, room), np.nan)
     parents[0, :, :n, :n], theta[0, :, :n] = made["parents"], made["reputations"]
@@ -206,7 +206,7 @@ def exact_count_law(y):
     """p(n | y) where y_j = mu + n + noise, mu and noise standard normal, gamma ~ Gamma(3, 3), two free nodes."""
 
     def prior(gamma):
-        return ps.node_count_pmf(1.0, gamma, 2, 12, None).values * gamma_law.pdf(gamma, 3, scale=1 / 3)
+        return ps.indian_chefs.node_count_pmf(1.0, gamma, 2, 12, None).values * gamma_law.pdf(gamma, 3, scale=1 / 3)
 
     law = quad_vec(prior, 0.0, 12.0, epsrel=1e-6)[0]
     cov = np.eye(len(y)) + 1.0
@@ -255,7 +255,7 @@ def test_a_term_of_the_graph_and_of_a_hyperparameter_that_it_owns():
         pm.Normal("y", model["g_alpha"] * pt.cast(g.n_nodes, "float64"), 1.0, observed=4.0)
         idata = pm.sample(800, tune=50, chains=2, cores=1, random_seed=1, **QUIET)
     alphas, n = np.linspace(0.05, 6, 60), np.arange(9)
-    law = np.array([ps.node_count_pmf(a, 1.0, 1, 8).values * norm.pdf(4.0 - a * n) for a in alphas])
+    law = np.array([ps.indian_chefs.node_count_pmf(a, 1.0, 1, 8).values * norm.pdf(4.0 - a * n) for a in alphas])
     weights = law.sum(1) * gamma_law.pdf(alphas, 3, scale=0.5)
     draws = idata.posterior["g_alpha"].values
     error = draws.std() / np.sqrt(float(np.asarray(az.ess(draws))))
@@ -268,9 +268,9 @@ def test_stored_graphs_are_lent_to_the_model(regression_run):
     model, idata, y = regression_run
     some = idata.isel(draw=slice(0, 300))
     with model:
-        with pytest.raises(Exception, match=r"ps\.load_graphs\(idata\)"):
+        with pytest.raises(Exception, match=r"ps\.indian_chefs\.load_graphs\(idata\)"):
             pm.sample_posterior_predictive(some, progressbar=False)
-        ps.load_graphs(ps.unpack(some))
+        ps.indian_chefs.load_graphs(ps.unpack(some))
         predicted = pm.sample_posterior_predictive(some, random_seed=1, progressbar=False).posterior_predictive
         likelihood = pm.compute_log_likelihood(some, var_names=["y"], extend_inferencedata=False, progressbar=False)
         np.testing.assert_array_equal(predicted["g"], some.sample_stats["g_graph"])
@@ -283,9 +283,9 @@ def test_stored_graphs_are_lent_to_the_model(regression_run):
     twin = some.copy(deep=True)
     twin["posterior"]["g_log_joint"].values[:] = -3.0
     with model, pytest.raises(ValueError, match="different graphs with the same log joint, -3"):
-        ps.load_graphs(twin)
+        ps.indian_chefs.load_graphs(twin)
     with small_model(), pytest.raises(ValueError, match="'g' of the model must have max_nodes = 12"):
-        ps.load_graphs(some)
+        ps.indian_chefs.load_graphs(some)
 
 
 class nothing:
@@ -330,7 +330,7 @@ def test_spawned_processes_draw_the_same():
 
 def test_refused_births_are_counted_and_warned_of(caplog):
     with small_model(max_nodes=3), caplog.at_level(logging.WARNING, logger="pymc"):
-        idata = pm.sample(50, tune=5, chains=1, cores=1, random_seed=1, step=ps.IndianChefsStep(), **QUIET)
+        idata = pm.sample(50, tune=5, chains=1, cores=1, random_seed=1, step=ps.steps.IndianChefsStep(), **QUIET)
     assert "births were refused" in caplog.text
     assert int(idata.sample_stats.g_births_refused.sum()) > 0
     assert int(idata.sample_stats.g_n_nodes.max()) == 3
@@ -340,7 +340,7 @@ def test_refused_births_are_counted_and_warned_of(caplog):
 
 def test_published_moves_are_those_of_the_step_too():
     with small_model():
-        step = ps.IndianChefsStep(moves="published", repeats=10)
+        step = ps.steps.IndianChefsStep(moves="published", repeats=10)
         idata = pm.sample(400, tune=50, chains=2, cores=1, random_seed=5, step=step, **QUIET)
     n = idata.sample_stats.g_n_nodes
     assert abs(float(n.mean()) - 4.7748) < 1.0
@@ -376,11 +376,11 @@ def test_expressions_need_a_name_and_steps_a_graph():
     with pm.Model():
         pm.Normal("x")
         with pytest.raises(ValueError, match="the model has no graph"):
-            ps.IndianChefsStep()
+            ps.steps.IndianChefsStep()
     with small_model():
         for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):
             with pytest.raises(ValueError, match=next(iter(settings))):
-                ps.IndianChefsStep(**settings)
+                ps.steps.IndianChefsStep(**settings)
 
 
 def test_hyperparameters_of_a_graph_have_the_width_of_floatx():
@@ -430,7 +430,9 @@ def test_one_variable_for_two_hyperparameters_has_no_conjugate_law():
         one = pm.Gamma.dist(3, 3)
         ps.IndianChefsProcess("g", alpha=1.0, gamma=one, phi=one, observed_nodes=1, max_nodes=8)
         ps.IndianChefsProcess("h", alpha=1.0, gamma=pm.Gamma.dist(3, 3), phi=1.0, observed_nodes=1, max_nodes=8)
-        shared, own = (ps.IndianChefsStep([model[f"{g}_log_joint"], model[f"{g}_gamma"]]).hyperparameters for g in "gh")
+        shared, own = (
+            ps.steps.IndianChefsStep([model[f"{g}_log_joint"], model[f"{g}_gamma"]]).hyperparameters for g in "gh"
+        )
     assert shared.conjugate is None and [name for name, _ in shared.sliced] == ["g_gamma_log__"]
     assert own.conjugate[0] == "h_gamma_log__" and own.sliced == []
 

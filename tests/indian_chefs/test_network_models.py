@@ -34,7 +34,7 @@ def nonlinear():
     X = ring()
     with pm.Model() as model:
         gamma = pm.Gamma("gamma", 2, 2)
-        ps.NLGBN("data", graph(gamma=gamma), observed=X, scaling=ps.UnitScaling.from_data(X))
+        ps.NLGBN("data", graph(gamma=gamma), observed=X, scaling=ps.indian_chefs.UnitScaling.from_data(X))
     return model
 
 
@@ -128,11 +128,11 @@ def test_steps_are_chosen_and_nuts_has_the_rest():
 def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
     model = nonlinear()
     with model:
-        step = ps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)), births=1)
+        step = ps.steps.NLGBNStep(start="warm_up", hidden_layers=(5, 2), race=((2, 5, 50), (1, 10, 50)), births=1)
     idata = draw(model, draws=2, tune=0, chains=1, step=[step])
     assert int(idata["sample_stats"]["g_n_nodes"][0, 0]) >= 7
     with model:
-        step = ps.NLGBNStep(tempered=0.5)
+        step = ps.steps.NLGBNStep(tempered=0.5)
     assert step.start_kind == "process"
     heats = draw(model, draws=3, tune=8, chains=1, step=[step], discard_tuned_samples=False)
     assert (heats["sample_stats"]["data_heat"] == 1.0).all()
@@ -141,21 +141,21 @@ def test_warm_up_start_is_over_complete_and_the_process_start_is_not():
 
 
 def test_a_start_that_was_given_is_where_chains_start():
-    unit = ps.UnitScaling.from_data(ring(120)).transform(ring(120))
+    unit = ps.indian_chefs.UnitScaling.from_data(ring(120)).transform(ring(120))
     one = np.eye(3, k=-2), np.array([0.0, 0.0, 0.5])
     for start, kind in ((one, "process"), ("empty", "process"), ("prior", "warm_up")):
         with pm.Model():
             ps.NLGBN("data", graph(start=start), observed=unit)
             ps.IndianChefsProcess("other", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=1)
-            assert ps.NLGBNStep().start_kind == kind
-            assert ps.IndianChefsStep().graph_name == "other"  # the graph of a likelihood is left to its own step
+            assert ps.steps.NLGBNStep().start_kind == kind
+            assert ps.steps.IndianChefsStep().graph_name == "other"  # the graph of a likelihood is left to its own step
 
 
 def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
     X = ring()
     with pm.Model() as model:
-        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.UnitScaling.from_data(X))
-        step = ps.NLGBNStep(start="process", powers=(1.0, 0.8, 0.7))
+        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.indian_chefs.UnitScaling.from_data(X))
+        step = ps.steps.NLGBNStep(start="process", powers=(1.0, 0.8, 0.7))
     idata = draw(model, draws=20, chains=1, step=[step])
     stats = idata["sample_stats"]
     assert (stats["data_heat"] == 1.0).all()
@@ -164,7 +164,7 @@ def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
     assert (np.isnan(shares).sum(1) == 1).all() and set(np.unique(shares[~np.isnan(shares)])) == {0.0, 1.0}
     assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
     with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
-        ps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
+        ps.steps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
 
 
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
@@ -355,7 +355,7 @@ def test_prior_predictive_draws():
 
 def test_scaling_maps_the_training_range_and_comes_back():
     X = ring()
-    scaling = ps.UnitScaling.from_data(X)
+    scaling = ps.indian_chefs.UnitScaling.from_data(X)
     unit = scaling.transform(X)
     np.testing.assert_allclose([unit.min(), unit.max()], [[0.1, 0.1], [0.9, 0.9]])
     np.testing.assert_allclose(scaling.inverse(unit), X)
@@ -374,10 +374,10 @@ def test_scaling_maps_the_training_range_and_comes_back():
 def test_what_is_no_number_is_not_made_one(column, dtype):
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": column})
     with pytest.raises(TypeError, match=f"data must hold numbers; its dtypes are .*{dtype}"):
-        ps.UnitScaling.from_data(frame)
+        ps.indian_chefs.UnitScaling.from_data(frame)
     if dtype != "category":  # whose cells are numbers
         with pytest.raises(TypeError, match="data must hold numbers; its dtypes are"):
-            ps.UnitScaling.from_data(frame.to_numpy())
+            ps.indian_chefs.UnitScaling.from_data(frame.to_numpy())
 
 
 def test_containers_and_mappings_are_refused_by_their_type():
@@ -400,16 +400,20 @@ def test_nullable_columns_are_numbers_whatever_backs_them(dtype):
 
 def test_what_an_array_masks_is_a_gap():
     with pytest.raises(ValueError, match="must be complete and finite: row 1, column 'x2' is nan"):
-        ps.UnitScaling.from_data(np.ma.masked_equal([[0.0, 1.0], [2.0, -999.0]], -999.0))
+        ps.indian_chefs.UnitScaling.from_data(np.ma.masked_equal([[0.0, 1.0], [2.0, -999.0]], -999.0))
 
 
 def test_numbers_of_any_dtype_are_read():
     frame = pd.DataFrame({"x": pd.array([1, 2, 3], "Int64"), "y": [True, False, True]})
-    expected = ps.UnitScaling(("x", "y"), (1.0, 0.0), (3.0, 1.0))
-    assert ps.UnitScaling.from_data(frame) == ps.UnitScaling.from_data(frame.astype(object)) == expected
-    assert ps.UnitScaling.from_data(frame.to_numpy()).maximum == (3.0, 1.0)
+    expected = ps.indian_chefs.UnitScaling(("x", "y"), (1.0, 0.0), (3.0, 1.0))
+    assert (
+        ps.indian_chefs.UnitScaling.from_data(frame)
+        == ps.indian_chefs.UnitScaling.from_data(frame.astype(object))
+        == expected
+    )
+    assert ps.indian_chefs.UnitScaling.from_data(frame.to_numpy()).maximum == (3.0, 1.0)
     with pytest.raises(ValueError, match=r"data must have distinct columns, got \['x', 'x'\]"):
-        ps.UnitScaling.from_data(frame.set_axis(["x", "x"], axis=1))
+        ps.indian_chefs.UnitScaling.from_data(frame.set_axis(["x", "x"], axis=1))
 
 
 def test_named_columns_are_never_taken_by_position(drawn):
@@ -417,7 +421,7 @@ def test_named_columns_are_never_taken_by_position(drawn):
     post = ps.BeliefNetworkPosterior.from_idata(drawn["linear"])
     turned = pd.DataFrame({"y": [0.2, 0.5], "x": [0.1, 0.3]})
     for table in (turned.to_xarray().to_dataarray("column").T, turned.to_xarray(), turned.to_dict("list")):
-        for read in (ps.UnitScaling.from_data, post.log_density):
+        for read in (ps.indian_chefs.UnitScaling.from_data, post.log_density):
             with pytest.raises(TypeError, match=r"must be a DataFrame or a 2-D array, got .*; convert with to_frame"):
                 read(table)
 
@@ -438,9 +442,9 @@ def test_hyperparameters_that_pymc_fixes_are_read_from_where_they_stand(fix, tmp
 
 def test_an_array_is_scaled_by_the_scaling_of_an_array():
     X = ring()
-    named = ps.UnitScaling.from_data(X)
+    named = ps.indian_chefs.UnitScaling.from_data(X)
     with pm.Model() as model:
-        ps.NLGBN("d", graph(), observed=X.to_numpy(), scaling=ps.UnitScaling.from_data(X.to_numpy()))
+        ps.NLGBN("d", graph(), observed=X.to_numpy(), scaling=ps.indian_chefs.UnitScaling.from_data(X.to_numpy()))
     np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
     schema = NetworkSchema.from_vector(model["d_network_schema"].get_value())
     assert schema.columns == ("x", "y") and schema.scaling == named
@@ -449,7 +453,7 @@ def test_an_array_is_scaled_by_the_scaling_of_an_array():
 def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
     """Columns of arrays are those of the nodes, in data and in questions, whatever order the scaling has."""
     X = ring()
-    named, turned = ps.UnitScaling.from_data(X), ps.UnitScaling.from_data(X[["y", "x"]])
+    named, turned = ps.indian_chefs.UnitScaling.from_data(X), ps.indian_chefs.UnitScaling.from_data(X[["y", "x"]])
     for observed in (X, X.to_numpy()):
         with pm.Model() as model:
             ps.NLGBN("d", graph(X.columns), observed=observed, scaling=turned)
@@ -461,7 +465,12 @@ def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
 def test_vague_priors_of_precisions_leave_numbers(network, shape):
     """Their draws reach below what single precision holds, and a start from them left nothing of the digits."""
     with pm.Model() as model:
-        network("d", graph(), observed=ps.UnitScaling.from_data(ring()).transform(ring()), precision=(shape, shape))
+        network(
+            "d",
+            graph(),
+            observed=ps.indian_chefs.UnitScaling.from_data(ring()).transform(ring()),
+            precision=(shape, shape),
+        )
     idata = draw(model, draws=40)
     assert np.isfinite(idata["posterior"]["g_log_joint"]).all()
     counts = ps.unpack(idata)["d"].dataset["precisions"].notnull().sum("node")
@@ -477,7 +486,7 @@ def test_refusals():
     X, wide = ring(), ring() * 3
     gap = X.copy()
     gap.loc[3, "y"] = np.nan
-    unit = ps.UnitScaling.from_data(X).transform(X)
+    unit = ps.indian_chefs.UnitScaling.from_data(X).transform(X)
     refused(lambda: ps.NLGBN("d", graph(), observed=X), ValueError, r"strictly between 0 and 1: row \d+, column 'x'")
     refused(lambda: ps.NLGBN("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan")
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, dims="row"), ValueError, "2 dims but 1 dim labels")
@@ -487,7 +496,7 @@ def test_refusals():
     ):
         ps.NLGBN("d", graph(), observed=unit, dims=("row", "column"))
     refused(
-        lambda: ps.NLGBN("d", graph(), observed=wide, scaling=ps.UnitScaling.from_data(X)),
+        lambda: ps.NLGBN("d", graph(), observed=wide, scaling=ps.indian_chefs.UnitScaling.from_data(X)),
         ValueError,
         "between 0 and 1",
     )
@@ -506,16 +515,20 @@ def test_refusals():
         ValueError,
         r"observed must lie within 1e\+18 of 0.*row 0, column 'x' is",
     )
-    refused(lambda: ps.NLGBN("d", graph(), observed=unit, scaling=2.0), TypeError, "scaling must be a ps.UnitScaling")
+    refused(
+        lambda: ps.NLGBN("d", graph(), observed=unit, scaling=2.0),
+        TypeError,
+        "scaling must be a ps.indian_chefs.UnitScaling",
+    )
     refused(lambda: ps.SigmoidBeliefNetwork("d", graph(), observed=X), ValueError, "observed must be 0 or 1: row 0")
     with pm.Model(), pytest.raises(ValueError, match="one graph has one likelihood"):
         g = graph()
         ps.NLGBN("d", g, observed=unit)
         ps.NLGBN("e", g, observed=unit)
     with pytest.raises(ValueError, match="vary in every column; 'y'"):
-        ps.UnitScaling.from_data(X.assign(y=1.0))
+        ps.indian_chefs.UnitScaling.from_data(X.assign(y=1.0))
     with pytest.raises(ValueError, match="low and high"):
-        ps.UnitScaling.from_data(X, low=0.0)
+        ps.indian_chefs.UnitScaling.from_data(X, low=0.0)
     with nonlinear() as model:
         for arguments, match in (
             ({"start": "random"}, "start must be"),
@@ -531,17 +544,17 @@ def test_refusals():
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):
-                ps.NLGBNStep(**arguments)
+                ps.steps.NLGBNStep(**arguments)
         with pytest.raises(ValueError, match="vars must be variables"):
-            ps.NLGBNStep([model["gamma"]])
+            ps.steps.NLGBNStep([model["gamma"]])
         with pytest.raises(ValueError, match="the graph 'g' is moved by the step of its likelihood 'data'"):
-            ps.IndianChefsStep()
+            ps.steps.IndianChefsStep()
     with pm.Model():
         g = graph()
         ps.NLGBN("d", g, observed=unit)
         pm.Potential("fewer", -g.n_nodes.astype("float64"))
         with pytest.raises(ValueError, match="'fewer' depends on the graph"):
-            ps.NLGBNStep()
+            ps.steps.NLGBNStep()
 
 
 def test_a_network_of_another_kind_is_named(drawn):

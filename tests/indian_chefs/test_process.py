@@ -33,7 +33,7 @@ def chi2_p(counts, law):
 def test_number_of_nodes_follows_the_exact_law(setting, reputations):
     drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 1, max_nodes=160)[:, 0].astype(int)
     d = len(reputations)
-    law = ps.node_count_pmf(*setting[:2], d, 160, [None if np.isnan(r) else r for r in reputations])
+    law = ps.indian_chefs.node_count_pmf(*setting[:2], d, 160, [None if np.isnan(r) else r for r in reputations])
     assert law.attrs["beyond"] < 1e-9
     assert chi2_p(np.bincount(drawn, minlength=161)[d:], law.values[d:]) > 1e-3
 
@@ -61,7 +61,7 @@ def law_by_histories(alpha, gamma, reputations, levels, most):
 @pytest.mark.parametrize("reputations", [[0.0, 0.0], [None, 0.5], [None, None]])
 def test_the_law_with_levels_is_the_sum_over_histories(reputations):
     levels = {0.25: 0.3, 0.5: 0.3, 1.0: 0.4}
-    law = ps.node_count_pmf(1.3, 1.1, 2, 8, reputations, levels)
+    law = ps.indian_chefs.node_count_pmf(1.3, 1.1, 2, 8, reputations, levels)
     np.testing.assert_allclose(law, law_by_histories(1.3, 1.1, reputations, levels, 8), atol=1e-12)
 
 
@@ -70,9 +70,9 @@ def test_law_and_edges_where_the_base_measure_has_atoms(reputations):
     base = {"uniform": MIXED_BASE[0], **dict(zip(*MIXED_BASE[1:], strict=True))}
     drawn = after_moves(reputations, make_prior(*SETTINGS[1], MIXED_BASE), 0, 0, 50_000, 1, max_nodes=160)
     given = [None if np.isnan(r) else r for r in reputations]
-    law = ps.node_count_pmf(*SETTINGS[1][:2], 2, 160, given, base)
+    law = ps.indian_chefs.node_count_pmf(*SETTINGS[1][:2], 2, 160, given, base)
     assert chi2_p(np.bincount(drawn[:, 0].astype(int), minlength=161)[2:], law.values[2:]) > 1e-3
-    expected = ps.expected_graph(*SETTINGS[1], 2, given, base)
+    expected = ps.indian_chefs.expected_graph(*SETTINGS[1], 2, given, base)
     assert float(expected.nodes) == pytest.approx(float(law.values @ np.arange(161)), abs=1e-8)
     edges = float(expected.hidden_edges + expected.observed_edges)
     error = drawn[:, 1].std() / np.sqrt(len(drawn))
@@ -81,12 +81,14 @@ def test_law_and_edges_where_the_base_measure_has_atoms(reputations):
 
 def test_the_law_has_its_hand_values():
     np.testing.assert_allclose(
-        ps.node_count_pmf(1.0, 1.5, 1, 40).values[1:7], [0.2231, 0.2355, 0.1999, 0.1448, 0.0925, 0.0531], atol=5e-5
+        ps.indian_chefs.node_count_pmf(1.0, 1.5, 1, 40).values[1:7],
+        [0.2231, 0.2355, 0.1999, 0.1448, 0.0925, 0.0531],
+        atol=5e-5,
     )
     for d, nodes in ((1, 3.0518), (2, 4.7748), (3, 6.2239)):
-        assert float(ps.expected_graph(1.0, 1.5, 1.0, d).nodes) == pytest.approx(nodes, abs=1e-4)
+        assert float(ps.indian_chefs.expected_graph(1.0, 1.5, 1.0, d).nodes) == pytest.approx(nodes, abs=1e-4)
     for alpha, nodes in ((0.1, 3.14), (1.0, 3.97), (10.0, 5.88), (1000.0, 7.36)):
-        assert float(ps.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
+        assert float(ps.indian_chefs.expected_graph(alpha, 2.0, 1.0, 1).nodes) == pytest.approx(nodes, abs=0.01)
 
 
 def law_in_decimals(alpha, gamma, n_free, most):
@@ -108,7 +110,7 @@ def law_in_decimals(alpha, gamma, n_free, most):
 
 @pytest.mark.parametrize(("alpha", "gamma", "n_free"), [(1.0, 1.5, 3), (0.001, 0.001, 2), (0.5, 2.0, 12)])
 def test_every_probability_of_the_law_has_its_digits(alpha, gamma, n_free):
-    law = ps.node_count_pmf(alpha, gamma, n_free, 24, reputations=None).values
+    law = ps.indian_chefs.node_count_pmf(alpha, gamma, n_free, 24, reputations=None).values
     np.testing.assert_allclose(law, law_in_decimals(alpha, gamma, n_free, 24), rtol=1e-12)
 
 
@@ -119,22 +121,24 @@ def test_the_law_at_high_rates_is_that_of_the_matrix_exponential(gamma):
     rates = gamma * np.cumsum([0.0, *(1.0 / (1.0 + np.arange(60)))])
     start = np.eye(61)[3]
     law = start @ expm(0.7 * (np.diag(-rates) + np.diag(rates[:-1], 1)))
-    found = ps.node_count_pmf(1.0, gamma, 3, 60, base={0.0: 0.3, "uniform": 0.7}).values
+    found = ps.indian_chefs.node_count_pmf(1.0, gamma, 3, 60, base={0.0: 0.3, "uniform": 0.7}).values
     np.testing.assert_allclose(found, law, atol=1e-12)
 
 
 def test_gamma_is_found_by_the_expected_number_of_nodes():
     for settings in ({"reputations": [None, 0.2]}, {"base": {0.5: 0.4, 1.0: 0.6}}):
-        gamma = ps.gamma_for_nodes(3.5, 1.3, 2, **settings)
-        assert float(ps.expected_graph(1.3, gamma, 1.0, 2, **settings).nodes) == pytest.approx(3.5, abs=1e-7)
+        gamma = ps.indian_chefs.gamma_for_nodes(3.5, 1.3, 2, **settings)
+        assert float(ps.indian_chefs.expected_graph(1.3, gamma, 1.0, 2, **settings).nodes) == pytest.approx(
+            3.5, abs=1e-7
+        )
     with pytest.raises(ValueError, match="above the number of observed nodes, 2; got 2"):
-        ps.gamma_for_nodes(2, 1.0, 2)
+        ps.indian_chefs.gamma_for_nodes(2, 1.0, 2)
 
 
 @pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [0.8, 0.3, 0.3]])
 def test_expected_edges(reputations):
     for setting in SETTINGS[:2]:
-        expected = ps.expected_graph(*setting, len(reputations), reputations)
+        expected = ps.indian_chefs.expected_graph(*setting, len(reputations), reputations)
         drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 2, max_nodes=160)
         edges = float(expected.hidden_edges + expected.observed_edges)
         assert abs(drawn[:, 1].mean() - edges) < 4 * drawn[:, 1].std() / np.sqrt(len(drawn))
@@ -185,13 +189,15 @@ def test_the_published_slips_are_seen(printed, reputations, setting):
 @pytest.mark.parametrize("d", [2, 4])
 def test_hidden_nodes_at_one_are_the_dishes_of_an_indian_buffet(d):
     alpha, gamma = 1.7, 2.0
-    graphs = ps.sample_indian_chefs(alpha, gamma, 1.0, d, draws=20_000, random_seed=1, base=1.0)
+    graphs = ps.indian_chefs.sample_indian_chefs(alpha, gamma, 1.0, d, draws=20_000, random_seed=1, base=1.0)
     dishes = graphs.n_active.values - d
     rate = gamma * (alpha / (alpha + np.arange(d))).sum()
     counts = np.bincount(dishes)
     law = poisson.pmf(np.arange(len(counts)), rate)
     assert chi2_p(counts, law) > 1e-3
-    np.testing.assert_allclose(ps.node_count_pmf(alpha, gamma, d, 40, base=1.0)[d : d + len(law)], law, atol=1e-12)
+    np.testing.assert_allclose(
+        ps.indian_chefs.node_count_pmf(alpha, gamma, d, 40, base=1.0)[d : d + len(law)], law, atol=1e-12
+    )
     ours = columns(graphs.parents.values[:, d:, :d])
     rng = np.random.default_rng(2)
     theirs = columns([reference.ibp_draw(rng, d, gamma, alpha) for _ in range(20_000)])
@@ -213,27 +219,35 @@ def test_a_table_is_no_names():
     with pytest.raises(
         TypeError, match=r"(?s)n_observed must be names or their number; got .*take list\(n_observed.columns\)"
     ):
-        ps.sample_indian_chefs(1.0, 1.5, 1.0, pd.DataFrame({"a": [0.0]}))
+        ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, pd.DataFrame({"a": [0.0]}))
 
 
 def test_a_number_names_a_node_as_its_digits_do():
-    by_number = ps.sample_indian_chefs(1.0, 1.5, 1.0, [7, 8], {7: 0.0, 8: 0.5}, draws=5, random_seed=1)
-    by_text = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, "8": 0.5}, draws=5, random_seed=1)
+    by_number = ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, [7, 8], {7: 0.0, 8: 0.5}, draws=5, random_seed=1)
+    by_text = ps.indian_chefs.sample_indian_chefs(
+        1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, "8": 0.5}, draws=5, random_seed=1
+    )
     assert by_number.identical(by_text)
     with pytest.raises(ValueError, match="reputations names column '7' twice, by a number and by text"):
-        ps.sample_indian_chefs(1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, 7: 0.5, 8: 0.5})
+        ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, ["7", "8"], {"7": 0.0, 7: 0.5, 8: 0.5})
 
 
 def test_forward_draws_differ_without_a_seed():
     """The default was a seed: two simulations of a study were one."""
-    first, second = (ps.sample_indian_chefs(1.0, 1.5, 1.0, 2, None, draws=20) for _ in range(2))
+    first, second = (ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, 2, None, draws=20) for _ in range(2))
     assert not first.identical(second)
 
 
 def test_forward_draws_are_labelled_and_repeatable():
-    first = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3)
-    again = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3)
-    other = ps.sample_indian_chefs(1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=4)
+    first = ps.indian_chefs.sample_indian_chefs(
+        1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3
+    )
+    again = ps.indian_chefs.sample_indian_chefs(
+        1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=3
+    )
+    other = ps.indian_chefs.sample_indian_chefs(
+        1.0, 1.5, 1.0, ["a", "b"], {"a": 0.0, "b": None}, draws=50, random_seed=4
+    )
     assert first.identical(again) and not first.identical(other)
     assert list(first.node.values[:3]) == ["a", "b", "hidden_1"]
     theta = first.reputations.values
@@ -244,8 +258,8 @@ def test_forward_draws_are_labelled_and_repeatable():
 
 
 def test_large_draws_are_not_cut():
-    graphs = ps.sample_indian_chefs(10.0, 3.0, 1.0, 3, draws=300, random_seed=1)
-    expected = float(ps.expected_graph(10.0, 3.0, 1.0, 3).nodes)
+    graphs = ps.indian_chefs.sample_indian_chefs(10.0, 3.0, 1.0, 3, draws=300, random_seed=1)
+    expected = float(ps.indian_chefs.expected_graph(10.0, 3.0, 1.0, 3).nodes)
     assert int(graphs.n_active.max()) > 32
     assert abs(float(graphs.n_active.mean()) - expected) < 5 * float(graphs.n_active.std()) / np.sqrt(300)
 
@@ -271,20 +285,20 @@ def test_large_draws_are_not_cut():
 def test_what_cannot_be_drawn_is_refused(arguments, message):
     settings = {"alpha": 1.0, "gamma": 1.0, "phi": 1.0, "n_observed": 2} | arguments
     with pytest.raises(ValueError, match=message):
-        ps.sample_indian_chefs(**settings)
+        ps.indian_chefs.sample_indian_chefs(**settings)
 
 
 def test_types_are_named():
     with pytest.raises(TypeError, match="alpha must be a positive number"):
-        ps.sample_indian_chefs("a", 1.0, 1.0, 2)
+        ps.indian_chefs.sample_indian_chefs("a", 1.0, 1.0, 2)
     for value in (True, "1"):
         with pytest.raises(TypeError, match=f"gamma must be a positive number; got {value!r}"):
-            ps.sample_indian_chefs(1.0, value, 1.0, 2)
+            ps.indian_chefs.sample_indian_chefs(1.0, value, 1.0, 2)
     with pytest.raises(TypeError, match=r"max_nodes must be an integer; got 8\.0"):
-        ps.node_count_pmf(1.0, 1.0, 3, 8.0)
+        ps.indian_chefs.node_count_pmf(1.0, 1.0, 3, 8.0)
     with pytest.raises(TypeError, match="n_observed must be names"):
-        ps.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
+        ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, "ab")
     with pytest.raises(ValueError, match="max_nodes must be at least"):
-        ps.node_count_pmf(1.0, 1.0, 3, 2)
+        ps.indian_chefs.node_count_pmf(1.0, 1.0, 3, 2)
     with pytest.raises(ValueError, match=r"gamma must be at most 1e\+100 for the law .*; got 1e\+150"):
-        ps.node_count_pmf(1.0, 1e150, 2, 40)  # was NaN, marked exact
+        ps.indian_chefs.node_count_pmf(1.0, 1e150, 2, 40)  # was NaN, marked exact

@@ -45,7 +45,7 @@ def sampled(change="", seed=1):
     numbers = table[["a", "b"]]
     with pm.Model(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ps.SPN("net", ps.complete_tree(list("abc"), n_children=2), observed=table, concentration=wide)
+        ps.SPN("net", ps.circuits.complete_tree(list("abc"), n_children=2), observed=table, concentration=wide)
         ps.DagPartition("dag", ps.LocalScores.from_data(numbers, prior="fair" if change != "prior" else "uniform"))
         nodes = {"observed_nodes": ["a", "b"], "max_nodes": 16}
         graph = ps.IndianChefsProcess("g", alpha=wide, gamma=pm.Gamma("gamma", 2, 1), phi=1.0, **nodes)
@@ -247,7 +247,7 @@ def test_saved_posteriors_are_put_together_where_they_are_alike(tmp_path):
 
 
 def test_variational_fits_are_not_put_together(tmp_path):
-    tree = ps.complete_tree(["a", "b"], n_children=2)
+    tree = ps.circuits.complete_tree(["a", "b"], n_children=2)
     ps.fit_variational(tree, NUMBERS, random_seed=1, progressbar=False).save(tmp_path / "fit.nc")
     with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as fit:
         both = xr.concat([fit.load()] * 2, "chain", data_vars="all", join="outer")

@@ -50,7 +50,7 @@ def circuit(problem):
 
 
 def variational(folder):
-    post = ps.fit_variational(ps.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
+    post = ps.fit_variational(ps.circuits.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
     return saved(post, folder), ps.VariationalPosterior.from_idata, lambda p: p.log_density(FRAME[:3])
 
 
@@ -129,7 +129,7 @@ def test_edits_of_a_saved_result_are_refused_in_words_or_read(case, made):
 
 def region_tree():
     columns = [ps.Column("a", "real", None, "float64"), ps.Column("b", "categorical", ("u", "v", "w"), "str")]
-    return ps.RegionTree(
+    return ps.circuits.RegionTree(
         [*columns, "c", "d"],
         order=[0, 1, 2, 3, 2, 3, 0, 1],
         begin=[0, 0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7],
@@ -151,9 +151,9 @@ def density(fit):
 
 SCHEMA = schema_of(tiny_problems()["infinite_skewed"])
 READERS = {
-    "region tree": (region_tree().to_json(), ps.RegionTree.from_json, count_nodes),
+    "region tree": (region_tree().to_json(), ps.circuits.RegionTree.from_json, count_nodes),
     "circuit": (FIT.circuit.to_json(), ps.Circuit.from_json, repr),
-    "fit": (FIT.to_json(), ps.CircuitFit.from_json, density),
+    "fit": (FIT.to_json(), ps.circuits.CircuitFit.from_json, density),
     "schema": (json.loads(SCHEMA.to_json()), lambda data: NetworkSchema.from_json(json.dumps(data)), vars),
 }
 
@@ -178,11 +178,11 @@ def test_a_number_of_splits_that_parts_cannot_have_is_refused_at_once(number):
     data = region_tree().to_json()
     data["split"][-1] = number
     with pytest.raises(ValueError, match=r"parts .* must be numbered by splits 0, 1, \.\.\. in ascending order"):
-        ps.RegionTree.from_json(data)
+        ps.circuits.RegionTree.from_json(data)
     data["split"] = [0] * 13
     data["split"][10] = number
     with pytest.raises(ValueError, match="must be numbered by splits"):
-        ps.RegionTree.from_json(data)
+        ps.circuits.RegionTree.from_json(data)
 
 
 def test_a_plain_result_is_refused_in_words_or_read(tmp_path):

@@ -67,16 +67,21 @@ def by_hand(table, structure, seed=1):
 @pytest.mark.parametrize(
     ("structure", "made"),
     [
-        ("complete", lambda table: ps.complete_tree(table.columns)),
-        ("learned", lambda table: ps.learn_tree(table, random_seed=1)),
-        (lambda table: ps.skewed_tree(table.columns, 3), lambda table: ps.skewed_tree(table.columns, 3)),
+        ("complete", lambda table: ps.circuits.complete_tree(table.columns)),
+        ("learned", lambda table: ps.circuits.learn_tree(table, random_seed=1)),
+        (
+            lambda table: ps.circuits.skewed_tree(table.columns, 3),
+            lambda table: ps.circuits.skewed_tree(table.columns, 3),
+        ),
     ],
 )
 def test_density_is_that_of_a_fit_by_hand(structure, made):
     frame, _ = mixed()
     table = ps.Table.from_frame(frame, {"member": "categorical"})
     post = by_hand(table, made(table))
-    density = ps.SPNDensity(structure=structure, kinds={"member": "categorical"}, random_state=1, **SMALL).fit(frame)
+    density = ps.sklearn.SPNDensity(structure=structure, kinds={"member": "categorical"}, random_state=1, **SMALL).fit(
+        frame
+    )
     assert isinstance(density.posterior_, ps.VariationalPosterior) and density.idata_ is None
     np.testing.assert_array_equal(density.score_samples(frame), post.log_density(frame).values)
     assert density.score(frame) == post.log_density(frame).values.mean()
@@ -86,11 +91,13 @@ def test_density_is_that_of_a_fit_by_hand(structure, made):
 
 def test_leaves_and_resolution_reach_the_network():
     frame = pd.DataFrame(np.exp(numbers()), columns=list("abc"))
-    own = {"leaves": {"a": ps.LogNormal()}, "resolution": {"b": 0.5}}
+    own = {"leaves": {"a": ps.leaves.LogNormal()}, "resolution": {"b": 0.5}}
     table = ps.Table.from_frame(frame, {"a": "positive"})
-    structure = ps.complete_tree(table.columns)
+    structure = ps.circuits.complete_tree(table.columns)
     post = ps.fit_variational(structure, table, **own, **SMALL, random_seed=1, progressbar=False)
-    density = ps.SPNDensity(structure=structure, kinds={"a": "positive"}, **own, **SMALL, random_state=1).fit(frame)
+    density = ps.sklearn.SPNDensity(structure=structure, kinds={"a": "positive"}, **own, **SMALL, random_state=1).fit(
+        frame
+    )
     np.testing.assert_array_equal(density.score_samples(frame), post.log_density(frame).values)
 
 
@@ -98,11 +105,11 @@ def test_sampling_is_that_of_a_model_by_hand():
     frame, labels = mixed()
     few = {"draws": 15, "tune": 10, "chains": 2}
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(frame)), observed=frame)
+        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame)
         idata = pm.sample(**few, cores=1, random_seed=2, progressbar=False)
     post = ps.SPNPosterior.from_idata(idata)
     with pm.Model() as around:
-        density = ps.SPNDensity(method="sampling", **few, random_state=2).fit(frame)
+        density = ps.sklearn.SPNDensity(method="sampling", **few, random_state=2).fit(frame)
     assert not around.basic_RVs
     np.testing.assert_array_equal(density.idata_.posterior["x_log_joint"], idata.posterior["x_log_joint"])
     scores = density.score_samples(frame)
@@ -110,7 +117,7 @@ def test_sampling_is_that_of_a_model_by_hand():
     again = pickle.loads(pickle.dumps(density))
     assert density.posterior_._states._kept and not again.posterior_._states._kept  # no memo in the pickle
     np.testing.assert_array_equal(again.score_samples(frame), scores)
-    classifier = ps.SPNClassifier(method="sampling", **few, random_state=2).fit(frame, labels)
+    classifier = ps.sklearn.SPNClassifier(method="sampling", **few, random_state=2).fit(frame, labels)
     proba = classifier.posterior_.predict_proba(frame, "y")
     np.testing.assert_array_equal(classifier.predict_proba(frame), proba.values)
     assert list(proba["level"].values) == list(classifier.classes_)
@@ -119,9 +126,9 @@ def test_sampling_is_that_of_a_model_by_hand():
 def test_numbers_are_conditioned_in_the_joint_network():
     frame, _ = mixed()
     X, size = frame.drop(columns="size"), frame["size"].fillna(0.0)
-    regressor = ps.SPNRegressor(random_state=1, **SMALL).fit(X, size)
+    regressor = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(X, size)
     joint = ps.Table.from_frame(X.assign(y=size))
-    post = by_hand(joint, ps.complete_tree(joint.columns))
+    post = by_hand(joint, ps.circuits.complete_tree(joint.columns))
     mean, sd = regressor.predict(X, return_std=True)
     np.testing.assert_array_equal(mean, post.predict(X, "y").values)
     np.testing.assert_array_equal(sd, post.predict_sd(X, "y").values)
@@ -132,25 +139,25 @@ def test_numbers_are_conditioned_in_the_joint_network():
     unknown = X.iloc[:1].copy()
     unknown[:] = None  # nothing known: the law of the target itself
     assert regressor.predict_quantile(unknown, 0.3)[0] == pytest.approx(float(post.quantile(0.3, "y")), rel=1e-9)
-    visits = ps.SPNRegressor(target_kind="count", random_state=1, **SMALL).fit(
+    visits = ps.sklearn.SPNRegressor(target_kind="count", random_state=1, **SMALL).fit(
         frame[["size"]], frame["visits"].fillna(2)
     )
     whole = visits.predict_quantile(frame[["size"]], [0.1, 0.9])
     assert visits.posterior_.columns[-1].kind == "count" and (whole == np.round(whole)).all()
-    arrays = ps.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
+    arrays = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
     assert arrays.score(numbers()[:, :1], numbers()[:, 1]) > 0.5
 
 
 def test_classes_are_conditioned_in_the_joint_network():
     frame, labels = mixed()
-    classifier = ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels)
+    classifier = ps.sklearn.SPNClassifier(random_state=1, **SMALL).fit(frame, labels)
     joint = ps.Table.from_frame(frame.assign(y=pd.Categorical(labels)))
-    post = by_hand(joint, ps.complete_tree(joint.columns))
+    post = by_hand(joint, ps.circuits.complete_tree(joint.columns))
     np.testing.assert_array_equal(classifier.predict_proba(frame), post.predict_proba(frame, "y").values)
     assert list(classifier.classes_) == ["high", "low"]
     np.testing.assert_array_equal(classifier.predict(frame), post.predict(frame, "y").values)
     assert classifier.score(frame, labels) > 0.9
-    own = ps.SPNClassifier(structure=tree_with_levels(frame, labels, ["high", "low"]), random_state=1, **SMALL)
+    own = ps.sklearn.SPNClassifier(structure=tree_with_levels(frame, labels, ["high", "low"]), random_state=1, **SMALL)
     np.testing.assert_array_equal(own.fit(frame, labels).predict_proba(frame), classifier.predict_proba(frame))
     unknown = frame.iloc[:1].copy()
     unknown[["visits", "colour", "grade", "member"]] = None
@@ -166,7 +173,10 @@ def test_classes_are_conditioned_in_the_joint_network():
 def test_classes_keep_their_type(values):
     frame, labels = mixed()
     y = np.asarray(values)[(labels == "high").astype(int)]
-    for classifier in (ps.SPNClassifier(random_state=1, **SMALL), ps.BayesianTreeClassifier(random_state=1, **FEW)):
+    for classifier in (
+        ps.sklearn.SPNClassifier(random_state=1, **SMALL),
+        ps.sklearn.BayesianTreeClassifier(random_state=1, **FEW),
+    ):
         classifier.fit(frame.rename(columns={"size": "y"}), y)  # a feature with the name of the target
         assert classifier.classes_.dtype == y.dtype and classifier.classes_.tolist() == sorted(set(y.tolist()))
         assert (classifier.predict(frame.rename(columns={"size": "y"})) == y).mean() > 0.8
@@ -174,12 +184,12 @@ def test_classes_keep_their_type(values):
 
 def test_trees_are_those_of_fit_tree():
     frame, labels = mixed()
-    classifier = ps.BayesianTreeClassifier(alpha=2.0, random_state=1, **FEW).fit(frame, labels)
-    post = ps.fit_tree(frame, labels, ps.ClassLeaves(alpha=2.0), **FEW, random_seed=1, progressbar=False)
+    classifier = ps.sklearn.BayesianTreeClassifier(alpha=2.0, random_state=1, **FEW).fit(frame, labels)
+    post = ps.fit_tree(frame, labels, ps.leaves.ClassLeaves(alpha=2.0), **FEW, random_seed=1, progressbar=False)
     np.testing.assert_array_equal(classifier.predict_proba(frame), post.predict_proba(frame).values)
     np.testing.assert_array_equal(classifier.predict(frame), post.predict(frame).values)
     y = frame["size"].fillna(0.0) + 5.0
-    regressor = ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, y)
+    regressor = ps.sklearn.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, y)
     post = ps.fit_tree(frame, y, "real", **FEW, random_seed=1, progressbar=False)
     mean, sd = regressor.predict(frame, return_std=True)
     np.testing.assert_array_equal(mean, post.predict(frame).values)
@@ -188,11 +198,11 @@ def test_trees_are_those_of_fit_tree():
     ends = regressor.predict_quantile(frame, [0.1, 0.9])
     np.testing.assert_array_equal(ends, post.predict_quantile(frame, [0.1, 0.9]).values)
     rules = {"alpha_s": 0.7, "beta_s": 1.0, "max_depth": 2, "min_size": 4, "categorical": "subset"}
-    counts = ps.BayesianTreeRegressor(family="counts", weights="equal", random_state=1, **rules, **FEW)
+    counts = ps.sklearn.BayesianTreeRegressor(family="counts", weights="equal", random_state=1, **rules, **FEW)
     counts.fit(frame, y.round())
     post = ps.fit_tree(frame, y.round(), "counts", weights="equal", **rules, **FEW, random_seed=1, progressbar=False)
     np.testing.assert_array_equal(counts.predict(frame), post.predict(frame).values)
-    own = ps.BayesianTreeRegressor(family=ps.NormalLeaves(a0=3.0), random_state=1, **FEW)
+    own = ps.sklearn.BayesianTreeRegressor(family=ps.leaves.NormalLeaves(a0=3.0), random_state=1, **FEW)
     assert clone(own).fit(frame, y).posterior_._draws.leaf_family.a0 == 3.0
 
 
@@ -200,25 +210,27 @@ def test_levels_that_trees_have_not_seen():
     frame, labels = mixed()
     new = frame.assign(colour="green")
     with pytest.raises(ValueError, match=r"column 'colour', row 'row 0' .* unseen level .*, got 'green'"):
-        ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels).predict(new)
-    lenient = ps.BayesianTreeClassifier(unseen="missing", random_state=1, **FEW).fit(frame, labels)
+        ps.sklearn.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels).predict(new)
+    lenient = ps.sklearn.BayesianTreeClassifier(unseen="missing", random_state=1, **FEW).fit(frame, labels)
     np.testing.assert_array_equal(lenient.predict_proba(new), lenient.predict_proba(frame.assign(colour=None)))
 
 
 @pytest.mark.parametrize(
     ("made", "ask"),
     [
-        (ps.SPNDensity, lambda e, X: e.score_samples(X)),
-        (ps.SPNClassifier, lambda e, X: e.predict_proba(X)),
-        (ps.SPNRegressor, lambda e, X: e.predict_quantile(X, 0.5)),
-        (ps.SPNOutlierDetector, lambda e, X: e.score_samples(X)),
-        (ps.SPNImputer, lambda e, X: e.transform(X).drop(columns=["colour", "grade"])),
+        (ps.sklearn.SPNDensity, lambda e, X: e.score_samples(X)),
+        (ps.sklearn.SPNClassifier, lambda e, X: e.predict_proba(X)),
+        (ps.sklearn.SPNRegressor, lambda e, X: e.predict_quantile(X, 0.5)),
+        (ps.sklearn.SPNOutlierDetector, lambda e, X: e.score_samples(X)),
+        (ps.sklearn.SPNImputer, lambda e, X: e.transform(X).drop(columns=["colour", "grade"])),
     ],
 )
 def test_levels_that_networks_have_not_seen(made, ask):
     """One rare level made a fold of a cross-validation NaN."""
     frame, labels = mixed()
-    response = {ps.SPNRegressor: (labels == "low") + np.arange(60.0), ps.SPNClassifier: labels}.get(made)
+    response = {ps.sklearn.SPNRegressor: (labels == "low") + np.arange(60.0), ps.sklearn.SPNClassifier: labels}.get(
+        made
+    )
     estimator = made(unseen="missing", random_state=1, **SMALL).fit(frame, response)
     new = frame.assign(colour="green", grade=pd.Categorical(["z"] * 60))
     found, expected = ask(estimator, new), ask(estimator, frame.assign(colour=None, grade=None))
@@ -234,7 +246,7 @@ def test_levels_that_networks_have_not_seen(made, ask):
 def test_an_imputer_keeps_what_is_observed_and_adds_categories(strategy):
     """A batch whose categories lack the level that is filled in was refused by pandas."""
     frame = mixed()[0]
-    imputer = ps.SPNImputer(strategy=strategy, unseen="missing", random_state=1, **SMALL).fit(frame)
+    imputer = ps.sklearn.SPNImputer(strategy=strategy, unseen="missing", random_state=1, **SMALL).fit(frame)
     batch = frame[:6].assign(grade=pd.Categorical(["z", None, None, "z", None, None]), colour=["green"] + 5 * ["0"])
     completed = imputer.transform(batch)
     assert completed["grade"].tolist()[0] == completed["grade"].tolist()[3] == "z"
@@ -249,10 +261,10 @@ def test_bools_with_blanks_are_read_at_fit_and_at_prediction():
     rng = np.random.default_rng(0)
     flag = pd.Series([True, False, None] * 10, dtype=object)
     frame = pd.DataFrame({"x": rng.normal(size=30) + 2.0 * (flag == True), "flag": flag})  # noqa: E712
-    density = ps.SPNDensity(random_state=1, **SMALL).fit(frame)
+    density = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(frame)
     nullable = frame.assign(flag=frame["flag"].astype("boolean"))
     np.testing.assert_array_equal(density.score_samples(frame), density.score_samples(nullable))
-    completed = ps.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
+    completed = ps.sklearn.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
     assert set(completed["flag"]) == {True, False}
     assert completed["flag"][flag.notna()].tolist() == flag.dropna().tolist()
 
@@ -260,13 +272,13 @@ def test_bools_with_blanks_are_read_at_fit_and_at_prediction():
 def test_edges_are_those_of_the_order_posterior():
     X = pd.DataFrame(numbers(), columns=list("abc"))
     knowledge = {"required": [("c", "b")], "forbidden": [("a", "c")], "max_indegree": 2, "prior": "uniform"}
-    dag = ps.OrderDAG(**knowledge, local_score=ps.BGe(t=1.0)).fit(X)
+    dag = ps.sklearn.OrderDAG(**knowledge, local_score=ps.BGe(t=1.0)).fit(X)
     scores = ps.LocalScores.from_data(X, score=ps.BGe(t=1.0), **knowledge)
     edges = ps.OrderSPN.exact(scores).edge_probabilities()
     assert dag.posterior_.kind == "exact"
     np.testing.assert_array_equal(dag.edge_probabilities_, edges.values)
     assert edges.sel(parent="c", child="b") == dag.edge_probabilities_[2, 1] == 1.0
-    lattice = ps.OrderDAG(method="lattice", max_prefixes=8, tiers=[["a"], ["b", "c"]], random_state=1).fit(X)
+    lattice = ps.sklearn.OrderDAG(method="lattice", max_prefixes=8, tiers=[["a"], ["b", "c"]], random_state=1).fit(X)
     scores = ps.LocalScores.from_data(X, tiers=[["a"], ["b", "c"]])
     assert lattice.posterior_.kind == "lattice" and lattice.edge_probabilities_[1, 0] == 0.0
     post = ps.OrderSPN.fit(scores, 8, random_seed=1)
@@ -276,10 +288,10 @@ def test_edges_are_those_of_the_order_posterior():
 def test_many_columns_get_a_lattice():
     X = np.random.default_rng(5).normal(size=(40, 21))
     with pytest.warns(ps.CoverageWarning, match="holds 0\\.0"):
-        dag = ps.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
+        dag = ps.sklearn.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
     assert dag.coverage_ == dag.posterior_.log_mass.attrs["coverage"] < 0.1
     assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
-    few = ps.OrderDAG(max_candidates=2).fit(X[:, :4])
+    few = ps.sklearn.OrderDAG(max_candidates=2).fit(X[:, :4])
     assert few.posterior_.kind == "exact" and few.coverage_ == 1.0
 
 
@@ -288,7 +300,7 @@ def test_many_columns_get_a_lattice():
 
 def test_an_imputer_fills_gaps_with_what_the_posterior_predicts():
     frame, _ = mixed()
-    imputer = ps.SPNImputer(random_state=1, **SMALL).fit(frame)
+    imputer = ps.sklearn.SPNImputer(random_state=1, **SMALL).fit(frame)
     completed = imputer.transform(frame)
     assert not completed.isna().any(axis=None)
     assert list(completed.columns) == list(frame.columns) and completed.index.equals(frame.index)
@@ -304,33 +316,36 @@ def test_an_imputer_fills_gaps_with_what_the_posterior_predicts():
 
 def test_draws_are_those_of_the_posterior_and_levels_stay_levels():
     frame, _ = mixed()
-    imputer = ps.SPNImputer(strategy="draw", random_state=1, **SMALL).fit(frame)
+    imputer = ps.sklearn.SPNImputer(strategy="draw", random_state=1, **SMALL).fit(frame)
     drawn = imputer.transform(frame)
     pd.testing.assert_frame_equal(drawn, imputer.posterior_.impute(frame, n=1, random_seed=1)[0])
     pd.testing.assert_frame_equal(drawn, imputer.transform(frame))
     with pytest.raises(ValueError, match=r"strategy must be one of \['mean', 'draw'\], got 'median'"):
-        ps.SPNImputer(strategy="median").fit(frame)
+        ps.sklearn.SPNImputer(strategy="median").fit(frame)
 
 
 def test_arrays_stay_arrays_and_pipelines_go_on():
     X = numbers().copy()
     truth = X[::4, 1].copy()
     X[::4, 1] = np.nan
-    completed = ps.SPNImputer(random_state=1, max_children=6, restarts=1).fit_transform(X)
+    completed = ps.sklearn.SPNImputer(random_state=1, max_children=6, restarts=1).fit_transform(X)
     assert isinstance(completed, np.ndarray) and not np.isnan(completed).any()
     error, spread = np.sqrt(np.mean((completed[::4, 1] - truth) ** 2)), np.nanstd(X[:, 1])
     assert error < 0.8 * spread  # the column of which it is a copy tells it; the mean has an error of `spread`
     frame, labels = mixed()
     numeric = frame[["size", "visits"]].astype(float)
     scores = cross_val_score(
-        make_pipeline(ps.SPNImputer(random_state=1, **SMALL), StandardScaler(), GaussianNB()), numeric, labels, cv=3
+        make_pipeline(ps.sklearn.SPNImputer(random_state=1, **SMALL), StandardScaler(), GaussianNB()),
+        numeric,
+        labels,
+        cv=3,
     )
     assert scores.min() > 0.7
 
 
 def test_outliers_are_rows_below_the_threshold_of_the_posterior():
     frame, _ = mixed()
-    detector = ps.SPNOutlierDetector(random_state=1, level=0.1, n_reference=199, **SMALL).fit(frame)
+    detector = ps.sklearn.SPNOutlierDetector(random_state=1, level=0.1, n_reference=199, **SMALL).fit(frame)
     found = detector.posterior_.predictive_p_value(frame, n=199, level=0.1, random_seed=1)
     np.testing.assert_array_equal(detector.score_samples(frame), found.log_density - found.threshold)
     np.testing.assert_array_equal(detector.predict(frame) == -1, found.p_value <= 0.1)
@@ -347,7 +362,7 @@ def test_outliers_are_rows_below_the_threshold_of_the_posterior():
 
 def test_outliers_by_their_most_extreme_cell():
     frame, _ = mixed()
-    detector = ps.SPNOutlierDetector(by="cells", level=0.1, random_state=1, **SMALL).fit(frame)
+    detector = ps.sklearn.SPNOutlierDetector(by="cells", level=0.1, random_state=1, **SMALL).fit(frame)
     cells = detector.posterior_.cell_p_value(frame)
     n_cells = frame.notna().sum(axis=1).to_numpy()
     np.testing.assert_allclose(detector.score_samples(frame), np.log(n_cells * cells.min("column")), rtol=1e-12)
@@ -365,7 +380,7 @@ def test_outliers_by_their_most_extreme_cell():
 def test_narrow_floats_stay_narrow(dtype):
     X = numbers().astype(dtype)
     X[3, 1] = np.nan
-    imputer = ps.SPNImputer(random_state=1, **SMALL).fit(X)
+    imputer = ps.sklearn.SPNImputer(random_state=1, **SMALL).fit(X)
     completed = imputer.transform(X)
     assert completed.dtype == dtype
     assert completed[3, 1] == imputer.posterior_.predict(pd.DataFrame(X[3:4], columns=["x0", "x1", "x2"]), "x1")[
@@ -373,7 +388,7 @@ def test_narrow_floats_stay_narrow(dtype):
     ].astype(dtype)
     assert imputer.set_params(strategy="draw").transform(X).dtype == dtype
     frame = pd.DataFrame(X, columns=list("abc")).assign(a=np.arange(80))
-    completed = ps.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
+    completed = ps.sklearn.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
     assert completed.dtypes.equals(frame.dtypes) and not completed.isna().any(axis=None)
 
 
@@ -381,11 +396,16 @@ def test_masked_cells_are_missing_and_masked_labels_refused():
     X = numbers().copy()
     X[3, 1] = np.nan
     masked = np.ma.masked_equal(np.where(np.isnan(X), -999.0, X), -999.0)
-    density = ps.SPNDensity(random_state=1, **SMALL).fit(X)
+    density = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(X)
     np.testing.assert_array_equal(density.score_samples(masked), density.score_samples(X))
     np.testing.assert_array_equal(clone(density).fit(masked).score_samples(X), density.score_samples(X))
     whole = np.ma.masked_array(np.arange(80) % 2, mask=np.arange(80) == 5)
-    for estimator in (ps.SPNClassifier(), ps.BayesianTreeClassifier(), ps.BayesianTreeRegressor(), ps.SPNRegressor()):
+    for estimator in (
+        ps.sklearn.SPNClassifier(),
+        ps.sklearn.BayesianTreeClassifier(),
+        ps.sklearn.BayesianTreeRegressor(),
+        ps.sklearn.SPNRegressor(),
+    ):
         with pytest.raises(ValueError, match=r"y must not hold missing values; .*row 5 is"):
             estimator.fit(X, whole)
 
@@ -397,33 +417,43 @@ def test_mixed_frames_pass_through_pipelines_and_searches():
     frame, labels = mixed()
     scaled = ColumnTransformer([("scale", StandardScaler(), ["size"])], remainder="passthrough")
     scaled.set_output(transform="pandas")
-    pipeline = make_pipeline(scaled, ps.SPNClassifier(random_state=1, **SMALL))
+    pipeline = make_pipeline(scaled, ps.sklearn.SPNClassifier(random_state=1, **SMALL))
     scores = cross_val_score(pipeline, frame, labels, cv=3, error_score="raise")
     assert scores.shape == (3,) and scores.min() > 0.7
-    search = GridSearchCV(ps.SPNDensity(random_state=1, **SMALL), {"max_children": [1, 2]}, cv=3, error_score="raise")
+    search = GridSearchCV(
+        ps.sklearn.SPNDensity(random_state=1, **SMALL), {"max_children": [1, 2]}, cv=3, error_score="raise"
+    )
     search.fit(frame)
     assert search.best_params_ == {"max_children": 2}  # two clusters
     assert search.score(frame) == search.best_estimator_.score(frame)
-    trees = GridSearchCV(ps.BayesianTreeClassifier(random_state=1, **FEW), {"max_depth": [0, 2]}, error_score="raise")
+    trees = GridSearchCV(
+        ps.sklearn.BayesianTreeClassifier(random_state=1, **FEW), {"max_depth": [0, 2]}, error_score="raise"
+    )
     assert trees.fit(frame, labels).best_params_ == {"max_depth": 2}
     real = cross_val_score(
-        ps.BayesianTreeRegressor(random_state=1, **FEW), frame.drop(columns="size"), frame["size"].fillna(0.0), cv=3
+        ps.sklearn.BayesianTreeRegressor(random_state=1, **FEW),
+        frame.drop(columns="size"),
+        frame["size"].fillna(0.0),
+        cv=3,
     )
     assert real.min() > 0.2
 
 
 def fitted():
     frame, labels = mixed()
-    yield ps.SPNDensity(random_state=1, **SMALL).fit(frame), lambda e: e.score_samples(frame)
-    yield ps.SPNClassifier(random_state=1, **SMALL).fit(frame, labels), lambda e: e.predict_proba(frame)
+    yield ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(frame), lambda e: e.score_samples(frame)
+    yield ps.sklearn.SPNClassifier(random_state=1, **SMALL).fit(frame, labels), lambda e: e.predict_proba(frame)
     yield (
-        ps.SPNRegressor(random_state=1, **SMALL).fit(frame, numbers()[:60, 0]),
+        ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(frame, numbers()[:60, 0]),
         lambda e: e.predict_quantile(frame, 0.4),
     )
-    yield ps.SPNOutlierDetector(random_state=1, **SMALL).fit(frame), lambda e: e.decision_function(frame)
-    yield ps.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels), lambda e: e.predict_proba(frame)
-    yield ps.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, labels == "low"), lambda e: e.predict(frame)
-    yield ps.OrderDAG().fit(numbers()), lambda e: e.posterior_.edge_probabilities().values
+    yield ps.sklearn.SPNOutlierDetector(random_state=1, **SMALL).fit(frame), lambda e: e.decision_function(frame)
+    yield ps.sklearn.BayesianTreeClassifier(random_state=1, **FEW).fit(frame, labels), lambda e: e.predict_proba(frame)
+    yield (
+        ps.sklearn.BayesianTreeRegressor(random_state=1, **FEW).fit(frame, labels == "low"),
+        lambda e: e.predict(frame),
+    )
+    yield ps.sklearn.OrderDAG().fit(numbers()), lambda e: e.posterior_.edge_probabilities().values
 
 
 def test_clones_pickles_and_memory_maps_answer_alike(tmp_path):
@@ -450,8 +480,8 @@ def test_a_seed_decides_and_another_differs():
     frame, labels = mixed()
 
     def answers(seed, particles=4):
-        trees = ps.BayesianTreeClassifier(particles=particles, islands=1, random_state=seed).fit(frame, labels)
-        density = ps.SPNDensity(random_state=seed, **SMALL).fit(frame)
+        trees = ps.sklearn.BayesianTreeClassifier(particles=particles, islands=1, random_state=seed).fit(frame, labels)
+        density = ps.sklearn.SPNDensity(random_state=seed, **SMALL).fit(frame)
         return np.hstack([trees.predict_proba(frame).ravel(), density.sample(5)["size"]])
 
     for same in (lambda: 1, lambda: np.random.RandomState(1), lambda: np.random.default_rng(1)):
@@ -459,10 +489,10 @@ def test_a_seed_decides_and_another_differs():
     assert not np.array_equal(answers(1), answers(2))
     state = np.random.RandomState(1)
     assert not np.array_equal(answers(state), answers(state))  # a generator moves on
-    density = ps.SPNDensity(random_state=1, **SMALL).fit(frame)
+    density = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(frame)
     assert density.sample(3, random_state=7).equals(density.sample(3, random_state=7))
     assert not density.sample(3, random_state=7).equals(density.sample(3, random_state=8))
-    one, two = (ps.BayesianTreeClassifier(random_state=1, cores=c, **FEW).fit(frame, labels) for c in (1, 2))
+    one, two = (ps.sklearn.BayesianTreeClassifier(random_state=1, cores=c, **FEW).fit(frame, labels) for c in (1, 2))
     np.testing.assert_array_equal(one.predict_proba(frame), two.predict_proba(frame))
 
 
@@ -471,7 +501,9 @@ def test_a_seed_decides_and_another_differs():
 
 def test_columns_go_by_name_whatever_their_order_in_the_structure():
     X = numbers() + np.array([0.0, 10.0, 20.0])
-    density = ps.SPNDensity(structure=lambda table: ps.complete_tree(table.columns[::-1]), random_state=1, **SMALL)
+    density = ps.sklearn.SPNDensity(
+        structure=lambda table: ps.circuits.complete_tree(table.columns[::-1]), random_state=1, **SMALL
+    )
     density.fit(X)
     assert [c.name for c in density.posterior_.columns] == ["x2", "x1", "x0"]
     expected = density.posterior_.log_density(pd.DataFrame(X, columns=["x0", "x1", "x2"])).values
@@ -482,7 +514,9 @@ def test_columns_go_by_name_whatever_their_order_in_the_structure():
     np.testing.assert_allclose(drawn.mean(axis=0), [0.0, 10.0, 20.0], atol=1.0)  # five standard errors of the widest
     with pytest.warns(UserWarning, match="X has feature names, but SPNDensity was fitted without feature names"):
         np.testing.assert_array_equal(density.score_samples(pd.DataFrame(X, columns=list("abc"))), expected)
-    tree = ps.BayesianTreeRegressor(random_state=1, **FEW).fit(pd.DataFrame(X[:, :2], columns=["a", "b"]), X[:, 2])
+    tree = ps.sklearn.BayesianTreeRegressor(random_state=1, **FEW).fit(
+        pd.DataFrame(X[:, :2], columns=["a", "b"]), X[:, 2]
+    )
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         by_position = tree.predict(X[:, :2])
     np.testing.assert_array_equal(by_position, tree.predict(pd.DataFrame(X[:, :2], columns=["a", "b"])))
@@ -490,10 +524,10 @@ def test_columns_go_by_name_whatever_their_order_in_the_structure():
 
 def test_labels_that_are_integers_and_integer_arrays():
     X = np.random.default_rng(6).poisson(3.0, size=(50, 2))
-    density = ps.SPNDensity(random_state=1, **SMALL).fit(pd.DataFrame(X, columns=[10, 20]))
+    density = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(pd.DataFrame(X, columns=[10, 20]))
     assert not hasattr(density, "feature_names_in_")
     assert list(density.sample(2).columns) == [10, 20]
-    plain = ps.SPNDensity(random_state=1, **SMALL).fit(X)
+    plain = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(X)
     assert {c.kind for c in plain.posterior_.columns} == {"count"} and plain.sample(3).dtype == X.dtype
     np.testing.assert_array_equal(plain.score_samples(X), density.score_samples(pd.DataFrame(X, columns=[10, 20])))
     with pytest.raises(ValueError, match=r"kind 'count' needs whole numbers, got 0\.5"):
@@ -505,7 +539,7 @@ def test_labels_that_are_integers_and_integer_arrays():
 
 def tree_with_levels(frame, labels, levels):
     joint = frame.assign(y=pd.Categorical(labels, categories=levels))
-    return ps.complete_tree(ps.Table.from_frame(joint).columns)
+    return ps.circuits.complete_tree(ps.Table.from_frame(joint).columns)
 
 
 def array_with(cell):
@@ -517,65 +551,127 @@ def array_with(cell):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda f, y: ps.SPNDensity(method="nuts").fit(f), ValueError, "method must be one of .*, got 'nuts'"),
-        (lambda f, y: ps.SPNDensity(structure="tree").fit(f), ValueError, "structure must be one of .* got 'tree'"),
-        (lambda f, y: ps.SPNDensity(structure=repr).fit(f), TypeError, "structure must return a RegionTree"),
-        (lambda f, y: ps.SPNDensity(restarts=0).fit(f), ValueError, "restarts must be an integer of at least 1"),
-        (lambda f, y: ps.SPNDensity(random_state="one").fit(f), ValueError, "'one' cannot be used to seed"),
-        (lambda f, y: ps.SPNDensity(kinds={"wide": "real"}).fit(f), ValueError, "kinds names column 'wide'"),
-        (lambda f, y: ps.SPNDensity().fit(f.assign(size=np.inf)), ValueError, "'size', row 'row 0'"),
-        (lambda f, y: ps.SPNDensity().fit(array_with("1")), ValueError, "row 1, column 2 holds '1'; pass a DataFrame"),
-        (lambda f, y: ps.SPNDensity().fit([["a", 1], ["b", 2]]), ValueError, "not compatible with arrays of bytes/str"),
-        (lambda f, y: ps.SPNDensity(**SMALL).fit(f).sample(0), ValueError, "n_samples must be .* at least 1, got 0"),
+        (lambda f, y: ps.sklearn.SPNDensity(method="nuts").fit(f), ValueError, "method must be one of .*, got 'nuts'"),
         (
-            lambda f, y: ps.SPNOutlierDetector(contamination=0.6).fit(f),
+            lambda f, y: ps.sklearn.SPNDensity(structure="tree").fit(f),
+            ValueError,
+            "structure must be one of .* got 'tree'",
+        ),
+        (lambda f, y: ps.sklearn.SPNDensity(structure=repr).fit(f), TypeError, "structure must return a RegionTree"),
+        (
+            lambda f, y: ps.sklearn.SPNDensity(restarts=0).fit(f),
+            ValueError,
+            "restarts must be an integer of at least 1",
+        ),
+        (lambda f, y: ps.sklearn.SPNDensity(random_state="one").fit(f), ValueError, "'one' cannot be used to seed"),
+        (lambda f, y: ps.sklearn.SPNDensity(kinds={"wide": "real"}).fit(f), ValueError, "kinds names column 'wide'"),
+        (lambda f, y: ps.sklearn.SPNDensity().fit(f.assign(size=np.inf)), ValueError, "'size', row 'row 0'"),
+        (
+            lambda f, y: ps.sklearn.SPNDensity().fit(array_with("1")),
+            ValueError,
+            "row 1, column 2 holds '1'; pass a DataFrame",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNDensity().fit([["a", 1], ["b", 2]]),
+            ValueError,
+            "not compatible with arrays of bytes/str",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNDensity(**SMALL).fit(f).sample(0),
+            ValueError,
+            "n_samples must be .* at least 1, got 0",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNOutlierDetector(contamination=0.6).fit(f),
             ValueError,
             "contamination must be 'auto' or a number above 0 and up to 0.5, got 0.6",
         ),
-        (lambda f, y: ps.SPNOutlierDetector(by="rows").fit(f), ValueError, "by must be one of .*'rows'"),
-        (lambda f, y: ps.SPNOutlierDetector(contamination="few").fit(f), TypeError, "must be 'auto' or .*got 'few'"),
+        (lambda f, y: ps.sklearn.SPNOutlierDetector(by="rows").fit(f), ValueError, "by must be one of .*'rows'"),
         (
-            lambda f, y: ps.SPNOutlierDetector(n_reference=50).fit(f),
+            lambda f, y: ps.sklearn.SPNOutlierDetector(contamination="few").fit(f),
+            TypeError,
+            "must be 'auto' or .*got 'few'",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNOutlierDetector(n_reference=50).fit(f),
             ValueError,
             r"level must be at least 1 / \(n_reference \+ 1\), with n_reference=50 0.0196, got 0.01",
         ),
-        (lambda f, y: ps.SPNOutlierDetector(by="cells", level=0.0).fit(f), ValueError, "level must be within 0 and 1"),
-        (lambda f, y: ps.SPNClassifier().fit(f, y[:9]), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
-        (lambda f, y: ps.SPNClassifier().fit(f, ["x"] * 60), ValueError, "one class in 60 rows: 'x'; SPNClassifier"),
         (
-            lambda f, y: ps.SPNClassifier().fit(f, np.where(f.index == "row 2", None, y)),
+            lambda f, y: ps.sklearn.SPNOutlierDetector(by="cells", level=0.0).fit(f),
+            ValueError,
+            "level must be within 0 and 1",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNClassifier().fit(f, y[:9]),
+            ValueError,
+            r"inconsistent numbers of samples: \[60, 9\]",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNClassifier().fit(f, ["x"] * 60),
+            ValueError,
+            "one class in 60 rows: 'x'; SPNClassifier",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNClassifier().fit(f, np.where(f.index == "row 2", None, y)),
             ValueError,
             "y must not hold missing values; the label of row 'row 2' is",
         ),
         (
-            lambda f, y: ps.SPNClassifier(structure=tree_with_levels(f, y, ["low", "high"])).fit(f, y),
+            lambda f, y: ps.sklearn.SPNClassifier(structure=tree_with_levels(f, y, ["low", "high"])).fit(f, y),
             ValueError,
             r"structure must have the classes \('high', 'low'\) as levels of 'y', in this order",
         ),
-        (lambda f, y: ps.SPNClassifier().fit(f, f["size"].fillna(0)), ValueError, "Unknown label type: continuous"),
         (
-            lambda f, y: ps.SPNRegressor(target_kind="levels").fit(f, [1.0] * 60),
+            lambda f, y: ps.sklearn.SPNClassifier().fit(f, f["size"].fillna(0)),
+            ValueError,
+            "Unknown label type: continuous",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNRegressor(target_kind="levels").fit(f, [1.0] * 60),
             ValueError,
             "target_kind must be one of",
         ),
-        (lambda f, y: ps.SPNRegressor().fit(f, [1.0] * 9), ValueError, r"inconsistent numbers of samples: \[60, 9\]"),
         (
-            lambda f, y: ps.SPNRegressor(target_kind="count").fit(f, np.arange(60) + 0.5),
+            lambda f, y: ps.sklearn.SPNRegressor().fit(f, [1.0] * 9),
+            ValueError,
+            r"inconsistent numbers of samples: \[60, 9\]",
+        ),
+        (
+            lambda f, y: ps.sklearn.SPNRegressor(target_kind="count").fit(f, np.arange(60) + 0.5),
             ValueError,
             "column 'y', row 0.*needs",
         ),
         (
-            lambda f, y: ps.SPNRegressor(structure=tree_with_levels(f, y, ["high", "low"])).fit(f, np.arange(60.0)),
+            lambda f, y: ps.sklearn.SPNRegressor(structure=tree_with_levels(f, y, ["high", "low"])).fit(
+                f, np.arange(60.0)
+            ),
             ValueError,
             "structure must have 'y' of the kind 'real', as target_kind says; it is 'categorical' there",
         ),
-        (lambda f, y: ps.BayesianTreeClassifier(unseen="no").fit(f, y), ValueError, "unseen must be one of"),
-        (lambda f, y: ps.BayesianTreeClassifier(particles=1).fit(f, y), ValueError, "particles must be"),
-        (lambda f, y: ps.BayesianTreeRegressor(family="classes").fit(f, y), ValueError, "family must be .* 'classes'"),
-        (lambda f, y: ps.BayesianTreeRegressor().fit(f, y), TypeError, "y must hold numbers"),
-        (lambda f, y: ps.BayesianTreeRegressor().fit(f[:1], [1.0]), ValueError, "X must have at least two rows, got 1"),
-        (lambda f, y: ps.OrderDAG(method="regular").fit(f), ValueError, "method must be one of .*, got 'regular'"),
-        (lambda f, y: ps.OrderDAG().fit(f[["size"]]), ValueError, "1 cells are missing, the first in column 'size'"),
+        (lambda f, y: ps.sklearn.BayesianTreeClassifier(unseen="no").fit(f, y), ValueError, "unseen must be one of"),
+        (lambda f, y: ps.sklearn.BayesianTreeClassifier(particles=1).fit(f, y), ValueError, "particles must be"),
+        (
+            lambda f, y: ps.sklearn.BayesianTreeRegressor(family="classes").fit(f, y),
+            ValueError,
+            "family must be .* 'classes'",
+        ),
+        (lambda f, y: ps.sklearn.BayesianTreeRegressor().fit(f, y), TypeError, "y must hold numbers"),
+        (
+            lambda f, y: ps.sklearn.BayesianTreeRegressor().fit(f[:1], [1.0]),
+            ValueError,
+            "X must have at least two rows, got 1",
+        ),
+        (
+            lambda f, y: ps.sklearn.OrderDAG(method="regular").fit(f),
+            ValueError,
+            "method must be one of .*, got 'regular'",
+        ),
+        (
+            lambda f, y: ps.sklearn.OrderDAG().fit(f[["size"]]),
+            ValueError,
+            "1 cells are missing, the first in column 'size'",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_reason(call, error, message):
@@ -598,7 +694,7 @@ def test_without_scikit_learn_a_name_says_what_to_install(monkeypatch):
         "SPNRegressor",
         "SPNOutlierDetector",
     ):
-        monkeypatch.delitem(vars(ps), name, raising=False)
+        monkeypatch.delitem(vars(ps.sklearn), name, raising=False)
         with pytest.raises(ImportError, match=r'need scikit-learn, 1\.6 or later: pip install "pymc-spn\[sklearn\]"'):
-            getattr(ps, name)
+            getattr(ps.sklearn, name)
     assert importlib.import_module("pymc_spn.interop.saved_posteriors").load  # the rest of the room needs none

@@ -28,13 +28,13 @@ def tree(**more):
 
 
 def variational():
-    structure = ps.complete_tree(list("abc"), n_children=2)
+    structure = ps.circuits.complete_tree(list("abc"), n_children=2)
     post = ps.fit_variational(structure, FRAME, restarts=1, max_steps=20, random_seed=1, progressbar=False)
     return post.log_density(FRAME)
 
 
 def expectation_maximisation():
-    circuit = ps.hidden_chow_liu_tree(FRAME, 2)
+    circuit = ps.circuits.hidden_chow_liu_tree(FRAME, 2)
     return ps.fit_em(circuit, FRAME, restarts=1, tolerance=0.1, random_seed=1).log_density(FRAME)
 
 
@@ -50,7 +50,9 @@ BUILDERS = {
     "LocalScores": lambda: ps.LocalScores.from_data(FRAME, progressbar=False).log_scores,
     "OrderSPN.exact": lambda: ps.OrderSPN.exact(scores(), progressbar=False).edge_probabilities(),
     "OrderSPN.fit": lambda: ps.OrderSPN.fit(scores(), 10, random_seed=1, progressbar=False).edge_probabilities(),
-    "sample_indian_chefs": lambda: ps.sample_indian_chefs(1.0, 1.0, 1.0, 2, draws=20, random_seed=1).parents,
+    "sample_indian_chefs": lambda: (
+        ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, 2, draws=20, random_seed=1).parents
+    ),
     "JunctionTree.infer": infer,
 }
 
@@ -74,13 +76,13 @@ def test_builders_raise_keyboard_interrupt(name):
 def model():
     """One model with each family."""
     with pm.Model() as model:
-        ps.SPN("net", ps.complete_tree(list("abc"), n_children=2), observed=FRAME)
+        ps.SPN("net", ps.circuits.complete_tree(list("abc"), n_children=2), observed=FRAME)
         ps.DagOrder("order", scores())
         ps.DagPartition("partition", scores())
         features = ps.DecisionTree("tree", FRAME[["b", "c"]])
-        ps.TreeResponse("y", features, observed=POSITIVE, family=ps.BinaryLeaves())
+        ps.TreeResponse("y", features, observed=POSITIVE, family=ps.leaves.BinaryLeaves())
         graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=list("abc"))
-        ps.NLGBN("data", graph, observed=FRAME, scaling=ps.UnitScaling.from_data(FRAME))
+        ps.NLGBN("data", graph, observed=FRAME, scaling=ps.indian_chefs.UnitScaling.from_data(FRAME))
     return model
 
 

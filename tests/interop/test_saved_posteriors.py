@@ -21,7 +21,7 @@ def circuit():
 
 
 def variational():
-    post = ps.fit_variational(ps.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
+    post = ps.fit_variational(ps.circuits.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
     return post, lambda p: p.log_density(FRAME)
 
 
@@ -48,11 +48,11 @@ def sampled():
     """One model with each family, two of one."""
     scores = ps.LocalScores.from_data(FRAME)
     with pm.Model():
-        ps.SPN("net", ps.complete_tree(list("abc"), n_children=2), observed=FRAME)
+        ps.SPN("net", ps.circuits.complete_tree(list("abc"), n_children=2), observed=FRAME)
         ps.DagOrder("order", scores)
         ps.DagPartition("partition", scores)
         tree = ps.DecisionTree("tree", FRAME[["b", "c"]])
-        ps.TreeResponse("y", tree, observed=(FRAME["a"] > 0).to_numpy(), family=ps.BinaryLeaves())
+        ps.TreeResponse("y", tree, observed=(FRAME["a"] > 0).to_numpy(), family=ps.leaves.BinaryLeaves())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return pm.sample(
@@ -191,7 +191,7 @@ def test_the_posterior_group_has_the_draws_of_the_record(change):
 
 @pytest.mark.parametrize(
     "read",
-    [ps.unpack, ps.load_trees, ps.load_graphs, *(kind.from_idata for kind, _ in QUESTIONS.values())],
+    [ps.unpack, ps.trees.load_trees, ps.indian_chefs.load_graphs, *(kind.from_idata for kind, _ in QUESTIONS.values())],
 )
 def test_a_group_alone_is_no_result(read):
     with pm.Model(), pytest.raises(TypeError, match=r"idata must be the DataTree that pm\.sample returned"):

@@ -11,16 +11,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 NETWORK = {"max_children": 3, "restarts": 1, "max_steps": 30}
 TREES = {"particles": 8, "islands": 2}
 ESTIMATORS = [
-    ps.SPNDensity(**NETWORK),
-    ps.SPNClassifier(**NETWORK),
-    ps.SPNRegressor(**NETWORK),
-    ps.SPNImputer(**NETWORK),
-    ps.SPNOutlierDetector(**NETWORK, level=0.05, n_reference=99),
-    ps.SPNOutlierDetector(**NETWORK, level=0.05, by="cells"),
-    ps.BayesianTreeClassifier(**TREES),
-    ps.BayesianTreeRegressor(**TREES),
-    ps.OrderDAG(),
-    ps.OrderDAG(method="lattice", max_prefixes=50),
+    ps.sklearn.SPNDensity(**NETWORK),
+    ps.sklearn.SPNClassifier(**NETWORK),
+    ps.sklearn.SPNRegressor(**NETWORK),
+    ps.sklearn.SPNImputer(**NETWORK),
+    ps.sklearn.SPNOutlierDetector(**NETWORK, level=0.05, n_reference=99),
+    ps.sklearn.SPNOutlierDetector(**NETWORK, level=0.05, by="cells"),
+    ps.sklearn.BayesianTreeClassifier(**TREES),
+    ps.sklearn.BayesianTreeRegressor(**TREES),
+    ps.sklearn.OrderDAG(),
+    ps.sklearn.OrderDAG(method="lattice", max_prefixes=50),
 ]
 
 

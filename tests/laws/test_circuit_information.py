@@ -22,29 +22,31 @@ def levels_table(seed, n_columns, n_rows=300):
 
 
 def blob(mean, sd, weight=None):
-    return ps.product_of([ps.leaf(name, "gaussian", (m, sd)) for name, m in zip("ab", mean, strict=True)])
+    return ps.circuits.product_of(
+        [ps.circuits.leaf(name, "gaussian", (m, sd)) for name, m in zip("ab", mean, strict=True)]
+    )
 
 
 def test_closed_forms():
-    gaussian = ps.leaf("x", "gaussian", (3.0, 2.0))
+    gaussian = ps.circuits.leaf("x", "gaussian", (3.0, 2.0))
     found = gaussian.entropy()
     assert float(found) == pytest.approx(float(stats.norm(3, 2).entropy()), abs=1e-9)
     assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] < 1e-8
     for leaf, reference in (
-        (ps.leaf("x", "exponential", (0.5,)), stats.expon(scale=2.0)),
-        (ps.leaf("x", "gamma", (0.4, 2.0)), stats.gamma(0.4, scale=0.5)),
-        (ps.leaf("x", "laplace", (1.0, 2.0)), stats.laplace(1, 2)),
-        (ps.leaf("x", "uniform", (1.0, 4.0)), stats.uniform(1, 3)),
-        (ps.leaf("x", "log_normal", (0.5, 1.2)), stats.lognorm(1.2, scale=np.exp(0.5))),
-        (ps.leaf("x", "poisson", (12.0,)), stats.poisson(12.0)),
-        (ps.leaf("x", stats.skewnorm(4.0)), stats.skewnorm(4.0)),
+        (ps.circuits.leaf("x", "exponential", (0.5,)), stats.expon(scale=2.0)),
+        (ps.circuits.leaf("x", "gamma", (0.4, 2.0)), stats.gamma(0.4, scale=0.5)),
+        (ps.circuits.leaf("x", "laplace", (1.0, 2.0)), stats.laplace(1, 2)),
+        (ps.circuits.leaf("x", "uniform", (1.0, 4.0)), stats.uniform(1, 3)),
+        (ps.circuits.leaf("x", "log_normal", (0.5, 1.2)), stats.lognorm(1.2, scale=np.exp(0.5))),
+        (ps.circuits.leaf("x", "poisson", (12.0,)), stats.poisson(12.0)),
+        (ps.circuits.leaf("x", stats.skewnorm(4.0)), stats.skewnorm(4.0)),
     ):
         found = leaf.entropy()
         assert abs(float(found) - float(reference.entropy())) < found.attrs["tolerance"] + 1e-6  # CONVERGED
         q = [1e-6, 0.1, 0.5, 0.999]
         np.testing.assert_allclose(leaf.quantile(q, "x"), reference.ppf(q), rtol=1e-8)
         np.testing.assert_allclose(leaf.cdf("x", reference.ppf(q)), reference.cdf(reference.ppf(q)), rtol=1e-8)
-    other = ps.leaf("x", "gaussian", (0.0, 1.0))
+    other = ps.circuits.leaf("x", "gaussian", (0.0, 1.0))
     assert float(gaussian.kl(other)) == pytest.approx(np.log(0.5) + (4.0 + 9.0) / 2.0 - 0.5, abs=1e-9)
 
 
@@ -54,14 +56,16 @@ def test_closed_forms():
 )
 def test_long_tails_of_logs(scale, freedom, largest):
     # of x = exp(y) the entropy is that of y plus E y, here 0; the first two have mass beyond all numbers
-    found = ps.leaf("x", "log_student_t", (0.0, scale, freedom)).entropy()
+    found = ps.circuits.leaf("x", "log_student_t", (0.0, scale, freedom)).entropy()
     assert abs(float(found) - stats.t(freedom, 0.0, scale).entropy()) < found.attrs["tolerance"] < largest
 
 
 def test_an_entropy_that_does_not_exist_is_not_promised():
     for scale in (0.01, 1.0):
-        assert ps.leaf("x", "log_student_t", (0.0, scale, 1.0)).entropy().attrs["tolerance"] == np.inf
-    rare = ps.mixture_of([ps.leaf("x", "log_normal", (0.0, 1.0)), ps.leaf("x", "log_student_t", (0.0, 1.0, 0.9))])
+        assert ps.circuits.leaf("x", "log_student_t", (0.0, scale, 1.0)).entropy().attrs["tolerance"] == np.inf
+    rare = ps.circuits.mixture_of(
+        [ps.circuits.leaf("x", "log_normal", (0.0, 1.0)), ps.circuits.leaf("x", "log_student_t", (0.0, 1.0, 0.9))]
+    )
     assert rare.entropy().attrs["tolerance"] == np.inf
     cut = rare.condition({"x": (0.01, 100.0)}).entropy()  # within an interval it exists
     parts = (stats.norm, stats.t(0.9))
@@ -96,9 +100,14 @@ def test_mean_of_far_logs(freedom, within):
 def test_pair_whose_density_is_beyond_all_numbers():
     # b says which part it is, and log a says it nearly: I = H(part) - H(part | a); densities reach 1e318
     weights, centres = np.array([0.3, 0.7]), (-60.0, 60.0)
-    mixture = ps.mixture_of(
+    mixture = ps.circuits.mixture_of(
         [
-            ps.product_of([ps.leaf("a", "log_student_t", (c, 0.5, 3.0)), ps.leaf("b", "gaussian", (mean, 1e-40))])
+            ps.circuits.product_of(
+                [
+                    ps.circuits.leaf("a", "log_student_t", (c, 0.5, 3.0)),
+                    ps.circuits.leaf("b", "gaussian", (mean, 1e-40)),
+                ]
+            )
             for c, mean in zip(centres, (0.0, 1e-38), strict=True)
         ],
         weights,
@@ -116,13 +125,13 @@ def test_pair_whose_density_is_beyond_all_numbers():
 
 def test_a_narrow_leaf_of_small_weight_counts():
     # far apart, so that the entropy is that of the parts and of which one it is
-    mixture = ps.mixture_of(
-        [ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("x", "gaussian", (50.0, 1e-4))], [0.999, 0.001]
+    mixture = ps.circuits.mixture_of(
+        [ps.circuits.leaf("x", "gaussian", (0.0, 1.0)), ps.circuits.leaf("x", "gaussian", (50.0, 1e-4))], [0.999, 0.001]
     )
     parts = 0.999 * stats.norm().entropy() + 0.001 * stats.norm(0, 1e-4).entropy()
     found = mixture.entropy()
     assert abs(float(found) - parts - stats.entropy([0.999, 0.001])) < found.attrs["tolerance"] < 1e-6
-    many = ps.mixture_of([ps.leaf("x", "gaussian", (i, 1e-3)) for i in range(60)]).entropy()
+    many = ps.circuits.mixture_of([ps.circuits.leaf("x", "gaussian", (i, 1e-3)) for i in range(60)]).entropy()
     assert abs(float(many) - stats.norm(0, 1e-3).entropy() - np.log(60)) < many.attrs["tolerance"] < 1e-3
 
 
@@ -141,7 +150,7 @@ def test_a_narrow_leaf_of_small_weight_counts():
     ],
 )
 def test_divergence_of_one_column(one, other, expected):
-    found = ps.leaf("x", *one).kl(ps.leaf("x", *other))
+    found = ps.circuits.leaf("x", *one).kl(ps.circuits.leaf("x", *other))
     if np.isinf(expected):
         assert float(found) == np.inf
     else:
@@ -150,28 +159,32 @@ def test_divergence_of_one_column(one, other, expected):
 
 
 def test_divergence_from_masses_that_go_on():
-    levels = ps.leaf("x", "categorical", (0.3, 0.7))
+    levels = ps.circuits.leaf("x", "categorical", (0.3, 0.7))
     expected = (
         stats.entropy([0.3, 0.7]) * -1.0 - 0.3 * stats.poisson(0.5).logpmf(0) - 0.7 * stats.poisson(0.5).logpmf(1)
     )
     for method in ("enumeration", "quadrature"):
-        assert float(levels.kl(ps.leaf("x", "poisson", (0.5,)), method=method)) == pytest.approx(expected, abs=1e-12)
+        assert float(levels.kl(ps.circuits.leaf("x", "poisson", (0.5,)), method=method)) == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_a_column_that_underflows_does_not_make_all_infinite():
-    one = ps.product_of([ps.leaf("a", "gaussian", (0, 1)), ps.leaf("b", "gaussian", (0, 1))])
-    other = ps.product_of([ps.leaf("a", "gaussian", (0, 0.1)), ps.leaf("b", "gaussian", (0, 1))])
+    one = ps.circuits.product_of([ps.circuits.leaf("a", "gaussian", (0, 1)), ps.circuits.leaf("b", "gaussian", (0, 1))])
+    other = ps.circuits.product_of(
+        [ps.circuits.leaf("a", "gaussian", (0, 0.1)), ps.circuits.leaf("b", "gaussian", (0, 1))]
+    )
     np.testing.assert_allclose(np.atleast_1d(one.kl(other)), np.log(0.1) + 49.5, atol=1e-5)
 
 
 def test_mass_that_numbers_cannot_tell_apart_is_not_promised():
     for parameters in ((3.0, 0.02), (0.1, 0.1)):  # most of it, or some, is nearer to 1 than the number next to it
-        assert ps.leaf("x", "beta", parameters).entropy().attrs["tolerance"] == np.inf
-    near_zero = ps.leaf("x", "beta", (0.02, 3.0)).entropy()
+        assert ps.circuits.leaf("x", "beta", parameters).entropy().attrs["tolerance"] == np.inf
+    near_zero = ps.circuits.leaf("x", "beta", (0.02, 3.0)).entropy()
     assert abs(float(near_zero) - stats.beta(0.02, 3.0).entropy()) < 2.0 * near_zero.attrs["tolerance"] < 1e-2
-    ends = ps.leaf("x", stats.arcsine()).entropy()
+    ends = ps.circuits.leaf("x", stats.arcsine()).entropy()
     assert abs(float(ends) - stats.arcsine().entropy()) < ends.attrs["tolerance"] < 1e-5
-    above = ps.leaf("x", "beta", (0.1, 0.1)).condition({"x": (0.2, None)})
+    above = ps.circuits.leaf("x", "beta", (0.1, 0.1)).condition({"x": (0.2, None)})
     drawn = above.entropy(method="monte-carlo", random_seed=1)
     assert np.isfinite(float(drawn)) and drawn.attrs["left_out"] > 0
 
@@ -180,10 +193,10 @@ def test_columns_of_narrow_leaves_beside_each_other():
     rng = np.random.default_rng(5)  # widths over six decades, more leaves than first panels
 
     def part():
-        leaves = [ps.leaf(c, "gaussian", (rng.normal(0.0, 3.0), 10.0 ** -rng.uniform(0.0, 6.0))) for c in "ab"]
-        return ps.product_of([*leaves, ps.leaf("n", "poisson", (rng.uniform(1.0, 9.0),))])
+        leaves = [ps.circuits.leaf(c, "gaussian", (rng.normal(0.0, 3.0), 10.0 ** -rng.uniform(0.0, 6.0))) for c in "ab"]
+        return ps.circuits.product_of([*leaves, ps.circuits.leaf("n", "poisson", (rng.uniform(1.0, 9.0),))])
 
-    mixture = ps.mixture_of([part() for _ in range(20)], rng.dirichlet(np.ones(20)))
+    mixture = ps.circuits.mixture_of([part() for _ in range(20)], rng.dirichlet(np.ones(20)))
     how = {"method": "monte-carlo", "n": 20_000, "random_seed": 1}
     found, simulated = mixture.entropy(), mixture.entropy(**how)
     slack = 4.5 * simulated.attrs["mcse"] + found.attrs["tolerance"]
@@ -194,7 +207,7 @@ def test_columns_of_narrow_leaves_beside_each_other():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_against_simulation_and_each_other(seed):
-    circuit = ps.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+    circuit = ps.circuits.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
 
     def agree(found, simulated):  # five standard errors of 20,000 rows
         assert simulated.attrs["exactness"] == "monte-carlo"
@@ -209,7 +222,7 @@ def test_against_simulation_and_each_other(seed):
     agree(circuit.entropy(), circuit.entropy(**how))
     agree(circuit.entropy("x1"), circuit.entropy("x1", **how))
     agree(circuit.mutual_information("x0", "x2"), circuit.mutual_information("x0", "x2", **how))
-    other = ps.ParameterisedCircuit(
+    other = ps.circuits.ParameterisedCircuit(
         circuit.circuit, np.log(0.3 * np.exp(circuit.log_weights) + 0.7 / _degrees(circuit)), circuit.leaf_parameters
     )
     agree(circuit.kl(other), circuit.kl(other, **how))
@@ -234,7 +247,7 @@ def _degrees(circuit):
 
 
 def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at_any_size():
-    few = ps.chow_liu_tree(levels_table(0, 4))
+    few = ps.circuits.chow_liu_tree(levels_table(0, 4))
     rows = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
     p = np.exp(few.log_density(rows))
     found = few.entropy()
@@ -249,7 +262,7 @@ def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at
         stats.entropy(p, np.outer(table.sum(axis=1), table.sum(axis=0)).ravel()), abs=1e-12
     )
     assert group.attrs == {"exactness": "exact"}
-    for many in (ps.chow_liu_tree(levels_table(1, 12)), ps.cutset_network(levels_table(1, 12))):
+    for many in (ps.circuits.chow_liu_tree(levels_table(1, 12)), ps.circuits.cutset_network(levels_table(1, 12))):
         found, simulated = many.entropy(), many.entropy(method="monte-carlo", n=20_000, random_seed=1)
         assert found.attrs == {"exactness": "exact"} and found.ndim == 0
         assert abs(float(found) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
@@ -257,35 +270,37 @@ def test_levels_are_enumerated_and_circuits_with_exclusive_children_are_exact_at
 
 
 def test_divergence_of_circuits_of_other_structures():
-    one = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((3.0, 3.0), 1.0)], [0.4, 0.6])
-    other = ps.mixture_of([blob((0.0, 1.0), 1.0), blob((4.0, 3.0), 2.0), blob((1.0, 1.0), 3.0)], [0.3, 0.3, 0.4])
+    one = ps.circuits.mixture_of([blob((0.0, 0.0), 1.0), blob((3.0, 3.0), 1.0)], [0.4, 0.6])
+    other = ps.circuits.mixture_of(
+        [blob((0.0, 1.0), 1.0), blob((4.0, 3.0), 2.0), blob((1.0, 1.0), 3.0)], [0.3, 0.3, 0.4]
+    )
     found, simulated = one.kl(other), one.kl(other, method="monte-carlo", n=40_000, random_seed=1)
     assert found.attrs["exactness"] == "bound"
     slack = 4.5 * simulated.attrs["mcse"]
     assert found.values[0] - slack <= float(simulated) <= found.values[1] + slack
     assert found.values[1] < 3.0 * float(simulated)  # Gaussians overlap, and the bound is of use
-    crossed = ps.chow_liu_tree(levels_table(5, 12)), ps.cutset_network(levels_table(6, 12))
+    crossed = ps.circuits.chow_liu_tree(levels_table(5, 12)), ps.circuits.cutset_network(levels_table(6, 12))
     found = crossed[0].kl(crossed[1])  # they divide the columns in different ways
     assert found.attrs["exactness"] == "monte-carlo" and float(found) > 0.0
 
 
 def test_bounds_meet_where_parts_are_far_apart_and_hold_where_they_are_not():
     for gap in (0.0, 1.0, 3.0, 100.0):
-        mixture = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((gap, gap), 0.5)], [0.3, 0.7])
+        mixture = ps.circuits.mixture_of([blob((0.0, 0.0), 1.0), blob((gap, gap), 0.5)], [0.3, 0.7])
         found = np.atleast_1d(mixture.entropy().values)
         simulated = mixture.entropy(method="monte-carlo", n=40_000, random_seed=1)
         slack = 4.5 * simulated.attrs["mcse"]
         assert found[0] - slack <= float(simulated) <= found[-1] + slack
         if gap == 100.0:
             assert found[-1] - found[0] < 1e-6
-    same = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((2.0, 2.0), 1.0)])
+    same = ps.circuits.mixture_of([blob((0.0, 0.0), 1.0), blob((2.0, 2.0), 1.0)])
     information = same.mutual_information("a", "b")
     simulated = same.mutual_information("a", "b", method="monte-carlo", n=40_000, random_seed=2)
     assert abs(float(information) - float(simulated)) < 4.5 * simulated.attrs["mcse"]
 
 
 def test_events():
-    circuit = ps.chow_liu_tree(levels_table(3, 3))
+    circuit = ps.circuits.chow_liu_tree(levels_table(3, 3))
     first, second = {"c0": {"0", "1"}}, [{"c1": "2"}, {"c2": "0"}]
     found = circuit.event_information(first, second)
     assert found.attrs == {"exactness": "exact"}
@@ -303,7 +318,7 @@ def test_events():
     numbers = blob((0.0, 1.0), 2.0)
     assert float(numbers.event_information("a < 0", "b**2 < 1")) == pytest.approx(0.0, abs=1e-15)
     rare = 1e-14  # of both at once or neither: -p log p + p
-    far = ps.mixture_of([blob((0.0, 0.0), 1.0), blob((50.0, 50.0), 1.0)], [1.0 - rare, rare])
+    far = ps.circuits.mixture_of([blob((0.0, 0.0), 1.0), blob((50.0, 50.0), 1.0)], [1.0 - rare, rare])
     assert float(far.event_information("a > 25", "b > 25")) == pytest.approx(rare * (1.0 - np.log(rare)), rel=1e-10)
     with pytest.raises(ValueError, match="second: column 'b' cannot be at a point"):
         numbers.event_information({"a": (0, 1)}, {"b": 1.0})
@@ -359,8 +374,12 @@ def test_events_of_a_posterior_and_of_its_draws():
 
 
 def test_what_is_refused():
-    circuit = ps.product_of(
-        [ps.leaf("a", "gaussian", (0.0, 1.0)), ps.leaf("c", "categorical", (0.5, 0.5)), ps.leaf("k", "poisson", (1e6,))]
+    circuit = ps.circuits.product_of(
+        [
+            ps.circuits.leaf("a", "gaussian", (0.0, 1.0)),
+            ps.circuits.leaf("c", "categorical", (0.5, 0.5)),
+            ps.circuits.leaf("k", "poisson", (1e6,)),
+        ]
     )
     with pytest.raises(ValueError, match="method must be one of"):
         circuit.entropy("a", method="exact")
@@ -379,15 +398,17 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="levels without an order"):
         circuit.cdf("c", 0.5)
     with pytest.raises(ValueError, match="other must have the column 'c'"):
-        circuit.kl(ps.leaf("a", "gaussian", (0.0, 1.0)))
+        circuit.kl(ps.circuits.leaf("a", "gaussian", (0.0, 1.0)))
     with pytest.raises(ValueError, match="other must have masses in the column 'a'"):
-        circuit.marginal("a").kl(ps.leaf("a", "poisson", (1.0,)))
+        circuit.marginal("a").kl(ps.circuits.leaf("a", "poisson", (1.0,)))
     with pytest.raises(TypeError, match="other must have a circuit"):
         circuit.kl(3.0)
     with pytest.raises(ValueError, match="column names column 'zz'"):
         circuit.cdf("zz", 0.0)
     labels = pd.Series(["p", "q", "p", "p"])
-    fits = [ps.chow_liu_tree(pd.DataFrame({"l": pd.Categorical(labels, categories=list(c))})) for c in ("pq", "qp")]
+    fits = [
+        ps.circuits.chow_liu_tree(pd.DataFrame({"l": pd.Categorical(labels, categories=list(c))})) for c in ("pq", "qp")
+    ]
     with pytest.raises(ValueError, match=r"other must have the levels \('p', 'q'\) in the column 'l', in this order"):
         fits[0].kl(fits[1])
     with pytest.raises(ValueError, match="dependence needs at least two"):

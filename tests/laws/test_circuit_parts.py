@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.algebra.composition import leaf
 from pymc_spn.laws.truncated_leaves import leaf_on, leaf_within
 from tests.random_circuits import column_families, random_circuit
 
@@ -28,7 +29,7 @@ def some_event(circuit, families, row, other):
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_have_the_densities_of_the_whole(seed):
     circuit, log_weights, parameters = random_circuit(np.random.default_rng(seed), 4, mixed=True)
-    whole = ps.ParameterisedCircuit(circuit, log_weights, parameters)
+    whole = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     rows = whole.sample(6, random_seed=seed)
     families = column_families(circuit)
     alone = whole.marginal(["x3", "x1"])
@@ -54,7 +55,7 @@ def test_parts_have_the_densities_of_the_whole(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_given_a_union_the_part_is_a_mixture_over_exclusive_events(seed):
-    whole = ps.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+    whole = ps.circuits.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
     families = column_families(whole.circuit)
     rows = whole.sample(2, random_seed=seed)
     both = some_event(whole.circuit, families, rows[0], rows[1])
@@ -70,17 +71,17 @@ def test_given_a_union_the_part_is_a_mixture_over_exclusive_events(seed):
 
 def test_what_is_no_longer_needed_is_left_out():
     parts = [
-        ps.product_of([ps.leaf("a", "gaussian", (m, 1.0)), ps.leaf("b", "bernoulli", (p,))])
+        ps.circuits.product_of([ps.circuits.leaf("a", "gaussian", (m, 1.0)), ps.circuits.leaf("b", "bernoulli", (p,))])
         for m, p in ((0, 0.0), (9, 1.0))
     ]
-    both = ps.mixture_of(parts, [0.25, 0.75])
+    both = ps.circuits.mixture_of(parts, [0.25, 0.75])
     assert repr(both.condition({"b": 1}).circuit) == "Circuit(1 columns, 0 sums, 0 products, 1 leaves, 0 edges)"
     assert both.marginal("b").circuit.n_nodes == 3
-    shared = ps.mixture_of([parts[0], parts[0]]).marginal(
+    shared = ps.circuits.mixture_of([parts[0], parts[0]]).marginal(
         "a"
     )  # equal leaves stay two: they have parameters of their own
     assert shared.circuit.n_leaf == 2
-    crossed = ps.rat_spn(
+    crossed = ps.circuits.rat_spn(
         ["a", "b", "c", "d"],
         {name: ["gaussian"] for name in "abcd"},
         n_sums=3,
@@ -92,7 +93,7 @@ def test_what_is_no_longer_needed_is_left_out():
     degree = np.unique(crossed.edge_sum, return_counts=True)[1]
     log_weights = np.log(np.concatenate([rng.dirichlet(np.ones(k)) for k in degree]))
     own = {f: np.column_stack([rng.normal(size=n), rng.gamma(2.0, size=n)]) for f, n in (("gaussian", crossed.n_leaf),)}
-    alone = ps.ParameterisedCircuit(crossed, log_weights, own).marginal("a")
+    alone = ps.circuits.ParameterisedCircuit(crossed, log_weights, own).marginal("a")
     assert alone.circuit.n_product == 0  # products that the same child is left of count together
     assert alone.circuit.n_leaf == 2
     x = rng.normal(size=(9, 1))
@@ -101,10 +102,10 @@ def test_what_is_no_longer_needed_is_left_out():
 
 
 def test_levels_counts_and_soft_evidence():
-    circuit = ps.mixture_of(
+    circuit = ps.circuits.mixture_of(
         [
-            ps.product_of(
-                [ps.leaf("k", "poisson", (r,)), ps.leaf("c", "categorical", p), ps.leaf("u", "uniform", (0.0, w))]
+            ps.circuits.product_of(
+                [leaf("k", "poisson", (r,)), leaf("c", "categorical", p), leaf("u", "uniform", (0.0, w))]
             )
             for r, p, w in ((2.0, (0.2, 0.3, 0.5), 1.0), (9.0, (0.6, 0.1, 0.3), 4.0))
         ]
@@ -143,7 +144,7 @@ CASES = [
 @pytest.mark.parametrize(("family", "parameters", "low", "high"), CASES)
 def test_leaves_within_intervals(family, parameters, low, high):
     found = leaf_within(family, np.array(parameters), low, high)
-    density = ps.leaf("x", family, parameters)
+    density = ps.circuits.leaf("x", family, parameters)
     total = density.probability({"x": (low, high)})
     start, end = found.support()
     cut = [found.ppf(q) for q in (0.01, 0.5, 0.99, 1.0 - 1e-6, 1.0 - 1e-11)]
@@ -180,7 +181,7 @@ def test_leaves_within_intervals(family, parameters, low, high):
 def test_counts_within_intervals(family, parameters, low, high):
     found = leaf_within(family, np.array(parameters), low, high)
     x = np.arange(low, min(high, low + 6e5) + 1.0)
-    mass = np.exp(ps.leaf("x", family, parameters).log_density(x[:, None]))
+    mass = np.exp(ps.circuits.leaf("x", family, parameters).log_density(x[:, None]))
     mass = mass / mass.sum()
     assert found.mean() == pytest.approx(mass @ x, rel=1e-9)
     assert found.var() == pytest.approx(mass @ (x - mass @ x) ** 2, rel=1e-6)
@@ -277,7 +278,7 @@ def test_moments_on_both_sides_of_a_peak():
 def test_far_counts_keep_their_variance():
     gaps = np.full((1, 1), np.nan)
     for p, low in ((0.3, 1e7), (1e-3, 1e12), (1e-5, 1e12)):  # what exceeds the count that is reached is geometric again
-        found = ps.leaf("x", "geometric", (p,)).condition({"x": (low, None)}).moments(gaps)
+        found = ps.circuits.leaf("x", "geometric", (p,)).condition({"x": (low, None)}).moments(gaps)
         assert found.mean[0, 0] - low == pytest.approx((1.0 - p) / p, rel=1e-4 if low > 1e11 else 1e-8)  # of 1e12
         assert found.covariance[0, 0, 0] == pytest.approx((1.0 - p) / p**2, rel=1e-11)
     for family, parameters, low in (
@@ -292,7 +293,7 @@ def test_far_counts_keep_their_variance():
         mass = np.cumprod(np.append(1.0, ratio))
         away = np.arange(401.0)
         mean = mass @ away / mass.sum()
-        found = ps.leaf("x", family, parameters).condition({"x": (low, None)}).moments(gaps)
+        found = ps.circuits.leaf("x", family, parameters).condition({"x": (low, None)}).moments(gaps)
         assert found.mean[0, 0] == pytest.approx(low + mean, rel=1e-14)
         # Poisson masses are differences of logs near 200
         assert found.covariance[0, 0, 0] == pytest.approx(mass @ (away - mean) ** 2 / mass.sum(), rel=1e-11)
@@ -313,7 +314,9 @@ def test_leaves_on_some_numbers():
 
 
 def test_what_is_refused():
-    circuit = ps.product_of([ps.leaf("a", "gaussian", (0.0, 1.0)), ps.leaf("b", "bernoulli", (0.0,))])
+    circuit = ps.circuits.product_of(
+        [ps.circuits.leaf("a", "gaussian", (0.0, 1.0)), ps.circuits.leaf("b", "bernoulli", (0.0,))]
+    )
     with pytest.raises(ValueError, match="columns names column 'z'"):
         circuit.marginal(["z"])
     with pytest.raises(ValueError, match="columns must name at least one"):

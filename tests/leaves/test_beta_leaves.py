@@ -134,7 +134,7 @@ def test_derivatives_over_boxes(row):
 def test_a_leaf_that_does_not_fall_towards_an_end_has_no_mode():
     with pytest.raises(ValueError, match=r"\['beta'\] must have shapes above 1 .* towards 0 and 1; got 0.7 at row 0"):
         LEAF.mpe([[np.nan]], np.zeros(0), {"beta": [[2.0, 0.7]]})
-    best = ps.most_probable(LEAF, np.zeros(0), {"beta": [[3.0, 2.0]]})
+    best = ps.circuits.most_probable(LEAF, np.zeros(0), {"beta": [[3.0, 2.0]]})
     assert best.certified and best.value["a"].item() == pytest.approx(2 / 3, abs=1e-6)
 
 

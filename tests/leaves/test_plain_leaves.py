@@ -76,7 +76,7 @@ def test_random_mixtures_are_certified(seed):
     """Leaves of all seven families share the columns; against a grid that holds their corners."""
     rng = np.random.default_rng(seed)
     circuit, *parameters = mixture(rng, [CONTINUOUS] * (1 + seed % 2))
-    found = ps.most_probable(circuit, *parameters)
+    found = ps.circuits.most_probable(circuit, *parameters)
     value = found.value.to_numpy(float)
     x = places(parameters[1])
     grid = np.array(list(product(x, repeat=value.size)))
@@ -91,7 +91,7 @@ def test_two_uniforms_that_touch_have_their_maximum_at_one_point():
     """Both ends belong to a uniform leaf: at 1 the densities add up, and nowhere else."""
     circuit = build([("sum", [1, 2]), ("leaf", 0, "uniform"), ("leaf", 0, "uniform")], ["x"], ("uniform",))
     parameters = {"uniform": np.array([[0.0, 1.0], [1.0, 3.0]])}
-    found = ps.most_probable(circuit, np.log([0.5, 0.5]), parameters)
+    found = ps.circuits.most_probable(circuit, np.log([0.5, 0.5]), parameters)
     assert found.certified and found.value["x"].item() == 1.0
     assert float(found.log_density) == pytest.approx(np.log(0.5 + 0.25), abs=1e-12)
 
@@ -104,11 +104,11 @@ def test_a_histogram_beside_a_bell():
     circuit = build(nodes, ["x"], ("uniform", "gaussian"))
     parameters = {"uniform": np.column_stack([edges[:-1], edges[1:]]), "gaussian": np.array([[1.7, 0.8]])}
     weights = np.log([0.1, 0.3, 0.2, 0.1, 0.3])
-    found = ps.most_probable(circuit, weights, parameters)
+    found = ps.circuits.most_probable(circuit, weights, parameters)
     inside = 0.3 / 0.5 + 0.2 / 1.0 + 0.3 * stats.norm(1.7, 0.8).pdf(1.5)  # at 1.5, where two bars meet
     assert found.certified and found.value["x"].item() == 1.5
     assert float(found.log_density) == pytest.approx(np.log(inside), abs=1e-12)
-    given = ps.most_probable(circuit, weights, parameters, {"x": (1.6, 2.4)})
+    given = ps.circuits.most_probable(circuit, weights, parameters, {"x": (1.6, 2.4)})
     assert given.value["x"].item() == pytest.approx(1.7, abs=1e-6)
     assert float(given.log_density) == pytest.approx(np.log(0.2 + 0.3 * stats.norm(0, 0.8).pdf(0)), abs=1e-9)
 
@@ -128,11 +128,11 @@ def test_counts_of_plain_and_other_leaves_by_enumeration(family):
         weights = np.log(rng.dirichlet(np.ones(3)))
         rows = np.array(list(product(range(14), range(40))), float)
         logs = circuit.log_density(rows, weights, parameters)
-        found = ps.most_probable(circuit, weights, parameters)
+        found = ps.circuits.most_probable(circuit, weights, parameters)
         assert found.certified and float(found.log_density) == pytest.approx(logs.max(), abs=1e-10)
         np.testing.assert_array_equal(found.value.to_numpy(float)[0], rows[np.argmax(logs)])
         inside = (rows[:, 0] >= 2) & (rows[:, 0] <= 7)
-        found = ps.most_probable(circuit, weights, parameters, {"a": (2, 7)})
+        found = ps.circuits.most_probable(circuit, weights, parameters, {"a": (2, 7)})
         assert found.certified and float(found.log_density) == pytest.approx(logs[inside].max(), abs=1e-9)
 
 
@@ -190,7 +190,7 @@ def test_a_gamma_leaf_that_does_not_fall_towards_zero_has_no_mode():
     parameters = {"gamma": np.array([[0.7, 1.0]]), "gaussian": np.array([[0.0, 1.0]])}
     message = r"leaf_parameters\['gamma'\] must have shapes above 1 .* got 0.7 at row 0, leaf 1 of 'a'"
     with pytest.raises(ValueError, match=message):
-        ps.most_probable(circuit, np.zeros(0), parameters)
+        ps.circuits.most_probable(circuit, np.zeros(0), parameters)
     with pytest.raises(ValueError, match=message):
         circuit.mpe([[np.nan, 1.0]], np.zeros(0), parameters)
     assert circuit.mpe([[0.3, np.nan]], np.zeros(0), parameters).value[0].tolist() == pytest.approx([0.3, 0.0])

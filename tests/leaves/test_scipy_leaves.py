@@ -20,9 +20,13 @@ OF_K = (stats.skellam(2.0, 1.0), stats.zipf(4.5), stats.poisson(2.0))
 @pytest.fixture(scope="module")
 def mixture():
     """Three products of x and k; the leaves of the last are of families of the package."""
-    parts = [ps.product_of([ps.leaf("x", OF_X[i]), ps.leaf("k", OF_K[i])]) for i in range(2)]
-    parts.append(ps.product_of([ps.leaf("x", "gaussian", (0.0, 1.0)), ps.leaf("k", "poisson", (2.0,))]))
-    return ps.mixture_of(parts, SHARES)
+    parts = [ps.circuits.product_of([ps.circuits.leaf("x", OF_X[i]), ps.circuits.leaf("k", OF_K[i])]) for i in range(2)]
+    parts.append(
+        ps.circuits.product_of(
+            [ps.circuits.leaf("x", "gaussian", (0.0, 1.0)), ps.circuits.leaf("k", "poisson", (2.0,))]
+        )
+    )
+    return ps.circuits.mixture_of(parts, SHARES)
 
 
 def component_logs(values):
@@ -134,7 +138,7 @@ def test_draws_have_the_conditional_distribution(mixture):
 
 
 def test_expectation_maximisation_weighs_them_and_keeps_them():
-    mixture = ps.mixture_of([ps.leaf("x", a) for a in OF_X])
+    mixture = ps.circuits.mixture_of([ps.circuits.leaf("x", a) for a in OF_X])
     x = mixture.circuit.sample(400, np.log(SHARES), mixture.leaf_parameters, random_seed=5)
     start = (None, mixture.leaf_parameters)
     fit = ps.fit_em(
@@ -150,7 +154,7 @@ def test_expectation_maximisation_weighs_them_and_keeps_them():
 
 
 def test_a_point_of_infinite_density_does_not_belong_to_the_leaf():
-    own, theirs = ps.leaf("x", "gamma", (0.5, 1.0)), ps.leaf("x", stats.gamma(0.5))
+    own, theirs = ps.circuits.leaf("x", "gamma", (0.5, 1.0)), ps.circuits.leaf("x", stats.gamma(0.5))
     for one in (own, theirs):
         assert np.isneginf(one.circuit.log_density([[0.0]], **one.parameters)).all()
 
@@ -160,7 +164,7 @@ def test_a_density_that_scipy_does_not_know_is_no_missing_cell():
         def _logpdf(self, x):
             return np.where(x > 2.0, np.nan, -x)
 
-    broken = ps.leaf("x", Broken(a=0.0, name="broken")())
+    broken = ps.circuits.leaf("x", Broken(a=0.0, name="broken")())
     with pytest.raises(ValueError, match=r"SciPy's broken distribution has logpdf NaN at 3\.0"):
         broken.circuit.log_density([[1.0], [3.0]], **broken.parameters)
     assert log_density_at(stats.norm(), np.array([np.nan, 0.0]))[0] != 0.0
@@ -184,7 +188,7 @@ def test_a_density_that_scipy_does_not_know_is_no_missing_cell():
 )
 def test_what_is_no_leaf_is_refused(distribution, parameters, error, message):
     with pytest.raises(error, match=message):
-        ps.leaf("x", distribution, parameters)
+        ps.circuits.leaf("x", distribution, parameters)
 
 
 def test_parameters_of_a_circuit_are_checked(mixture):
@@ -205,17 +209,17 @@ def test_questions_that_need_a_formula_are_refused(mixture):
     with pytest.raises(ValueError, match="mpe: a circuit must have no scipy_continuous leaves; leaf 2 of 'x' is one"):
         mixture.circuit.mpe(rows(), **mixture.parameters)
     with pytest.raises(ValueError, match="mpe: a circuit must have no scipy_continuous leaves"):
-        ps.most_probable(mixture.circuit, mixture.log_weights, mixture.leaf_parameters)
+        ps.circuits.most_probable(mixture.circuit, mixture.log_weights, mixture.leaf_parameters)
     with pytest.raises(ValueError, match="the first circuit of a product must have no scipy_continuous leaves"):
-        ps.log_inner_product(mixture, mixture)
+        ps.circuits.log_inner_product(mixture, mixture)
     with pm.Model(), pytest.raises(ValueError, match="the circuit of a CircuitDensity must have no scipy_cont"):
         ps.CircuitDensity("rows", mixture.circuit, mixture.log_weights, mixture.leaf_parameters, rows())
     with pytest.raises(ValueError, match="an integral circuit must have no scipy_continuous leaves"):
-        ps.integral_circuit({"x": [0.0, 1.0, 2.0]}, 4, {"x": "scipy_continuous"}, tree="star")
+        ps.circuits.integral_circuit({"x": [0.0, 1.0, 2.0]}, 4, {"x": "scipy_continuous"}, tree="star")
 
 
 def test_declared_supports_hold_for_them():
-    one = ps.leaf("x", stats.uniform(0.0, 2.0))
+    one = ps.circuits.leaf("x", stats.uniform(0.0, 2.0))
     arrays = (one.circuit.kind, one.circuit.child_ptr, one.circuit.children, one.circuit.leaf_column)
     narrow = ps.Circuit(*arrays, one.circuit.leaf_family, one.circuit.families, ("x",), ((0.0, 1.0),))
     with pytest.raises(ValueError, match=r"leaf 0 of 'x' has positive density at 1\.5"):
@@ -243,7 +247,7 @@ def test_declared_supports_hold_for_them():
 )
 def test_draws_in_far_tails_have_their_shares(distribution, low, high):
     """Quarters of the tail by the leaf's own probabilities hold a quarter of 2,000 draws each, within five errors."""
-    leaf = ps.leaf("a", distribution)
+    leaf = ps.circuits.leaf("a", distribution)
     drawn = leaf.circuit.sample(2_000, **leaf.parameters, given={"a": (low, high)}, random_seed=1)[:, 0]
     assert np.all((drawn >= low) & (drawn <= high) & np.isfinite(drawn))
 
@@ -259,7 +263,7 @@ def test_draws_in_far_tails_have_their_shares(distribution, low, high):
 
 @pytest.mark.parametrize("distribution", [stats.skellam(2, 1), stats.zipf(3.0), stats.dlaplace(0.8)])
 def test_the_set_of_one_number_has_its_mass(distribution):
-    leaf = ps.leaf("a", distribution)
+    leaf = ps.circuits.leaf("a", distribution)
     for x in (1, 20, 50, 100_000 if distribution.dist.name == "zipf" else 60):
         found = leaf.circuit.log_probability({"a": {x}}, **leaf.parameters)
         assert found == pytest.approx(distribution.logpmf(x), rel=1e-12)
@@ -268,10 +272,10 @@ def test_the_set_of_one_number_has_its_mass(distribution):
 
 
 def test_infinite_cells_have_density_zero_and_circles_are_refused():
-    leaf = ps.leaf("a", stats.rice(0.8))
+    leaf = ps.circuits.leaf("a", stats.rice(0.8))
     logs = leaf.circuit.log_density([[np.inf], [-np.inf], [np.nan], [1.0]], **leaf.parameters)
     np.testing.assert_array_equal(logs, [-np.inf, -np.inf, 0.0, stats.rice(0.8).logpdf(1.0)])
     with pytest.raises(ValueError, match="a density on a circle, which has no end"):
-        ps.leaf("a", stats.vonmises(4.0))
+        ps.circuits.leaf("a", stats.vonmises(4.0))
     with pytest.raises(ValueError, match="parameters of each distribution must be numbers"):
-        ps.leaf("a", stats.norm("one", 1))
+        ps.circuits.leaf("a", stats.norm("one", 1))

@@ -174,13 +174,13 @@ def test_prior_tables_follow_the_prior_predictives():
     drawn = np.array([chain.draw_prior_table(rng, [np.ones(2), np.ones(3), *fixed])[0] for _ in range(400)])
     x, k, successes = drawn.T
     located = NormalGamma(*(LOG_NORMAL[1][key] for key in ("mu0", "rho0", "a0", "b0")))
-    assert stats.kstest(ps.LogNormal.predictive_cdf(located, x), "uniform").pvalue > 1e-4
+    assert stats.kstest(ps.leaves.LogNormal.predictive_cdf(located, x), "uniform").pvalue > 1e-4
     odds = BetaProbability(GEOMETRIC[1]["alpha"], GEOMETRIC[1]["beta"])
-    below, upto = ps.Geometric.predictive_cdf(odds, k - 1.0), ps.Geometric.predictive_cdf(odds, k)
+    below, upto = ps.leaves.Geometric.predictive_cdf(odds, k - 1.0), ps.leaves.Geometric.predictive_cdf(odds, k)
     assert stats.kstest(below + rng.random(k.size) * (upto - below), "uniform").pvalue > 1e-4
     assert (k == np.round(k)).all() and (x > 0).all()
     trials = BetaTrials(*(BINOMIAL[1][key] for key in ("alpha", "beta", "trials")))
-    expected = 400 * np.exp(ps.Binomial.predictive_log_density(trials, np.arange(6.0)))
+    expected = 400 * np.exp(ps.leaves.Binomial.predictive_log_density(trials, np.arange(6.0)))
     assert stats.chisquare(np.bincount(successes.astype(int), minlength=6), expected).pvalue > 1e-4
 
 
@@ -211,7 +211,7 @@ def test_a_wide_column_keeps_its_digits():
     """Twelve orders of magnitude: logs of the coded values are those of the data less the geometric mean."""
     x = np.exp(np.random.default_rng(1).normal(0.0, 7.0, 200))[:, None]
     columns = (Column("x", "positive", None, "float64"),)
-    palette, grids = complete_palette(columns, x, {"x": ps.LogNormal()})
+    palette, grids = complete_palette(columns, x, {"x": ps.leaves.LogNormal()})
     centre, scale = choose_coding(palette, x, columns)
     compiled = compile_palette(columns, palette, grids, centre, scale)
     logs = np.log(code_values(compiled, x) + compiled.offset)
@@ -223,17 +223,17 @@ def test_a_wide_column_keeps_its_digits():
 @pytest.mark.parametrize(
     ("kind", "leaves", "message"),
     [
-        ("real", ps.LogNormal(), "LogNormal leaves need a column of kind positive"),
-        ("positive", ps.Geometric(), "Geometric leaves need a column of kind count"),
-        ("real", ps.Binomial(3), "Binomial leaves need a column of kind count"),
+        ("real", ps.leaves.LogNormal(), "LogNormal leaves need a column of kind positive"),
+        ("positive", ps.leaves.Geometric(), "Geometric leaves need a column of kind count"),
+        ("real", ps.leaves.Binomial(3), "Binomial leaves need a column of kind count"),
         (
             "count",
-            [ps.Poisson(), ps.Binomial(3)],
+            [ps.leaves.Poisson(), ps.leaves.Binomial(3)],
             "n_trials=3 need counts of at most 3; .*'x' has 4 at position 1",
         ),
         (
             "count",
-            [ps.Poisson(), ps.Geometric()],
+            [ps.leaves.Poisson(), ps.leaves.Geometric()],
             r"counts must be at most 1e\+11 under Poisson leaves, .*; column 'x' has 1099511627776. Declare it integer",
         ),
     ],
@@ -242,7 +242,7 @@ def test_kinds_and_counts_that_do_not_fit(kind, leaves, message):
     values = [1.0, 2.0**40] if "at most 1e" in message else [1.0, 4.0]
     table = ps.Table.from_frame(pd.DataFrame({"x": values}), kinds={"x": kind})
     with pm.Model(), pytest.raises(ValueError, match=message):
-        ps.SPN("x", ps.complete_tree(table.columns), observed=table, leaves={"x": leaves})
+        ps.SPN("x", ps.circuits.complete_tree(table.columns), observed=table, leaves={"x": leaves})
 
 
 # ---- families found again
@@ -262,11 +262,16 @@ def known_families():
         }
     )
     table = ps.Table.from_frame(df, kinds=dict.fromkeys(["skew", "bell", "wait"], "positive"))
-    reals, counts = [ps.LogNormal(), ps.Gaussian(), ps.Exponential()], [ps.Geometric(), ps.Poisson()]
+    reals, counts = (
+        [ps.leaves.LogNormal(), ps.leaves.Gaussian(), ps.leaves.Exponential()],
+        [ps.leaves.Geometric(), ps.leaves.Poisson()],
+    )
     leaves = {"skew": reals, "bell": reals[1:], "wait": reals, "tries": counts, "calls": counts}
-    leaves["scales"] = [ps.Gaussian(relative_scale=0.01), ps.Gaussian()]
+    leaves["scales"] = [ps.leaves.Gaussian(relative_scale=0.01), ps.leaves.Gaussian()]
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(table.columns, n_children=6), observed=table, leaves=leaves, leaf_scale=0.5)
+        ps.SPN(
+            "x", ps.circuits.complete_tree(table.columns, n_children=6), observed=table, leaves=leaves, leaf_scale=0.5
+        )
         idata = pm.sample(
             80, tune=80, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
         )
@@ -304,8 +309,8 @@ def test_the_most_probable_value_is_above_the_spike_where_other_leaves_reach_bel
     df = pd.DataFrame({"skew": np.exp(rng.normal(rng.integers(0, 2, 80), 0.5))})
     table = ps.Table.from_frame(df, kinds={"skew": "positive"})
     with pm.Model():
-        palette = {"skew": [ps.LogNormal(), ps.Gaussian()]}
-        ps.SPN("x", ps.complete_tree(table.columns), observed=table, leaves=palette, leaf_scale=0.5)
+        palette = {"skew": [ps.leaves.LogNormal(), ps.leaves.Gaussian()]}
+        ps.SPN("x", ps.circuits.complete_tree(table.columns), observed=table, leaves=palette, leaf_scale=0.5)
         idata = pm.sample(
             30, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
@@ -318,5 +323,5 @@ def test_the_most_probable_value_is_above_the_spike_where_other_leaves_reach_bel
     best = float(post.log_density(grid).max())
     assert best - 1e-9 <= float(found.log_density) < best + 1e-3 and float(found.value["skew"].iloc[0]) >= least
     held = post.as_circuit()
-    alone = ps.most_probable(held.circuit, held.log_weights, held.leaf_parameters)
+    alone = ps.circuits.most_probable(held.circuit, held.log_weights, held.leaf_parameters)
     assert float(alone.log_density) == pytest.approx(float(found.log_density), abs=1e-5)

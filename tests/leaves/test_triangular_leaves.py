@@ -198,7 +198,7 @@ def test_errors_in_tails_are_within_the_claim(own, row, exact, most):
 def test_products_with_triangular_leaves_are_no_leaves():
     leaf = (LEAF, np.zeros(0), {"triangular": [SHAPES[0]]})
     with pytest.raises(ValueError, match="product of triangular and triangular leaves in column 'a' is no leaf"):
-        ps.multiply(leaf, leaf)
+        ps.circuits.multiply(leaf, leaf)
 
 
 @pytest.mark.parametrize("end", [-1.0, 1.0])
@@ -207,7 +207,7 @@ def test_a_bell_whose_mode_is_at_an_end(end, bell):
     """The largest value is near the end, inside: bounds from slopes at that face must take those of the inside."""
     circuit = build([("sum", [1, 2]), ("leaf", 0, "triangular"), ("leaf", 0, "gaussian")], ["a"], FAMILIES)
     parameters = {"triangular": [[-1.0, 0.0, 1.0]], "gaussian": [[end, bell]]}
-    found = ps.most_probable(circuit, np.log([0.4, 0.6]), parameters)
+    found = ps.circuits.most_probable(circuit, np.log([0.4, 0.6]), parameters)
     x = found.value["a"].item()
     fine = np.concatenate([np.linspace(-1.5, 1.5, 3001), x + np.linspace(-1e-3, 1e-3, 2001)])[:, None]
     largest = circuit.log_density(fine, np.log([0.4, 0.6]), parameters).max()
@@ -224,7 +224,7 @@ def test_maxima_where_corners_fall_together(seed):
         row[:] = np.sort(rng.choice(np.arange(-3.0, 5.0), 3, replace=False))[[0, rng.integers(0, 3), 2]]
     for row in parameters.get("gaussian", ()):
         row[0] = rng.integers(-3, 5)
-    found = ps.most_probable(circuit, log_weights, parameters)
+    found = ps.circuits.most_probable(circuit, log_weights, parameters)
     x = np.linspace(-4.0, 5.0, 9001)[:, None]
     assert found.certified
     assert circuit.log_density(x, log_weights, parameters).max() <= float(found.upper_bound) + 1e-10

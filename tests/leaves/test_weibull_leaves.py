@@ -127,7 +127,7 @@ def test_what_a_leaf_cannot_do_is_named():
         ps.fit_em(LEAF, np.array([[1.0], [2.0]]), batch_size=1)
     with pytest.raises(ValueError, match="row 1 has density 0 under the start, no leaf of column 'a' can take 0"):
         ps.fit_em(LEAF, np.array([[1.0], [0.0], [2.0]]))
-    best = ps.most_probable(LEAF, np.zeros(0), {"weibull": [[3.0, 2.0]]})
+    best = ps.circuits.most_probable(LEAF, np.zeros(0), {"weibull": [[3.0, 2.0]]})
     assert best.certified and best.value["a"].item() == pytest.approx(2 * (2 / 3) ** (1 / 3), abs=1e-6)
 
 
@@ -173,7 +173,7 @@ def test_planted_leaves_come_back_and_no_step_goes_down():
 @pytest.mark.parametrize("family", ["gamma", "weibull"])
 def test_draws_are_in_the_support(family):
     """Shapes so small that nearly half of the draws, or more, round to 0: these stand at the least positive number."""
-    circuit = ps.complete_tree(["x"], n_children=1).circuit({"x": [family]})
+    circuit = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": [family]})
     parameters = {"log_weights": np.zeros(circuit.n_sum_edges), "leaf_parameters": {family: np.array([[5e-4, 1.0]])}}
     drawn = circuit.sample(200, random_seed=1, **parameters)
     assert drawn.min() == 5e-324 and np.isfinite(drawn).all()
@@ -193,7 +193,7 @@ def test_rows_that_a_leaf_excludes_do_not_move_it():
     """
     rng = np.random.default_rng(0)
     x = np.concatenate([np.full(500, 1.0), rng.gamma(3.0, 0.4, 500)])
-    circuit = ps.complete_tree(["x"], n_children=2).circuit({"x": "weibull"})
+    circuit = ps.circuits.complete_tree(["x"], n_children=2).circuit({"x": "weibull"})
     fit = ps.fit_em(circuit, x[:, None], restarts=1, random_seed=0, tolerance=1e-7, progressbar=False)
     assert fit.converged and fit.objective[-1] > 1411.0
     assert np.diff(fit.objective).min() >= -1e-9 * np.abs(fit.objective).max()

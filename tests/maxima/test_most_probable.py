@@ -32,7 +32,9 @@ def mixture(family, columns=("x",)):
 
 def test_a_narrow_high_peak_beats_a_broad_heavy_one():
     """Choosing branches by their weight, or the larger child at every sum, ends at 0 with log density -3.04."""
-    found = ps.most_probable(mixture("gaussian"), np.log([0.6, 0.4]), {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])})
+    found = ps.circuits.most_probable(
+        mixture("gaussian"), np.log([0.6, 0.4]), {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])}
+    )
     x = np.linspace(9.9, 10.1, 2_000_001)
     density = 0.6 * np.exp(-0.5 * (x / 5) ** 2) / 5 + 0.4 * np.exp(-0.5 * ((x - 10) / 0.1) ** 2) / 0.1
     exact = np.log(density.max() / np.sqrt(2 * np.pi))
@@ -45,7 +47,9 @@ def test_a_narrow_high_peak_beats_a_broad_heavy_one():
 
 def test_a_maximum_between_two_modes():
     """Two equal bells half an sd apart: the maximum is where no leaf has its mode."""
-    found = ps.most_probable(mixture("gaussian"), np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [1.0, 1.0]])})
+    found = ps.circuits.most_probable(
+        mixture("gaussian"), np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [1.0, 1.0]])}
+    )
     assert found.certified and found.value["x"].item() == pytest.approx(0.5, abs=1e-5)
 
 
@@ -66,7 +70,7 @@ def test_fifty_random_circuits_are_certified(block):
     for seed in range(10 * block, 10 * block + 10):
         rng = np.random.default_rng(seed)
         problem = random_circuit(rng, 1 + seed % 4, mixed=seed % 3 == 0)
-        found = ps.most_probable(*problem)
+        found = ps.circuits.most_probable(*problem)
         best = found.value.to_numpy(float)
         assert found.certified
         circuit, *parameters = problem
@@ -134,12 +138,14 @@ def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
     bells = np.array([[0.0, 0.05]] + [[3.0, 0.3]] * 10)
     arguments = circuit, np.log([0.05] + [0.095] * 10), {"gaussian": bells}
     monkeypatch.setattr(box_search, "STARTS", 1)
-    assert float(ps.most_probable(*arguments).log_density) == pytest.approx(np.log(0.95 / 0.3 / np.sqrt(2 * np.pi)))
+    assert float(ps.circuits.most_probable(*arguments).log_density) == pytest.approx(
+        np.log(0.95 / 0.3 / np.sqrt(2 * np.pi))
+    )
     real = box_search.box_kernels.log_bounds
     monkeypatch.setattr(
         box_search.box_kernels, "log_bounds", lambda tape, low, high: real(tape, 0.5 * (low + high), 0.5 * (low + high))
     )
-    planted = ps.most_probable(*arguments)
+    planted = ps.circuits.most_probable(*arguments)
     assert planted.certified and float(planted.log_density) == pytest.approx(np.log(1.0 / np.sqrt(2 * np.pi)))
 
 
@@ -154,7 +160,9 @@ def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
 )
 def test_certified_rows_have_the_density_that_is_said(family, p, q):
     """Leaves of large shapes: a certified maximum was 0.005 nats above the density of its own row."""
-    fit = ps.mixture_of([ps.leaf("x", family, p), ps.leaf("x", family, q)], weights=[0.4, 0.6])
+    fit = ps.circuits.mixture_of(
+        [ps.circuits.leaf("x", family, p), ps.circuits.leaf("x", family, q)], weights=[0.4, 0.6]
+    )
     found = fit.mpe([[np.nan]])
     at = fit.log_density(found.value)
     beside = found.value * np.linspace(1.0 - 1e-5, 1.0 + 1e-5, 501)[:, None]
@@ -170,7 +178,7 @@ def test_evidence_of_all_sorts():
     grid = np.array(list(product([0.5], x, x[(x >= -1) & (x <= 0.35)])))
     exact = circuit.log_density(grid, log_weights, parameters)
     known = circuit.log_density(np.array([[0.5, np.nan, np.nan]]), log_weights, parameters)[0]
-    found = ps.most_probable(circuit, log_weights, parameters, {"x0": 0.5, "x2": (-1, 0.35)})
+    found = ps.circuits.most_probable(circuit, log_weights, parameters, {"x0": 0.5, "x2": (-1, 0.35)})
     row = found.value.to_numpy(float)[0]
     assert found.certified and row[0] == 0.5 and -1 <= row[2] <= 0.35
     assert exact.max() - known <= float(found.upper_bound) + 1e-12
@@ -189,12 +197,12 @@ def test_counts_and_levels_by_enumeration():
             break
     rows = np.array(list(product(*(range(40 if f == "poisson" else 3) for f in families))), float)
     logs = circuit.log_density(rows, log_weights, parameters)
-    found = ps.most_probable(circuit, log_weights, parameters)
+    found = ps.circuits.most_probable(circuit, log_weights, parameters)
     assert found.certified and float(found.log_density) == pytest.approx(logs.max(), abs=1e-12)
     np.testing.assert_array_equal(found.value.to_numpy(float)[0], rows[np.argmax(logs)])
     column = families.index("categorical")
     some = np.isin(rows[:, column], [0, 2])
-    found = ps.most_probable(circuit, log_weights, parameters, {f"x{column}": {0, 2}})
+    found = ps.circuits.most_probable(circuit, log_weights, parameters, {f"x{column}": {0, 2}})
     assert float(found.log_density) == pytest.approx(logs[some].max(), abs=1e-12)
 
 
@@ -222,7 +230,7 @@ def test_predictive_leaves_against_a_grid():
     t, x = np.linspace(-1, 3, 801), np.linspace(0, 2, 5)
     grid = np.array(list(product(t, x, range(12), range(4))), float)
     logs = circuit.log_density(grid, *parameters)
-    found = ps.most_probable(circuit, *parameters)
+    found = ps.circuits.most_probable(circuit, *parameters)
     assert found.certified and logs.max() <= float(found.upper_bound) + 1e-12
     assert float(found.log_density) == pytest.approx(logs.max(), abs=2e-4)  # the grid's step of 0.005, curvature 9
     np.testing.assert_allclose(found.value.to_numpy(float)[0], grid[np.argmax(logs)], atol=5e-3)
@@ -230,7 +238,7 @@ def test_predictive_leaves_against_a_grid():
     rows[1, [1, 2]] = 0.5, 7.0
     of_rows = circuit.mpe(rows, *parameters)
     assert of_rows.certified.all() and of_rows.log_density[0] == pytest.approx(float(found.log_density), abs=1e-9)
-    known = ps.most_probable(circuit, *parameters, {"l": 0.5, "n": 7.0})
+    known = ps.circuits.most_probable(circuit, *parameters, {"l": 0.5, "n": 7.0})
     np.testing.assert_allclose(of_rows.value[1], known.value.to_numpy(float)[0], atol=1e-6)
     assert of_rows.log_density[1] == pytest.approx(float(known.log_density), abs=1e-9)
 
@@ -238,13 +246,13 @@ def test_predictive_leaves_against_a_grid():
 @pytest.mark.parametrize(("name", "point"), [("t", 0.3), ("l", 0.2), ("n", 4.0), ("b", 1.0)])
 def test_any_predictive_leaf_may_be_known(name, point):
     circuit, *parameters = predictive_circuit()
-    found = ps.most_probable(circuit, *parameters, {name: point})
+    found = ps.circuits.most_probable(circuit, *parameters, {name: point})
     row = found.value.to_numpy(float)
     known = np.where(np.array(list("tlnb")) == name, point, np.nan)[None]
     given = circuit.log_density(row, *parameters) - circuit.log_density(known, *parameters)
     assert found.certified and float(found.log_density) == pytest.approx(given[0], abs=1e-10)
     if name in "nb":  # a mass: sets are events, too
-        among = ps.most_probable(circuit, *parameters, {name: {point, 9}})
+        among = ps.circuits.most_probable(circuit, *parameters, {name: {point, 9}})
         assert among.certified and among.value[name].item() in (point, 9)
 
 
@@ -255,7 +263,7 @@ def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
     post = post.marginal([c.name for c in post.columns if c.name not in rounded])
     circuit = post.as_circuit()
     parameters = circuit.circuit, circuit.log_weights, circuit.leaf_parameters
-    expected, found = post.mpe(), ps.most_probable(*parameters)
+    expected, found = post.mpe(), ps.circuits.most_probable(*parameters)
     of_rows = circuit.circuit.mpe(np.full((1, len(post.columns)), np.nan), *parameters[1:])
     assert expected.certified and found.certified and of_rows.certified[0]
     assert float(found.log_density) == pytest.approx(float(expected.log_density), abs=TOLERANCE)
@@ -265,7 +273,7 @@ def test_the_posterior_as_a_circuit_has_the_same_most_probable_row(name):
     if name == "skewed" or rounded:  # 256 draws: one question is enough
         return
     inside = {"x0": (0.4, 2)}
-    assert float(ps.most_probable(*parameters, inside).log_density) == pytest.approx(
+    assert float(ps.circuits.most_probable(*parameters, inside).log_density) == pytest.approx(
         float(post.mpe(inside).log_density) + np.log(float(post.probability(inside))), abs=TOLERANCE
     )
 
@@ -364,7 +372,7 @@ def test_mpe_of_sampled_chains_and_of_some_draws():
 def test_a_search_that_stops_early_says_so():
     rng = np.random.default_rng(5)
     problem = random_circuit(rng, 4, mixed=False)
-    full, short = ps.most_probable(*problem), ps.most_probable(*problem, max_boxes=2, tolerance=1e-12)
+    full, short = ps.circuits.most_probable(*problem), ps.circuits.most_probable(*problem, max_boxes=2, tolerance=1e-12)
     assert not short.certified and short.log_density.attrs["exactness"] == "bound"
     assert float(short.log_density) <= float(full.upper_bound) <= float(short.upper_bound) + 1e-12
     gap = float(short.upper_bound - short.log_density)
@@ -389,7 +397,9 @@ def test_products_of_constants():
         ("gaussian",),
         ("a", "b"),
     )
-    found = ps.most_probable(circuit, np.zeros(0), {"gaussian": np.array([[1.0, 2.0], [3.0, 0.5]])}, {"b": 4.0})
+    found = ps.circuits.most_probable(
+        circuit, np.zeros(0), {"gaussian": np.array([[1.0, 2.0], [3.0, 0.5]])}, {"b": 4.0}
+    )
     assert found.certified and found.value.to_numpy().tolist() == [[1.0, 4.0]]
     assert float(found.log_density) == pytest.approx(-np.log(2.0) - 0.5 * np.log(2 * np.pi))
 
@@ -407,7 +417,7 @@ def test_products_of_constants():
 )
 def test_bad_questions_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        ps.most_probable(
+        ps.circuits.most_probable(
             mixture("exponential"), np.log([0.5, 0.5]), {"exponential": np.array([[1.0], [2.0]])}, **options
         )
 
@@ -428,14 +438,14 @@ def test_levels_beside_counts(seed):
     rng = np.random.default_rng(seed)
     n_levels = int(rng.integers(2, 7))
     counts = [
-        ps.leaf("a", "poisson", (rng.uniform(0.1, 9.0),)),
-        ps.leaf("a", "binomial", (float(rng.integers(1, 30)), rng.uniform(0.05, 0.95))),
-        ps.leaf("a", "geometric", (rng.uniform(0.05, 0.9),)),
+        ps.circuits.leaf("a", "poisson", (rng.uniform(0.1, 9.0),)),
+        ps.circuits.leaf("a", "binomial", (float(rng.integers(1, 30)), rng.uniform(0.05, 0.95))),
+        ps.circuits.leaf("a", "geometric", (rng.uniform(0.05, 0.9),)),
     ][: 1 + seed % 3]
-    levels = ps.leaf("a", "categorical", tuple(rng.dirichlet(np.full(n_levels, 0.5))))
-    circuit = ps.mixture_of([*counts, levels], weights=rng.dirichlet(np.ones(len(counts) + 1)))
+    levels = ps.circuits.leaf("a", "categorical", tuple(rng.dirichlet(np.full(n_levels, 0.5))))
+    circuit = ps.circuits.mixture_of([*counts, levels], weights=rng.dirichlet(np.ones(len(counts) + 1)))
     logs = circuit.log_density(np.arange(100.0)[:, None])
-    of_rows, of_one = circuit.mpe([[np.nan]]), ps.most_probable(*circuit_and_parameters(circuit))
+    of_rows, of_one = circuit.mpe([[np.nan]]), ps.circuits.most_probable(*circuit_and_parameters(circuit))
     for log_density, value, certified in (
         (of_rows.log_density[0], of_rows.value[0, 0], of_rows.certified[0]),
         (float(of_one.log_density), of_one.value["a"].iloc[0], of_one.certified),

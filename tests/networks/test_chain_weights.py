@@ -94,7 +94,7 @@ def sampled_two_groups(frame):
     import pymc as pm
 
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(frame.columns, n_children=2), observed=frame)
+        ps.SPN("x", ps.circuits.complete_tree(frame.columns, n_children=2), observed=frame)
         idata = pm.sample(
             tune=60, draws=30, chains=2, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False
         )

@@ -22,7 +22,7 @@ def two_columns():
 
 def network(**arguments):
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=two_columns(), **arguments)
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=two_columns(), **arguments)
     return model
 
 
@@ -57,7 +57,7 @@ def test_fixed_cells_are_refused_by_name(change):
     table = two_columns().copy()
     table.loc[3, "a"] = np.nan
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table, missing="draw")
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table, missing="draw")
     with pytest.raises(ValueError, match=r"'x_missing' is held fixed, .* give them in the observed of ps\.SPN\('x'"):
         sampled(change(model, {"x_missing": [0.5]}))
 
@@ -68,7 +68,7 @@ def test_a_fixed_log_joint_is_refused(change):
     with pm.Model() as model:
         scale = pm.LogNormal("scale")
         numbers = {"concentration": 1.0, "leaf_shape": 1.5, "precision_ratio": 0.05}
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=two_columns(), leaf_scale=scale, **numbers)
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=two_columns(), leaf_scale=scale, **numbers)
     changed = change(model, {"x_log_joint": 0.0})
     with pytest.raises(ValueError, match=r"'x_log_joint' is held fixed, as by pm.do or pm.observe.*leave it free"):
         sampled(changed)
@@ -90,6 +90,6 @@ def test_pictures(missing):
     table = two_columns().copy()
     table.loc[3, "a"] = np.nan
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table, missing=missing)
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table, missing=missing)
     picture = pm.model_to_mermaid(model)
     assert "x_leaf_shape ~ LogNormalAboveOne" in picture and ("x_missing" in picture) == (missing == "draw")

@@ -18,7 +18,10 @@ from tests.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits
 
 nan = np.nan
-LEAVES = {"wait": [ps.Gaussian(), ps.Exponential(relative_scale=0.5)], "size": ps.Gaussian(mean=0.4, variance=2.0)}
+LEAVES = {
+    "wait": [ps.leaves.Gaussian(), ps.leaves.Exponential(relative_scale=0.5)],
+    "size": ps.leaves.Gaussian(mean=0.4, variance=2.0),
+}
 KINDS = {"wait": "positive"}
 
 
@@ -27,7 +30,7 @@ def mixed_model(width="infinite", split="order", repetitions=1, **hyperparameter
     table = ps.Table.from_frame(mixed_frame(), kinds=KINDS)
     with pm.Model() as model:
         given = {k: v() if callable(v) else v for k, v in hyperparameters.items()}
-        structure = ps.complete_tree(table.columns, width, split=split, repetitions=repetitions, random_seed=1)
+        structure = ps.circuits.complete_tree(table.columns, width, split=split, repetitions=repetitions, random_seed=1)
         ps.SPN("x", structure, observed=mixed_frame(), leaves=LEAVES, resolution={"grade": 0.5}, **given)
     return model
 
@@ -164,7 +167,7 @@ def test_columns_may_come_in_another_order():
     values = []
     for columns in (list(frame), list(frame)[::-1]):
         with pm.Model() as model:
-            ps.SPN("x", ps.complete_tree(list(frame)), observed=frame[columns])
+            ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame[columns])
         values.append(model.compile_logp(mode=PLAIN)(model.initial_point()))
         assert list(model.coords["x_column"]) == list(frame)
     assert values[0] == values[1]
@@ -173,7 +176,7 @@ def test_columns_may_come_in_another_order():
 def test_rows_keep_their_labels():
     frame = mixed_frame().set_index(pd.Index(list("abcdefgh"), name="who"))
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(list(frame)), observed=frame)
+        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame)
     assert list(model.coords["x_row"]) == list("abcdefgh")
     assert list(model.coords["x_gaussian_column"]) == ["size", "wait", "visits", "grade"]
 
@@ -182,7 +185,7 @@ def test_rows_keep_their_labels():
 def test_forms_of_the_data(make):
     frame = mixed_frame()
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(list(frame)), observed=make(frame))
+        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=make(frame))
     np.testing.assert_array_equal(parts(model)[2], ps.Table.from_frame(frame).values)
 
 
@@ -191,7 +194,7 @@ def spn(columns=("a", "b", "c"), frame=None, **arguments):
     if frame is None:
         frame = pd.DataFrame({"a": [0.25, 1.75, 2.5], "b": [1, 0, 4], "c": ["u", "v", "u"]})
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(columns)), observed=frame, **arguments)
+        ps.SPN("x", ps.circuits.complete_tree(list(columns)), observed=frame, **arguments)
 
 
 FRAME = pd.DataFrame({"a": [0.25, 1.75, 2.5], "b": [1, 0, 4], "c": ["u", "v", "u"]})
@@ -209,19 +212,19 @@ BAD = {
     "no rows": (dict(frame=FRAME.iloc[:0]), ValueError, r"row"),
     "no rows of a schema": (dict(columns=COLUMNS, frame=FRAME.iloc[:0]), ValueError, r"observed .*one row"),
     "leaves of another kind": (
-        dict(leaves={"b": ps.Bernoulli()}),
+        dict(leaves={"b": ps.leaves.Bernoulli()}),
         ValueError,
         r"leaves\['b'\]: Bernoulli leaves need a column of kind binary; 'b' is count",
     ),
     "leaves of a level": (
-        dict(leaves={"c": ps.Gaussian()}),
+        dict(leaves={"c": ps.leaves.Gaussian()}),
         ValueError,
         r"leaves\['c'\]: Gaussian.*'c' is categorical",
     ),
-    "leaves of no column": (dict(leaves={"z": ps.Gaussian()}), ValueError, r"leaves names the column 'z'"),
+    "leaves of no column": (dict(leaves={"z": ps.leaves.Gaussian()}), ValueError, r"leaves names the column 'z'"),
     "no leaves": (dict(leaves={"a": []}), ValueError, r"leaves\['a'\].*empty"),
     "leaves by name": (dict(leaves={"a": "gaussian"}), TypeError, r"leaves\['a'\].*'gaussian'"),
-    "leaves without names": (dict(leaves=[ps.Gaussian()]), TypeError, r"leaves must be a dict"),
+    "leaves without names": (dict(leaves=[ps.leaves.Gaussian()]), TypeError, r"leaves must be a dict"),
     "concentration of zero": (dict(concentration=0.0), ValueError, r"concentration must be positive.* 0\.0 at 'inner'"),
     "negative concentration": (dict(concentration=[1.0, -2]), ValueError, r"concentration .*-2\.0 at 'univariate'"),
     "infinite scale": (dict(leaf_scale=[1.0, 1.0, np.inf]), ValueError, r"leaf_scale .*inf at 'c'"),
@@ -282,7 +285,7 @@ def test_a_column_beyond_the_squares_of_floats_is_named(case):
 @pytest.mark.parametrize("name", [1, None])
 def test_a_name_is_a_string(name):
     with pm.Model(), pytest.raises(TypeError, match=f"name must be a string, got {name}"):
-        ps.SPN(name, ps.complete_tree(list("abc")), observed=FRAME)
+        ps.SPN(name, ps.circuits.complete_tree(list("abc")), observed=FRAME)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -302,7 +305,7 @@ def test_structure_of_another_type(structure):
 def test_without_a_structure_it_is_the_complete_tree(make):
     frame = FRAME.assign(level=pd.Categorical(np.where(np.arange(len(FRAME)) % 2, "u", "v")))
     models = []
-    for given in ({}, {"structure": ps.complete_tree(ps.Table.from_frame(frame).columns)}):
+    for given in ({}, {"structure": ps.circuits.complete_tree(ps.Table.from_frame(frame).columns)}):
         with pm.Model() as model:
             ps.SPN("x", **given, observed=make(frame))
         models.append(model)
@@ -321,9 +324,9 @@ def test_negative_values_of_an_exponential_column(value):
     with pm.Model(), pytest.raises(ValueError, match=rf"'a'.*'v'.*{value}|'a'.*{value}.*'v'"):
         ps.SPN(
             "x",
-            ps.complete_tree(["a"]),
+            ps.circuits.complete_tree(["a"]),
             observed=ps.Table.from_frame(frame, kinds=kinds),
-            leaves={"a": ps.Exponential()},
+            leaves={"a": ps.leaves.Exponential()},
         )
 
 
@@ -343,7 +346,7 @@ WRONG_VARIABLES = {
 @pytest.mark.parametrize("message", WRONG_VARIABLES)
 def test_variables_that_cannot_be_hyperparameters(message):
     with pm.Model(), pytest.raises(ValueError, match=message):
-        ps.SPN("x", ps.complete_tree(list("abc")), observed=FRAME, **WRONG_VARIABLES[message]())
+        ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME, **WRONG_VARIABLES[message]())
 
 
 STEPS = {
@@ -359,36 +362,36 @@ STEPS = {
 def test_bad_options_stop_before_sampling(case):
     options, message = STEPS[case]
     with mixed_model(), pytest.raises(ValueError, match=message):
-        ps.TopDownSPNStep(**options)
+        ps.steps.TopDownSPNStep(**options)
 
 
 def test_bottom_up_needs_finite_width():
     with mixed_model(), pytest.raises(ValueError, match=r"bottom.*(finite|infinite)"):
-        ps.BottomUpSPNStep()
+        ps.steps.BottomUpSPNStep()
 
 
 def test_steps_need_variables_of_an_spn():
     with pm.Model() as model:
         pm.Normal("y")
         with pytest.raises(ValueError, match=r"vars must be variables of ps\.SPN; got none"):
-            ps.TopDownSPNStep()
-        ps.SPN("x", ps.complete_tree(list("abc")), observed=FRAME)
+            ps.steps.TopDownSPNStep()
+        ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME)
         with pytest.raises(ValueError, match=r"vars must be variables of ps\.SPN; got \['y'\]"):
-            ps.TopDownSPNStep(vars=[model["y"]])
+            ps.steps.TopDownSPNStep(vars=[model["y"]])
         with pytest.raises(ValueError, match=r"vars must hold 'x_log_joint'.*x_leaf_scale"):
-            ps.TopDownSPNStep(vars=[model["x_leaf_scale"]])
+            ps.steps.TopDownSPNStep(vars=[model["x_leaf_scale"]])
 
 
 def test_outside_a_model():
     with pytest.raises(TypeError, match="No model on context stack"):
-        ps.SPN("x", ps.complete_tree(list("abc")), observed=FRAME)
+        ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME)
 
 
 def test_a_model_inside_a_model_puts_its_name_first():
     with pm.Model() as outer:
         with pm.Model(name="inside"):
-            ps.SPN("x", ps.complete_tree(list("abc")), observed=FRAME)
-        step = ps.TopDownSPNStep()
+            ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME)
+        step = ps.steps.TopDownSPNStep()
     assert {"inside::x", "inside::x_log_joint", "inside::x_schema"} <= set(outer.named_vars)
     assert step.spn == "inside::x"
 
@@ -396,12 +399,12 @@ def test_a_model_inside_a_model_puts_its_name_first():
 # ---- prior draws
 def test_prior_predictive_of_a_gaussian_column_is_a_student_t():
     """One Gaussian column at width one: a single leaf, so one cell of each draw is Student t; 1.5e-3 is 1 in 650."""
-    a0, rho0, scale, entry = 2.5, 0.4, 0.7, ps.Gaussian(mean=1.5, variance=4.0)
+    a0, rho0, scale, entry = 2.5, 0.4, 0.7, ps.leaves.Gaussian(mean=1.5, variance=4.0)
     frame = pd.DataFrame({"a": [0.25, nan, 2.5]})
     with pm.Model():
         ps.SPN(
             "x",
-            ps.complete_tree(["a"], n_children=1),
+            ps.circuits.complete_tree(["a"], n_children=1),
             observed=frame,
             leaves={"a": entry},
             resolution=0.0,
@@ -549,7 +552,7 @@ def test_a_column_of_one_value_is_warned_of_and_its_scale_is_no_rounding_error(v
     """The mean of 199 times 2.3 is not 2.3: the variance was 8e-31, and steps were 1e14 standard deviations."""
     df = pd.DataFrame({"a": np.full(n, value), "b": np.random.default_rng(0).normal(size=n), "n": 7})
     with pm.Model(), pytest.warns(UserWarning) as found:
-        rv = ps.SPN("x", ps.complete_tree(list(df)), observed=df)
+        rv = ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df)
     (warning,) = found
     assert f"columns that hold a single value: 'a' ({value:g})" in str(warning.message)
     assert warning.filename == __file__
@@ -557,8 +560,8 @@ def test_a_column_of_one_value_is_warned_of_and_its_scale_is_no_rounding_error(v
     assert schema.scale[0] == 1.0 and schema.palette[0][0].variance > 1e-6
     few = df[:8]
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(df)), observed=few)
-        ps.SPN("y", ps.complete_tree(list(df)), observed=df, rounded=True, resolution={"a": 0.1, "b": 0.1})
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=few)
+        ps.SPN("y", ps.circuits.complete_tree(list(df)), observed=df, rounded=True, resolution={"a": 0.1, "b": 0.1})
 
 
 # ---- values that repeat
@@ -570,13 +573,13 @@ def test_a_standardised_column_is_told_of_its_step():
     half = np.where(rng.random(200) < 0.5, 0.0, rng.normal(size=200))
     df = pd.DataFrame({"age": (age - age.mean()) * step, "half": half})
     with pm.Model(), pytest.warns(UserWarning) as found:
-        ps.SPN("x", ps.complete_tree(list(df)), observed=df)
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df)
     (warning,) = found
     said = str(warning.message)
     assert "inf" not in said and f"'age' (its values are {step:.4g} apart" in said
     assert "'half' (its values repeat and have no common step)" in said and f"resolution={{'age': {step:.4g}}}" in said
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(["age"]), observed=df[["age"]], resolution={"age": step})
+        ps.SPN("x", ps.circuits.complete_tree(["age"]), observed=df[["age"]], resolution={"age": step})
 
 
 # ---- values in coarse steps
@@ -585,7 +588,7 @@ def test_coarse_steps_are_warned_of():
     rng = np.random.default_rng(0)
     df = pd.DataFrame({"rating": rng.integers(1, 6, 200) / 2.0, "age": np.round(rng.normal(40, 12, 200))})
     df.loc[::20, "rating"] = np.nan
-    tree = ps.complete_tree(list(df))
+    tree = ps.circuits.complete_tree(list(df))
     with pm.Model(), pytest.warns(UserWarning) as found:
         ps.SPN("x", tree, observed=df)
     (warning,) = found

@@ -212,7 +212,7 @@ def leaf_path(schema):
 
 # ---- pm.sample against all states of five rows and a grid over two hyperparameters
 FIVE = pd.DataFrame({"a": [0.3, 0.5, 2.4, nan, 1.9]})
-ENTRY = ps.Gaussian(mean=1.0, variance=1.0)
+ENTRY = ps.leaves.Gaussian(mean=1.0, variance=1.0)
 
 
 def five_rows(width, by):
@@ -226,7 +226,7 @@ def five_rows(width, by):
             }
         ps.SPN(
             "x",
-            ps.complete_tree(["a"], n_children=width),
+            ps.circuits.complete_tree(["a"], n_children=width),
             observed=FIVE,
             leaves={"a": ENTRY},
             resolution=0.0,

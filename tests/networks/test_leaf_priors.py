@@ -24,18 +24,20 @@ def frame(n=80):
 
 
 def tree(n_children=3):
-    return ps.complete_tree(ps.Table.from_frame(frame(), kinds={"wait": "positive"}).columns, n_children=n_children)
+    return ps.circuits.complete_tree(
+        ps.Table.from_frame(frame(), kinds={"wait": "positive"}).columns, n_children=n_children
+    )
 
 
 def table():
     return ps.Table.from_frame(frame(), kinds={"wait": "positive"})
 
 
-LEAVES = {"wait": ps.Exponential()}
+LEAVES = {"wait": ps.leaves.Exponential()}
 
 
 def test_at_ratio_one_the_closed_forms_maximise_the_marginal_likelihood():
-    found = ps.empirical_leaf_priors(table(), tree(), 1.0, leaves=LEAVES, resolution=0.0, random_seed=1)
+    found = ps.leaves.empirical_leaf_priors(table(), tree(), 1.0, leaves=LEAVES, resolution=0.0, random_seed=1)
     x = frame()
     a0, rho0, alpha = 1.5, 0.05, 2.0
 
@@ -59,14 +61,16 @@ def test_at_ratio_one_the_closed_forms_maximise_the_marginal_likelihood():
     (log_beta,) = best(lambda p: -log_marginal("poisson", {"alpha": alpha, "beta": np.exp(p[0])}, x.visits), [1.0])
     assert alpha / found["visits"][0].mean == pytest.approx(np.exp(log_beta), rel=1e-5)
     assert found["height"] == [gaussian] * 3  # all of the column: all alike
-    assert found["colour"] == [ps.Categorical()]
-    (trials, *_) = ps.empirical_leaf_priors(table(), tree(), 1.0, leaves={"visits": ps.Binomial(20)})["visits"]
-    assert trials == ps.Binomial(20, mean=x.visits.mean())
+    assert found["colour"] == [ps.leaves.Categorical()]
+    (trials, *_) = ps.leaves.empirical_leaf_priors(table(), tree(), 1.0, leaves={"visits": ps.leaves.Binomial(20)})[
+        "visits"
+    ]
+    assert trials == ps.leaves.Binomial(20, mean=x.visits.mean())
 
 
 def test_smaller_ratios_make_entries_differ_more():
     def spread(ratio):
-        found = ps.empirical_leaf_priors(table(), tree(), ratio, n_entries=200, random_seed=1)
+        found = ps.leaves.empirical_leaf_priors(table(), tree(), ratio, n_entries=200, random_seed=1)
         return np.std([e.mean for e in found["height"]])
 
     by_ratio = [spread(r) for r in (0.5, 0.1, 0.03)]
@@ -77,32 +81,38 @@ def test_smaller_ratios_make_entries_differ_more():
 
 def test_entries_follow_the_structure_and_the_columns():
     by_column = {"height": 0.1, "wait": 0.5, "visits": 1.0, "colour": 1.0}
-    found = ps.empirical_leaf_priors(table(), tree(4), by_column, leaves={"wait": [ps.Gaussian(), ps.Exponential()]})
+    found = ps.leaves.empirical_leaf_priors(
+        table(), tree(4), by_column, leaves={"wait": [ps.leaves.Gaussian(), ps.leaves.Exponential()]}
+    )
     assert [len(found[c]) for c in found] == [4, 4, 4, 1]
     assert [e.family for e in found["wait"]] == ["gaussian", "exponential"] * 2
-    assert len(ps.empirical_leaf_priors(table(), tree("infinite"), 0.1)["height"]) == 4
+    assert len(ps.leaves.empirical_leaf_priors(table(), tree("infinite"), 0.1)["height"]) == 4
     visits = found["visits"]
     assert [e.family for e in visits] == ["poisson", "gaussian"] * 2 and visits[0] == visits[2]
     assert len(set(found["height"])) == 4
-    one = ps.empirical_leaf_priors(table(), tree(), 0.1, random_seed=3)
-    assert one == ps.empirical_leaf_priors(table(), tree(), 0.1, random_seed=3)
-    assert one != ps.empirical_leaf_priors(table(), tree(), 0.1, random_seed=4)
+    one = ps.leaves.empirical_leaf_priors(table(), tree(), 0.1, random_seed=3)
+    assert one == ps.leaves.empirical_leaf_priors(table(), tree(), 0.1, random_seed=3)
+    assert one != ps.leaves.empirical_leaf_priors(table(), tree(), 0.1, random_seed=4)
 
 
 def test_a_floor_keeps_constant_subsamples_from_infinite_density():
     values = np.array([1.0] * 60 + [5.0] * 4)
-    structure = ps.complete_tree(["a"], n_children=8)
-    found = ps.empirical_leaf_priors(pd.DataFrame({"a": values}), structure, 0.05, floor=1e-3, resolution=0.0)["a"]
+    structure = ps.circuits.complete_tree(["a"], n_children=8)
+    found = ps.leaves.empirical_leaf_priors(pd.DataFrame({"a": values}), structure, 0.05, floor=1e-3, resolution=0.0)[
+        "a"
+    ]
     assert min(e.variance for e in found) == pytest.approx(1e-3 * values.var())
-    on_grid = ps.empirical_leaf_priors(pd.DataFrame({"a": values}), structure, 0.05, floor=1e-3, resolution=2.0)["a"]
+    on_grid = ps.leaves.empirical_leaf_priors(pd.DataFrame({"a": values}), structure, 0.05, floor=1e-3, resolution=2.0)[
+        "a"
+    ]
     assert min(e.variance for e in on_grid) == pytest.approx(4.0 / 12.0)
     zeros = ps.Table.from_frame({"a": [0] * 20}, kinds={"a": "count"})
-    (entry, *_) = ps.empirical_leaf_priors(zeros, structure, 0.5)["a"]
+    (entry, *_) = ps.leaves.empirical_leaf_priors(zeros, structure, 0.5)["a"]
     assert entry.mean == pytest.approx(1.0 / 11.0)
 
 
 def test_a_fit_takes_the_priors():
-    found = ps.empirical_leaf_priors(table(), tree(2), 0.1, random_seed=1)
+    found = ps.leaves.empirical_leaf_priors(table(), tree(2), 0.1, random_seed=1)
     post = ps.fit_variational(tree(2), table(), leaves=found, leaf_scale=1.0, restarts=1, random_seed=1)
     assert np.isfinite(post.log_density(table())).all()
 
@@ -115,18 +125,18 @@ def test_a_fit_takes_the_priors():
         ({"ratio": {"x": 0.5}}, "ratio names the column 'x'"),
         ({"floor": 0.0}, r"floor must be positive and finite, got 0\.0"),
         ({"n_entries": 0}, "n_entries must be an integer of at least 1, got 0"),
-        ({"leaves": {"x": ps.Gaussian()}}, "leaves names the column 'x'"),
+        ({"leaves": {"x": ps.leaves.Gaussian()}}, "leaves names the column 'x'"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
-        ps.empirical_leaf_priors(table(), tree(), **({"ratio": 0.5} | change))
+        ps.leaves.empirical_leaf_priors(table(), tree(), **({"ratio": 0.5} | change))
 
 
 def test_tuning_without_optuna_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"tune_leaf_priors needs Optuna: pip install pymc-spn\[tune\]"):
-        ps.tune_leaf_priors(table(), tree(), frame())
+        ps.leaves.tune_leaf_priors(table(), tree(), frame())
 
 
 class Scorer:
@@ -143,16 +153,16 @@ def test_tuning_finds_the_ratio_that_validation_rows_prefer():
     known = table()
     validation = known.to_frame().iloc[:7]
     arguments = {"n_trials": 40, "n_entries": 100, "fit": Scorer, "random_seed": 2}
-    found = ps.tune_leaf_priors(known, tree(), validation, **arguments)
+    found = ps.leaves.tune_leaf_priors(known, tree(), validation, **arguments)
     assert found.score == found.scores.max() > -0.3 and found.scores.size == 40
     assert found.scores[20:].mean() > found.scores[:10].mean()
     assert found.ratio["height"] == pytest.approx(1.0 / (1.0 / 80.0 + (2.0 / 8.0) ** 2) / 80.0, rel=0.6)
     assert Scorer(found.leaves).value == found.score
-    again = ps.tune_leaf_priors(known, tree(), validation, **arguments)
+    again = ps.leaves.tune_leaf_priors(known, tree(), validation, **arguments)
     np.testing.assert_array_equal(again.scores, found.scores)
-    usual = ps.tune_leaf_priors(known, tree(2), validation, n_trials=2, random_seed=1)
+    usual = ps.leaves.tune_leaf_priors(known, tree(2), validation, n_trials=2, random_seed=1)
     assert np.isfinite(usual.scores).all()
     with pytest.raises(ValueError, match="n_trials must be an integer of at least 1, got 0"):
-        ps.tune_leaf_priors(known, tree(), validation, n_trials=0)
+        ps.leaves.tune_leaf_priors(known, tree(), validation, n_trials=0)
     with pytest.raises(ValueError, match="smallest_ratio must be between 0 and 1"):
-        ps.tune_leaf_priors(known, tree(), validation, smallest_ratio=1.0)
+        ps.leaves.tune_leaf_priors(known, tree(), validation, smallest_ratio=1.0)

@@ -55,7 +55,7 @@ def test_rows_whose_value_is_too_small_for_a_number():
     """Cells of either cluster in turn: each leaf of the one excludes half of them by tens of nats a cell."""
     df = two_clusters()
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list(df), n_children=3), observed=df)
+        ps.SPN("x", ps.circuits.complete_tree(list(df), n_children=3), observed=df)
         idata = pm.sample(draws=3, tune=20, chains=1, progressbar=False, compute_convergence_checks=False)
     states = ps.SPNPosterior.from_idata(idata)._states
     values = np.where(np.arange(df.shape[1]) % 2, 0.0, 40.0) + np.array([[0.0], [0.3]])

@@ -269,7 +269,9 @@ FIXED = dict(concentration=1.0, leaf_scale=0.6, leaf_shape=2.0, precision_ratio=
 
 def small_model(y=Y, table=TABLE, width=2, **arguments):
     with pm.Model() as model:
-        x = ps.SPN("x", ps.complete_tree(list(table), width), observed=table, missing="draw", **(FIXED | arguments))
+        x = ps.SPN(
+            "x", ps.circuits.complete_tree(list(table), width), observed=table, missing="draw", **(FIXED | arguments)
+        )
         beta = pm.Normal("beta", 0.0, TAU)
         pm.Normal("y", beta * ps.completed_columns(x)["a"], SIGMA, observed=y)
     return model
@@ -354,8 +356,8 @@ def larger_model():
     with pm.Model() as model:
         kinds = {"e": "positive"}
         table = ps.Table.from_frame(data, kinds=kinds)
-        leaves = {"e": ps.Exponential()}
-        x = ps.SPN("x", ps.complete_tree(table.columns), observed=table, missing="draw", leaves=leaves)
+        leaves = {"e": ps.leaves.Exponential()}
+        x = ps.SPN("x", ps.circuits.complete_tree(table.columns), observed=table, missing="draw", leaves=leaves)
         columns = ps.completed_columns(x)
         slope = pm.Normal("slope", 0.0, 2.0, shape=3)
         mean = slope[0] * columns["a"] + slope[1] * columns["c"] + slope[2] * pm.math.eq(columns["b"], 2)
@@ -391,7 +393,7 @@ def test_forked_processes_draw_the_same_and_seeds_differ():
 
 def test_cells_that_nothing_uses_are_always_accepted():
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(list("ab"), 2), observed=TABLE, missing="draw", **FIXED)
+        ps.SPN("x", ps.circuits.complete_tree(list("ab"), 2), observed=TABLE, missing="draw", **FIXED)
     idata = draw(model, chains=1)
     assert (idata.sample_stats["x_cells_accepted"] == 1.0).all()
 
@@ -420,22 +422,24 @@ def test_refusals():
         small_model(table=TABLE.fillna(1.0))
     mixed = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [0.1, 0.2, 0.3]})
     with pytest.raises(ValueError, match=r"leaves\['a'\] to be all densities or all masses"):
-        small_model(y=Y[:3], table=mixed, leaves={"a": [ps.Gaussian(), ps.Poisson()]}, precision_ratio=0.1)
+        small_model(
+            y=Y[:3], table=mixed, leaves={"a": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}, precision_ratio=0.1
+        )
     with pytest.raises(TypeError, match=r'ps\.SPN with missing="draw"'):
         ps.completed_columns(pm.Normal.dist())
     with small_model() as model:
-        for step in (lambda: ps.TopDownSPNStep(kernel="published"), lambda: ps.BottomUpSPNStep()):
+        for step in (lambda: ps.steps.TopDownSPNStep(kernel="published"), lambda: ps.steps.BottomUpSPNStep()):
             with pytest.raises(ValueError, match=r'kernel must be one of .*missing="draw"'):
                 step()
         with pytest.raises(ValueError, match="vars must hold 'x_missing'"):
-            ps.TopDownSPNStep([model["x_log_joint"]])
+            ps.steps.TopDownSPNStep([model["x_log_joint"]])
         with pytest.raises(NotImplementedError, match="cells that are drawn"):
             pm.sample_prior_predictive(2, random_seed=1)
 
 
 def test_impossible_starts_are_refused():
     with small_model() as model:
-        step = ps.TopDownSPNStep()
+        step = ps.steps.TopDownSPNStep()
     step.setup_chain(np.random.default_rng(1), 5, 5)
     with pytest.raises(ValueError, match=r"column 'a' \(real\) cannot start at nan"):
         step.step(model.initial_point() | {"x_missing": np.array([nan])})
@@ -443,7 +447,7 @@ def test_impossible_starts_are_refused():
     with pytest.raises(ValueError, match=r"column 'b' \(categorical\) cannot start at 7"):
         draw(small_model(table=data), initvals={"x_missing": np.array([7.0])}, chains=1)
     data["b"] = pd.array([1, 0, None, 3], dtype="Int64")
-    model = small_model(table=data, leaves={"b": ps.Binomial(3)})
+    model = small_model(table=data, leaves={"b": ps.leaves.Binomial(3)})
     with pytest.raises(ValueError, match=r"column 'b' \(count\) cannot start at 4"):
         draw(model, initvals={"x_missing": np.array([4.0])}, chains=1)
 
@@ -459,7 +463,7 @@ def test_another_steps_move_is_noticed():
     """The density compares the cells with those that the state was built from."""
     model = small_model()
     with model:
-        step = ps.TopDownSPNStep()
+        step = ps.steps.TopDownSPNStep()
     step.setup_chain(np.random.default_rng(1), 5, 5)
     point, _ = step.step(model.initial_point())
     logp = model.compile_logp(vars=[model["x"]])

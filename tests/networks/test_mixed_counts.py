@@ -34,7 +34,12 @@ def mass(k):
 @cache
 def posterior():
     with pm.Model():
-        ps.SPN("s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves={"n": [ps.Poisson(), ps.Gaussian()]})
+        ps.SPN(
+            "s",
+            ps.circuits.complete_tree(TABLE.columns),
+            observed=TABLE,
+            leaves={"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]},
+        )
         idata = pm.sample(
             draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
@@ -109,7 +114,12 @@ def test_rows_that_are_drawn_are_counts():
     error = np.sqrt(share * (1.0 - share) / 400.0)  # independent rows
     assert abs(n.between(0, 5).mean() - share) < 4.5 * error
     with pm.Model():
-        ps.SPN("s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves={"n": [ps.Poisson(), ps.Gaussian()]})
+        ps.SPN(
+            "s",
+            ps.circuits.complete_tree(TABLE.columns),
+            observed=TABLE,
+            leaves={"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]},
+        )
         drawn = pm.sample_prior_predictive(2, random_seed=1)
     counts = drawn["prior_predictive"]["s"].values[..., 0]
     assert np.array_equal(counts, np.round(counts))
@@ -117,10 +127,15 @@ def test_rows_that_are_drawn_are_counts():
 
 @cache
 def rounded():
-    leaves = {"n": [ps.Poisson(), ps.Gaussian()]}
+    leaves = {"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]}
     with pm.Model():
         x = ps.SPN(
-            "s", ps.complete_tree(TABLE.columns), observed=TABLE, leaves=leaves, rounded=True, resolution={"x": 0.1}
+            "s",
+            ps.circuits.complete_tree(TABLE.columns),
+            observed=TABLE,
+            leaves=leaves,
+            rounded=True,
+            resolution={"x": 0.1},
         )
         idata = pm.sample(
             draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False

@@ -82,7 +82,9 @@ def test_positive_cells_and_trials():
     for d, column in enumerate(schema.columns):
         if column.kind == "positive":
             assert not schema.possible(d, [0.0, -1.0, np.inf, np.nan]).any() and schema.possible(d, 1e-9)
-    schema = replace(schema_of(tiny_problems()["missing"]), palette=((), (), (ps.Binomial(4), ps.Binomial(3))))
+    schema = replace(
+        schema_of(tiny_problems()["missing"]), palette=((), (), (ps.leaves.Binomial(4), ps.leaves.Binomial(3)))
+    )
     assert schema.possible(2, [-1, 0, 3, 4]).tolist() == [False, True, True, False]
     assert schema.cell_rule(2) == "a whole number of at least 0 and at most 3"
 
@@ -193,7 +195,7 @@ def test_a_part_of_the_rows_is_no_table_of_the_network(is_unpacked):
     """A third of the rows has chunks of the same length, and was read as states that nobody drew."""
     with pm.Model():
         table = pd.DataFrame({"a": np.arange(60) % 7, "b": np.arange(60) % 2})
-        ps.SPN("x", ps.complete_tree(["a", "b"]), observed=table)
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table)
         tree = pm.sample(
             6, tune=6, chains=1, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False,
             spn={"record_every": 3},

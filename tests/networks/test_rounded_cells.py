@@ -437,7 +437,7 @@ def sampled(rounded):
     df = repeated()
     grid = {"x": 0.5 if rounded else 0.0}
     with pm.Model() as model:
-        tree = ps.complete_tree(list(df), n_children=4)
+        tree = ps.circuits.complete_tree(list(df), n_children=4)
         ps.SPN("x", tree, observed=df, leaf_scale=1e-8, resolution=grid, rounded=rounded)
     return df, draw(model, draws=40, tune=40, random_seed=4)
 
@@ -490,13 +490,13 @@ def test_same_seed_same_draws_and_kernels_that_cannot():
     np.testing.assert_array_equal(again["sample_stats"]["x_exact"], idata["sample_stats"]["x_exact"])
     table = ps.Table.from_frame(df)
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(table.columns, n_children=2), observed=table, rounded=True)
+        ps.SPN("x", ps.circuits.complete_tree(table.columns, n_children=2), observed=table, rounded=True)
         with pytest.raises(ValueError, match='kernel must be "auto" or "exact" with rounded=True'):
-            ps.TopDownSPNStep(kernel="frontier")
+            ps.steps.TopDownSPNStep(kernel="frontier")
     with pm.Model(), pytest.raises(ValueError, match="needs a column with continuous leaves and a recording grid"):
-        ps.SPN("x", ps.complete_tree(table.columns), observed=table, rounded=True, resolution=0.0)
+        ps.SPN("x", ps.circuits.complete_tree(table.columns), observed=table, rounded=True, resolution=0.0)
     gaps = df.assign(x=df["x"].where(df["x"] > 0))
     with pm.Model(), pytest.raises(ValueError, match='rounded=True needs missing="marginal"'):
-        ps.SPN("x", ps.complete_tree(list(df)), observed=gaps, rounded=True, missing="draw")
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=gaps, rounded=True, missing="draw")
     with pm.Model(), pytest.raises(TypeError, match="rounded must be True or False"):
-        ps.SPN("x", ps.complete_tree(list(df)), observed=df, rounded="yes")
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df, rounded="yes")

@@ -97,9 +97,9 @@ def races(tune=150, start="kmeans", kernel=None, **spn):
     with pm.Model() as model:
         if spn.get("leaf_scale") == "modelled":
             spn["leaf_scale"] = pm.HalfNormal("scale", 1.0)
-        ps.SPN("x", ps.complete_tree(frame.columns, n_children=2), observed=frame, start=start, **spn)
+        ps.SPN("x", ps.circuits.complete_tree(frame.columns, n_children=2), observed=frame, start=start, **spn)
         names = [v for v in model.value_vars if v.name.startswith("x_")]
-        step = ps.TopDownSPNStep(names, kernel=kernel, rng=0)
+        step = ps.steps.TopDownSPNStep(names, kernel=kernel, rng=0)
     step.setup_chain(0, tune, 10)
     point = model.initial_point(0)
     for _ in range(MIN_HEAT + 1):

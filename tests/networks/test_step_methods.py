@@ -70,7 +70,7 @@ def frame(n_rows=30, seed=0):
 
 def own(width=3, **arguments):
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(list("abcd"), n_children=width), observed=frame(), **arguments)
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd"), n_children=width), observed=frame(), **arguments)
     return model
 
 
@@ -82,7 +82,7 @@ def fixed(width=3):
 
 def splits():
     """Two trees below the root, each product with a split of its own."""
-    structure = ps.complete_tree(list("abcd"), 2, split="per_product", repetitions=2, random_seed=1)
+    structure = ps.circuits.complete_tree(list("abcd"), 2, split="per_product", repetitions=2, random_seed=1)
     with pm.Model() as model:
         ps.SPN("x", structure, observed=frame())
     return model
@@ -93,7 +93,7 @@ def hierarchical():
     with pm.Model(coords={"col": list("abcd")}) as model:
         middle = pm.Normal("middle", -1.0, 1.0)
         scale = pm.LogNormal("scale", middle, 0.5, dims="col")
-        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), leaf_scale=scale)
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), leaf_scale=scale)
     return model
 
 
@@ -101,10 +101,10 @@ def shared():
     """Two networks with one concentration, and a quantity of the user's beside them."""
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2.0, 1.0)
-        ps.SPN("x", ps.complete_tree(list("ab")), observed=frame()[["a", "b"]], concentration=alpha)
+        ps.SPN("x", ps.circuits.complete_tree(list("ab")), observed=frame()[["a", "b"]], concentration=alpha)
         ps.SPN(
             "y",
-            ps.complete_tree(list("bcd"), n_children=2),
+            ps.circuits.complete_tree(list("bcd"), n_children=2),
             observed=frame(20, 1)[["b", "c", "d"]],
             concentration=alpha,
             leaf_scale=pm.Gamma.dist(2.0, 5.0, shape=3),
@@ -174,7 +174,7 @@ def test_the_step_is_picked_by_itself(runs):
     _, idata = runs["shared"]
     assert {"x_digits", "y_digits", "x_moved", "y_occupied_nodes"} <= set(idata.sample_stats.data_vars)
     assert {"step_size", "diverging"} <= set(idata.sample_stats.data_vars)  # NUTS beside it
-    step = ps.TopDownSPNStep(model=shared())
+    step = ps.steps.TopDownSPNStep(model=shared())
     assert [s.spn for s in step.methods] == ["x", "y"]
 
 
@@ -215,7 +215,7 @@ def test_log_joint_beside_nuts_is_at_the_hyperparameters_before_it(runs):
 def test_every_kernel_through_pm_sample(kernel, how):
     model = fixed()
     with model:
-        step = {"step": ps.TopDownSPNStep(kernel=kernel)} if how == "step" else {"spn": {"kernel": kernel}}
+        step = {"step": ps.steps.TopDownSPNStep(kernel=kernel)} if how == "step" else {"spn": {"kernel": kernel}}
     idata = draw(model, chains=1, **step)
     assert_log_joint(idata)
     assert idata.sample_stats["x_moved"].values.mean() > 0
@@ -229,7 +229,7 @@ def test_every_kernel_at_infinite_width(kernel):
 def test_bottom_up_step():
     model = own()
     with model:
-        idata = draw(model, step=[ps.BottomUpSPNStep()])
+        idata = draw(model, step=[ps.steps.BottomUpSPNStep()])
     assert_log_joint(idata)
     assert {"x_concentration", "x_leaf_scale"} <= set(idata.posterior.data_vars)
 
@@ -237,7 +237,7 @@ def test_bottom_up_step():
 def test_bottom_up_step_draws_the_same_in_processes():
     model = fixed()
     with model:
-        runs = [draw(model, step=[ps.BottomUpSPNStep()], cores=n, mp_ctx="fork") for n in (1, 2)]
+        runs = [draw(model, step=[ps.steps.BottomUpSPNStep()], cores=n, mp_ctx="fork") for n in (1, 2)]
     assert_same(*runs)
 
 
@@ -257,7 +257,7 @@ def test_options_of_two_networks():
     assert ps.unpack(idata, "x")["x"].sizes["record"] == 4
     with model:
         steps = [
-            ps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], kernel=kernel)
+            ps.steps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], kernel=kernel)
             for name, kernel in (("x", "exact"), ("y", "induced_tree"))
         ]
     idata = draw(model, step=steps)  # NUTS follows, so the tickets are those before its move
@@ -281,7 +281,7 @@ def test_sources_of_a_hyperparameter(group, source):
     full = 2 if group == "concentration" else 4
     with pm.Model() as model:
         value = np.linspace(0.5, 1.0, full) if source == "numbers" else SOURCES[source]()
-        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), **{group: value})
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), **{group: value})
     idata = draw(model, chains=1)
     own_groups = {f"x_{g}" for g in GROUPS if g != group} | {"x_log_joint"}
     extra = {"variable": {"given"}, "dist": {f"x_{group}"}}.get(source, set())
@@ -298,7 +298,7 @@ def test_a_vector_gets_the_dims_of_its_group(group):
     with pm.Model() as model:
         ps.SPN(
             "x",
-            ps.complete_tree(list("abcd")),
+            ps.circuits.complete_tree(list("abcd")),
             observed=frame(),
             **{group: pm.LogNormal.dist(-1.0, 0.5, shape=length)},
         )
@@ -312,7 +312,7 @@ def test_a_deterministic_may_be_a_hyperparameter():
         z = pm.Normal("z", shape=4)
         ps.SPN(
             "x",
-            ps.complete_tree(list("abcd")),
+            ps.circuits.complete_tree(list("abcd")),
             observed=frame(),
             leaf_scale=pm.Deterministic("scale", pm.math.exp(z - 1.0)),
         )
@@ -322,7 +322,7 @@ def test_a_deterministic_may_be_a_hyperparameter():
 def test_a_slice_step_of_pymc_may_move_a_users_variable():
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2.0, 1.0)
-        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame(), concentration=alpha)
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), concentration=alpha)
         idata = draw(model, chains=1, step=[pm.Slice([alpha])])
     assert "step_size" not in idata.sample_stats
     # the slice moves before or after our step: the ticket belongs to one of the two
@@ -333,7 +333,7 @@ def test_numbers_by_name():
     with pm.Model() as model:
         ps.SPN(
             "x",
-            ps.complete_tree(list("abcd")),
+            ps.circuits.complete_tree(list("abcd")),
             observed=frame(),
             concentration={"univariate": 0.5, "inner": 2.0},
             leaf_scale={"d": 4.0, "a": 1.0, "c": 3.0, "b": 2.0},
@@ -367,7 +367,7 @@ def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
     monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 4e5)
     step_model = own()
     with caplog.at_level(logging.INFO), step_model:
-        step = ps.TopDownSPNStep()
+        step = ps.steps.TopDownSPNStep()
     assert step.record_every > 3
     assert step.chunk * 8000 <= 4e5 * 1.1
     assert f"one draw in {step.record_every} are recorded (record_every)" in caplog.text
@@ -435,7 +435,7 @@ TABLES = {
 def test_tables_at_the_edge(name, start):
     table = TABLES[name]
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(list(table)), observed=table, start=start)
+        ps.SPN("x", ps.circuits.complete_tree(list(table)), observed=table, start=start)
     assert_log_joint(draw(model, chains=1))
 
 
@@ -443,21 +443,21 @@ def test_tables_at_the_edge(name, start):
 def test_palettes(width):
     table = ps.Table.from_frame(mixed_frame(), kinds={"wait": "positive"})
     leaves = {
-        "wait": [ps.Gaussian(), ps.Exponential(), ps.Exponential(relative_scale=0.2)],
-        "visits": [ps.Poisson(), ps.Gaussian()],
-        "colour": [ps.Categorical(), ps.Categorical(relative_scale=5.0)],
+        "wait": [ps.leaves.Gaussian(), ps.leaves.Exponential(), ps.leaves.Exponential(relative_scale=0.2)],
+        "visits": [ps.leaves.Poisson(), ps.leaves.Gaussian()],
+        "colour": [ps.leaves.Categorical(), ps.leaves.Categorical(relative_scale=5.0)],
     }
     with pm.Model() as model:
-        ps.SPN("x", ps.complete_tree(table.columns, n_children=width), observed=table, leaves=leaves)
+        ps.SPN("x", ps.circuits.complete_tree(table.columns, n_children=width), observed=table, leaves=leaves)
     for kernel in ("exact", "frontier", "induced_tree"):
         assert_log_joint(draw(model, chains=1, spn={"kernel": kernel}))
 
 
 # ---- progress
 def test_progress_hooks():
-    columns, values = ps.TopDownSPNStep._progressbar_config(3)
+    columns, values = ps.steps.TopDownSPNStep._progressbar_config(3)
     assert values == {"log_joint": [0.0] * 3, "moved": [0.0] * 3}
-    (update,) = ps.TopDownSPNStep._make_progressbar_update_functions()
+    (update,) = ps.steps.TopDownSPNStep._make_progressbar_update_functions()
     fields = update({"x_moved": 0.25, "x_log_joint": -1234.56, "x_digits": np.zeros(3)})
     progress = Progress(*columns)
     progress.add_task("", **fields)
@@ -480,7 +480,7 @@ def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
     """Occupied leaves that seem to fluctuate round the limit change the kernel while tuning and not afterwards."""
     model, seen = fixed(), []
     with model:
-        step = ps.TopDownSPNStep(kernel="auto")
+        step = ps.steps.TopDownSPNStep(kernel="auto")
     chain, choose = step.chain, step.chain.plan
 
     def fluctuating():
@@ -495,13 +495,13 @@ def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
 def test_a_likelihood_that_would_lose_the_draws_is_refused_before_them():
     """PyMC evaluates stored draws after the last one, and an error there takes all of them."""
     with pm.Model():
-        ps.SPN("x", ps.complete_tree(list("abcd")), observed=frame())
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame())
         with pytest.raises(ValueError, match=r"idata_kwargs=.*leave it out, and take that of ps\.SPNPosterior"):
             pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})
         idata = pm.sample(2, tune=2, chains=1, progressbar=False, random_seed=1, compute_convergence_checks=False)
     assert ps.SPNPosterior.from_idata(idata).log_likelihood()["x"].shape == (1, 2, 30)
     X = np.arange(12.0).reshape(6, 2)
     with pm.Model():
-        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.NormalLeaves(), observed=X[:, 0])
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.NormalLeaves(), observed=X[:, 0])
         with pytest.raises(ValueError, match=r"leave it out, and take that of ps\.TreePosterior"):
             pm.sample(2, tune=2, chains=1, progressbar=False, idata_kwargs={"log_likelihood": True})

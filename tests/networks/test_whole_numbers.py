@@ -34,7 +34,12 @@ LEVELS = np.arange(1.0, 6.0)
 def posteriors():
     """A fit, draws, and the fit given an event and a union of events."""
     fit = ps.fit_variational(
-        ps.complete_tree(list(FRAME), n_children=2), FRAME, restarts=1, max_steps=30, random_seed=1, progressbar=False
+        ps.circuits.complete_tree(list(FRAME), n_children=2),
+        FRAME,
+        restarts=1,
+        max_steps=30,
+        random_seed=1,
+        progressbar=False,
     )
     with pm.Model():
         ps.SPN("x", observed=FRAME)
@@ -223,11 +228,11 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     with pm.Model():
         x = ps.SPN("s", observed=pd.DataFrame({"n": counts}))
     schema = NetworkSchema.from_json(x.owner.op.schema)
-    assert [type(e) for e in schema.palette[0]] == [ps.Poisson, ps.Gaussian]
+    assert [type(e) for e in schema.palette[0]] == [ps.leaves.Poisson, ps.leaves.Gaussian]
     assert not schema.compiled.is_density[0] and schema.compiled.cell_variance[0] == pytest.approx(1.0 / 12.0)
     with pm.Model():  # what is drawn has to be a count
         x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
-    assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.Poisson]
+    assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.leaves.Poisson]
     gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")
     message = r"column 'n' is integer and has missing cells.*kinds={'n': 'real'}"
     with pm.Model(), pytest.raises(ValueError, match=message):
@@ -257,7 +262,7 @@ def test_no_count_is_negative(k):
 
 
 def test_kinds_go_where_the_columns_are_made():
-    tree = ps.complete_tree(ps.Table.from_frame(FRAME).columns)
+    tree = ps.circuits.complete_tree(ps.Table.from_frame(FRAME).columns)
     with pm.Model(), pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
         ps.SPN("s", tree, observed=FRAME, kinds={"year": "real"})
     with pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
@@ -295,7 +300,7 @@ def of_counts():
         }
     )
     kinds = {"visits": "count", "change": "integer"}
-    tree = ps.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
+    tree = ps.circuits.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
     fit = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=1, progressbar=False)
     with pm.Model():
         ps.SPN("x", observed=frame, kinds=kinds)
@@ -358,7 +363,7 @@ def test_a_row_that_is_left_out_has_the_mass_of_its_cell():
     columns = ps.Table.from_frame(pd.DataFrame({"n": values}), {"n": "integer"}).columns
     fixed = {"concentration": 1.0, "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
     with pm.Model():
-        x = ps.SPN("s", ps.complete_tree(columns, n_children=1), observed=pd.DataFrame({"n": values}), **fixed)
+        x = ps.SPN("s", ps.circuits.complete_tree(columns, n_children=1), observed=pd.DataFrame({"n": values}), **fixed)
         idata = pm.sample(draws=2, tune=0, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
     schema = NetworkSchema.from_json(x.owner.op.schema)
     sampler = Sampler(schema.structure, schema.compiled, schema.code(values[:, None]))

@@ -15,7 +15,7 @@ from pymc_spn.numerics.quoted_values import quoted, some
 BIG = 10**12
 COLUMNS = ["a", "b", "c", "d"]
 LEAVES = dict.fromkeys(COLUMNS, "gaussian")
-MIXTURE = ps.complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
+MIXTURE = ps.circuits.complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
 
 
 def drawn_rows():
@@ -27,11 +27,17 @@ def drawn_rows():
 
 
 REFUSED = {
-    "sums": (lambda: ps.rat_spn(COLUMNS, LEAVES, n_sums=BIG), "n_sums = 1,000,000,000,000 makes a circuit"),
-    "repetitions": (lambda: ps.rat_spn(COLUMNS, LEAVES, repetitions=BIG), "repetitions = 1,000,000,000,000 makes a"),
-    "trees": (lambda: ps.complete_tree(COLUMNS, repetitions=BIG), "repetitions = 1,000,000,000,000 makes more"),
+    "sums": (lambda: ps.circuits.rat_spn(COLUMNS, LEAVES, n_sums=BIG), "n_sums = 1,000,000,000,000 makes a circuit"),
+    "repetitions": (
+        lambda: ps.circuits.rat_spn(COLUMNS, LEAVES, repetitions=BIG),
+        "repetitions = 1,000,000,000,000 makes a",
+    ),
+    "trees": (
+        lambda: ps.circuits.complete_tree(COLUMNS, repetitions=BIG),
+        "repetitions = 1,000,000,000,000 makes more",
+    ),
     "copies": (
-        lambda: ps.complete_tree(COLUMNS, n_children=10**5).circuit(LEAVES, max_nodes=10**30),
+        lambda: ps.circuits.complete_tree(COLUMNS, n_children=10**5).circuit(LEAVES, max_nodes=10**30),
         "the explicit tree of 4,000,060,000,300,001 nodes needs 256,003,840 gigabytes",
     ),
     "circuit draws": (drawn_rows, "n = 1,000,000,000,000 needs 32,000 gigabytes"),
@@ -48,14 +54,20 @@ REFUSED = {
         lambda: ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["x"], max_nodes=BIG),
         r"max_nodes = 1,000,000,000,000: a graph needs 2e\+15 gigabytes",
     ),
-    "observed": (lambda: ps.node_count_pmf(1.0, 1.0, BIG, BIG), "n_observed = 1,000,000,000,000: a graph needs"),
-    "graphs": (lambda: ps.sample_indian_chefs(1.0, 1.0, 1.0, 2, draws=BIG), "draws = 1,000,000,000,000 needs 40,000"),
+    "observed": (
+        lambda: ps.indian_chefs.node_count_pmf(1.0, 1.0, BIG, BIG),
+        "n_observed = 1,000,000,000,000: a graph needs",
+    ),
+    "graphs": (
+        lambda: ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, 2, draws=BIG),
+        "draws = 1,000,000,000,000 needs 40,000",
+    ),
     "particles": (
         lambda: ps.fit_tree(np.array([[1.0], [2.0]]), [0, 1], particles=BIG),
         "particles = 1,000,000,000,000 needs 500,000 gigabytes",
     ),
     "networks": (
-        lambda: ps.cutset_network(pd.DataFrame({"a": [True, False], "b": [False, True]}), n_networks=BIG),
+        lambda: ps.circuits.cutset_network(pd.DataFrame({"a": [True, False], "b": [False, True]}), n_networks=BIG),
         "n_networks = 1,000,000,000,000 needs 1,000,000 gigabytes",
     ),
 }

@@ -117,7 +117,9 @@ BUILDERS = {
         ps.fit_tree(FRAME, FRAME["a"] > 0, family="binary", particles=8, random_seed=1, **k).predict(FRAME).values
     ),
     "Variational ascent": lambda **k: (
-        ps.fit_variational(ps.complete_tree(list("abcde"), n_children=2), FRAME, max_steps=5, random_seed=1, **k)
+        ps.fit_variational(
+            ps.circuits.complete_tree(list("abcde"), n_children=2), FRAME, max_steps=5, random_seed=1, **k
+        )
         .log_density(FRAME)
         .values
     ),

@@ -44,7 +44,9 @@ def test_level_curves_have_the_exact_expectation():
     points = np.concatenate([p.vertices for p in ax.collections[0].get_paths()])
     assert len(points) > 4
     for alpha, gamma in points:
-        assert float(ps.expected_graph(alpha, gamma, 1.0, 1).nodes) == pytest.approx(3.0, abs=0.03)  # linear in between
+        assert float(ps.indian_chefs.expected_graph(alpha, gamma, 1.0, 1).nodes) == pytest.approx(
+            3.0, abs=0.03
+        )  # linear in between
     with pytest.raises(ValueError, match="at least two values"):
         plots.plot_expected_nodes([1.0], [1.0, 2.0])
     plt.close("all")
@@ -56,8 +58,8 @@ def test_edges_for_given_numbers_of_nodes():
     edges = ax.lines[0].get_ydata()
     assert edges[0] > edges[1]  # smaller alpha, denser graphs
     for alpha, expected in zip([0.5, 2.0], edges, strict=True):
-        gamma = ps.gamma_for_nodes(4.0, alpha, 1)
-        drawn = ps.sample_indian_chefs(alpha, gamma, 1.0, 1, draws=4000, random_seed=1)
+        gamma = ps.indian_chefs.gamma_for_nodes(4.0, alpha, 1)
+        drawn = ps.indian_chefs.sample_indian_chefs(alpha, gamma, 1.0, 1, draws=4000, random_seed=1)
         for found, want in ((drawn.n_active, 4.0), (drawn.parents.sum(("parent", "child")), expected)):
             assert abs(float(found.mean()) - want) < 4 * float(found.std()) / np.sqrt(4000)
     plt.close("all")

@@ -109,7 +109,11 @@ def test_levels_that_only_draws_have_keep_their_share():
             ValueError,
             "results must have the dimension 'chain'",
         ),
-        (lambda d: plots.plot_circuit(ps.complete_tree(["a"])), TypeError, "must be a ps.Circuit; got RegionTree$"),
+        (
+            lambda d: plots.plot_circuit(ps.circuits.complete_tree(["a"])),
+            TypeError,
+            "must be a ps.Circuit; got RegionTree$",
+        ),
         (
             lambda d: plots.plot_circuit(ps.SPNPosterior.from_idata(sampled_tree("missing")).as_circuit(1)),
             TypeError,

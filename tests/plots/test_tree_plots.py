@@ -19,7 +19,7 @@ def post():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=80), "c": rng.choice(list("uvw"), 80)})
     y = np.where(frame["a"] > 0, "p", np.where(frame["c"] == "u", "q", "r"))
-    return ps.fit_tree(frame, y, ps.ClassLeaves(1.0), particles=20, islands=1, random_seed=1)
+    return ps.fit_tree(frame, y, ps.leaves.ClassLeaves(1.0), particles=20, islands=1, random_seed=1)
 
 
 @pytest.fixture(autouse=True)

@@ -24,10 +24,10 @@ RESPONSES = {
     "counts": [0, 3, 1, 5, 0],
 }
 FAMILIES = {
-    "classes": (ps.ClassLeaves(2.0), {"alpha": 2.0, "K": 3}),
-    "binary": (ps.BinaryLeaves(0.5, 1.5), {"a": 0.5, "b": 1.5}),
-    "real": (ps.NormalLeaves(0.1, 0.2, 1.3, 0.8), {"mu0": 0.1, "kappa0": 0.2, "a0": 1.3, "b0": 0.8}),
-    "counts": (ps.CountLeaves(1.2, 0.7), {"shape": 1.2, "rate": 0.7}),
+    "classes": (ps.leaves.ClassLeaves(2.0), {"alpha": 2.0, "K": 3}),
+    "binary": (ps.leaves.BinaryLeaves(0.5, 1.5), {"a": 0.5, "b": 1.5}),
+    "real": (ps.leaves.NormalLeaves(0.1, 0.2, 1.3, 0.8), {"mu0": 0.1, "kappa0": 0.2, "a0": 1.3, "b0": 0.8}),
+    "counts": (ps.leaves.CountLeaves(1.2, 0.7), {"shape": 1.2, "rate": 0.7}),
 }
 
 

@@ -24,7 +24,7 @@ from tests.trees.small_trees import (
 @pytest.mark.parametrize("family", FAMILIES)
 def test_evidence_is_the_sum_over_all_trees(family, categorical):
     frame, y = mixed_frame(), RESPONSES[family]
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES[family][0], categorical=categorical, **RULES)
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES[family][0], categorical=categorical, **RULES)
     assert exact.log_evidence.item() == pytest.approx(
         ref.log_evidence(enumerated(frame, y, family, categorical)), 1e-12
     )
@@ -39,7 +39,7 @@ def test_stopping_rules(settings, columns):
     frame = pd.DataFrame({"a": [0.0, 1.0, 1.0, 2.5, 4.0], "b": [3.0, 1.0, 2.0, 2.0, 0.0]})[columns]
     y = RESPONSES["classes"]
     trees = enumerated(frame, y, "classes", **settings)
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **(RULES | settings))
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **(RULES | settings))
     assert exact.log_evidence.item() == pytest.approx(ref.log_evidence(trees), 1e-12)
     tree, value = exact.most_probable()
     assert value == pytest.approx(max(v for _, v in trees), 1e-12)
@@ -50,7 +50,7 @@ def test_stopping_rules(settings, columns):
 def test_a_weight_of_the_features_is_their_prior():
     frame = pd.DataFrame({"a": [0.0, 1.0, 1.0, 2.5], "b": [3.0, 1.0, 2.0, 2.0], "c": [1.0, 2.0, 3.0, 4.0]})
     y = [0, 1, 2, 1]
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], split_weights={"a": 3.0, "c": 0.0}, **RULES)
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], split_weights={"a": 3.0, "c": 0.0}, **RULES)
     trees = enumerated(frame, y, "classes", weights=[3.0, 1.0, 0.0])
     assert exact.log_evidence.item() == pytest.approx(ref.log_evidence(trees), 1e-12)
     assert "c" not in set(exact.root_splits()["feature"])
@@ -58,7 +58,7 @@ def test_a_weight_of_the_features_is_their_prior():
 
 def test_collapsed_cuts_are_the_integral_over_cut_points():
     x, y = [0.0, 0.3, 1.0, 1.1, 2.0], RESPONSES["classes"]
-    exact = ps.exact_tree_evidence(np.array(x)[:, None], y, FAMILIES["classes"][0], max_depth=2, **RULES)
+    exact = ps.trees.exact_tree_evidence(np.array(x)[:, None], y, FAMILIES["classes"][0], max_depth=2, **RULES)
     value = ref.evidence_by_quadrature(x, y, RULES["alpha_s"], RULES["beta_s"], log_leaf("classes"))
     assert exact.log_evidence.item() == pytest.approx(np.log(value), abs=1e-9)
 
@@ -67,9 +67,11 @@ def test_intervals_equal_row_sets():
     """One feature goes by intervals; the same feature beside one of weight zero goes by row sets."""
     rng = np.random.default_rng(3)
     x, y = rng.integers(0, 8, 12).astype(float), rng.normal(size=12)
-    family = ps.NormalLeaves(0.0, 0.1, 1.5, 0.5)
-    one = ps.exact_tree_evidence(x[:, None], y, family, **RULES)
-    two = ps.exact_tree_evidence(np.column_stack([x, rng.normal(size=12)]), y, family, split_weights=[1, 0], **RULES)
+    family = ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
+    one = ps.trees.exact_tree_evidence(x[:, None], y, family, **RULES)
+    two = ps.trees.exact_tree_evidence(
+        np.column_stack([x, rng.normal(size=12)]), y, family, split_weights=[1, 0], **RULES
+    )
     assert one.log_evidence.item() == pytest.approx(two.log_evidence.item(), 1e-12)
     a, b = one.root_splits(), two.root_splits()
     np.testing.assert_allclose(a["probability"], b["probability"], rtol=1e-10)
@@ -77,7 +79,7 @@ def test_intervals_equal_row_sets():
 
 def test_root_splits_and_draws_have_the_enumerated_probabilities():
     frame, y = mixed_frame(), RESPONSES["classes"]
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
     truth = probabilities(enumerated(frame, y, "classes"))
     roots = {}
     for key, p in truth.items():
@@ -94,7 +96,7 @@ def test_two_hundred_values_of_one_feature():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 1))
     y = (np.abs(x[:, 0]) > 1.0).astype(int)
-    exact = ps.exact_tree_evidence(x, y, ps.ClassLeaves(2.0), max_depth=6)
+    exact = ps.trees.exact_tree_evidence(x, y, ps.leaves.ClassLeaves(2.0), max_depth=6)
     assert exact.n_states > 100_000
     assert exact.posterior(50, 1).predict_proba(np.array([[0.0], [3.0]])).values[:, 1] == pytest.approx([0, 1], abs=0.1)
 
@@ -102,23 +104,23 @@ def test_two_hundred_values_of_one_feature():
 def test_shifting_and_scaling_features_changes_nothing_but_a_monotone_transform_does():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(9, 1)), rng.integers(0, 2, 9)
-    family = ps.ClassLeaves(2.0)
-    value = ps.exact_tree_evidence(x, y, family).log_evidence.item()
-    assert ps.exact_tree_evidence(5.0 - 0.1 * x, y, family).log_evidence.item() == pytest.approx(value, 1e-12)
-    assert ps.exact_tree_evidence(np.exp(x), y, family).log_evidence.item() != pytest.approx(value, 1e-6)
+    family = ps.leaves.ClassLeaves(2.0)
+    value = ps.trees.exact_tree_evidence(x, y, family).log_evidence.item()
+    assert ps.trees.exact_tree_evidence(5.0 - 0.1 * x, y, family).log_evidence.item() == pytest.approx(value, 1e-12)
+    assert ps.trees.exact_tree_evidence(np.exp(x), y, family).log_evidence.item() != pytest.approx(value, 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:X. constant columns")
 def test_single_row_and_single_class():
     same = np.array([[1.0, 2.0], [1.0, 2.0]])
-    assert ps.exact_tree_evidence(same, [0, 0], ps.ClassLeaves(1.0, levels=[0])).log_evidence.item() == 0.0
-    one = ps.exact_tree_evidence(same[:1], [1], ps.ClassLeaves(1.0, levels=[0, 1]))
+    assert ps.trees.exact_tree_evidence(same, [0, 0], ps.leaves.ClassLeaves(1.0, levels=[0])).log_evidence.item() == 0.0
+    one = ps.trees.exact_tree_evidence(same[:1], [1], ps.leaves.ClassLeaves(1.0, levels=[0, 1]))
     assert one.log_evidence.item() == pytest.approx(np.log(0.5), 1e-14)
 
 
 def test_too_large_a_recursion_is_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"needs more than max_states = 50 row sets"):
-        ps.exact_tree_evidence(rng.normal(size=(8, 2)), [0, 1] * 4, max_states=50)
+        ps.trees.exact_tree_evidence(rng.normal(size=(8, 2)), [0, 1] * 4, max_states=50)
     with pytest.raises(ValueError, match=r"table over intervals of 500 distinct values"):
-        ps.exact_tree_evidence(rng.normal(size=(500, 1)), [0, 1] * 250)
+        ps.trees.exact_tree_evidence(rng.normal(size=(500, 1)), [0, 1] * 250)

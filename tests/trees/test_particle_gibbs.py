@@ -67,7 +67,7 @@ def compiled_row(name, tree, proposal, n_runs, seed):
     """Frequencies of the next tree by the compiled kernel."""
     X, y = TABLES[name]
     features = make_features(np.array(X))
-    family = ps.ClassLeaves(0.7)
+    family = ps.leaves.ClassLeaves(0.7)
     coded, family = family.code(y)
     response = make_response(family, coded)
     leaf = make_leaf_prior("classes", np.array([0.7]), 2, len(y), 0.0)
@@ -132,9 +132,11 @@ def test_long_chains_have_the_exact_posterior(step, categorical):
     frame = pd.DataFrame(
         {"a": [0.0, 100.0, np.nan, 200.0, np.nan, 500.0], "b": [1.0, 1.0, 4.0, 2.0, 0.0, 3.0], "c": list("uvwuvw")}
     )
-    family, n = ps.ClassLeaves(1.0), 3000
+    family, n = ps.leaves.ClassLeaves(1.0), 3000
     coded, family = family.code([0, 1, 2, 1, 0, 2])
-    exact = ps.exact_tree_evidence(frame, [0, 1, 2, 1, 0, 2], family, alpha_s=0.9, beta_s=0.7, categorical=categorical)
+    exact = ps.trees.exact_tree_evidence(
+        frame, [0, 1, 2, 1, 0, 2], family, alpha_s=0.9, beta_s=0.7, categorical=categorical
+    )
     features = make_features(frame, categorical)
     response = make_response(family, coded)
     leaf, rules = make_leaf_prior("classes", np.array([1.0]), 3, 6, 0.0), make_rules(0.9, 0.7, None, 2)
@@ -189,7 +191,11 @@ def joint_statistics(step, family_name, n_passes, seed, believed_beta_s=BETA_S):
     from pymc_spn.trees.tree import Tree
 
     frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
-    family = ps.ClassLeaves(0.5, levels=(0, 1)) if family_name == "classes" else ps.NormalLeaves(0.0, 0.3, 1.5, 1.0)
+    family = (
+        ps.leaves.ClassLeaves(0.5, levels=(0, 1))
+        if family_name == "classes"
+        else ps.leaves.NormalLeaves(0.0, 0.3, 1.5, 1.0)
+    )
     features, rules = make_features(frame), make_rules(ALPHA_S, believed_beta_s, None, 2)
     numbers, rng, tree = numbers_of_family(family), np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
     out = []
@@ -238,7 +244,7 @@ def joint_statistics(step, family_name, n_passes, seed, believed_beta_s=BETA_S):
 @cache
 def prior_statistics():
     """The same of 20,000 trees from the prior: those of a filter whose response says nothing."""
-    silent = ps.ClassLeaves(1.0, levels=(0,))
+    silent = ps.leaves.ClassLeaves(1.0, levels=(0,))
     frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
     settings = {"particles": 20_000, "islands": 1, "proposal": "prior", "alpha_s": ALPHA_S, "beta_s": BETA_S}
     d = ps.fit_tree(frame, [0] * 7, silent, random_seed=9, **settings)._draws

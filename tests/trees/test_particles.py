@@ -52,9 +52,9 @@ def relative_evidences(x, y, family, exact, n_runs, **settings):
 def test_evidence_is_unbiased(kind, proposal, expansion, resampling):
     """Without the gap's share in the empirical weights |z| is 4.7 to 6.2 in 15 of its 16 cells."""
     x, labels, values = ten_rows()
-    family = ps.ClassLeaves(2.0) if kind == "classes" else ps.NormalLeaves(0.0, 0.1, 1.5, 0.5)
+    family = ps.leaves.ClassLeaves(2.0) if kind == "classes" else ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
     y = labels if kind == "classes" else values
-    exact = ps.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
+    exact = ps.trees.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
     settings = {"proposal": proposal, "expansion": expansion, "resampling": resampling}
     ratio = relative_evidences(x, y, family, exact, 60, particles=100, ess_threshold=0.5, **settings)
     z = (ratio.mean() - 1.0) / (ratio.std(ddof=1) / np.sqrt(len(ratio)))
@@ -67,9 +67,9 @@ def test_evidence_is_unbiased(kind, proposal, expansion, resampling):
 @pytest.mark.parametrize("kind", ["classes", "real"])
 def test_evidence_is_unbiased_at_length(kind, proposal, expansion):
     x, labels, values = ten_rows()
-    family = ps.ClassLeaves(2.0) if kind == "classes" else ps.NormalLeaves(0.0, 0.1, 1.5, 0.5)
+    family = ps.leaves.ClassLeaves(2.0) if kind == "classes" else ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
     y = labels if kind == "classes" else values
-    exact = ps.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
+    exact = ps.trees.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
     settings = {"proposal": proposal, "expansion": expansion, "resampling": "systematic"}
     ratio = relative_evidences(x, y, family, exact, 400, particles=2000, ess_threshold=0.5, **settings)
     assert abs((ratio.mean() - 1.0) / (ratio.std(ddof=1) / 20.0)) < 4.0
@@ -100,7 +100,7 @@ def test_posterior_over_trees_with_gaps_and_levels(family, categorical):
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_missing_values_are_sent_by_a_fair_coin_a_priori(proposal):
     """A coin of 0.4 would be 19 standard errors away."""
-    family = ps.ClassLeaves(1.0, levels=[0])
+    family = ps.leaves.ClassLeaves(1.0, levels=[0])
     post = ps.fit_tree(
         mixed_frame(), [0] * 5, family, proposal=proposal, particles=20_000, islands=1, random_seed=1, **RULES
     )
@@ -116,14 +116,14 @@ def test_missing_values_are_sent_by_a_fair_coin_a_priori(proposal):
 def test_prior_sums_to_one(proposal, expansion):
     """With one class every leaf is worth one: the estimate is one exactly, whatever is resampled."""
     x, *_ = ten_rows()
-    family = ps.ClassLeaves(1.0, levels=[0])
+    family = ps.leaves.ClassLeaves(1.0, levels=[0])
     post = ps.fit_tree(x, np.zeros(10, int), family, proposal=proposal, expansion=expansion, islands=1, random_seed=1)
     assert post.log_evidence.item() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_prior_sums_to_one_in_mean_for_the_empirical_proposal():
     x, *_ = ten_rows()
-    family = ps.ClassLeaves(1.0, levels=[0])
+    family = ps.leaves.ClassLeaves(1.0, levels=[0])
     ratio = relative_evidences(x, np.zeros(10, int), family, 0.0, 100, particles=200, proposal="empirical")
     assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / 10.0
     assert ratio.std() > 0.0
@@ -142,7 +142,7 @@ def test_many_values_cost_as_much_as_few():
     rng = np.random.default_rng(0)
     for n in (30, 200, 5000):
         x, y = rng.normal(size=(n, 1)), rng.normal(size=n)
-        family = ps.NormalLeaves(0.0, 0.1, 1.5, 0.5)
+        family = ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
         post = ps.fit_tree(x, y, family, max_depth=1, particles=2, islands=1, random_seed=0)
         order = np.argsort(x[:, 0])
         xs, ys = x[order, 0], y[order]
@@ -235,8 +235,8 @@ def test_ordered_categories_are_cut_in_their_order():
     frame = pd.DataFrame({"a": pd.Categorical(["high", "low", "middle", "high", "low"], dtype=levels)})
     numbers = np.array([[2.0], [0.0], [1.0], [2.0], [0.0]])
     y = RESPONSES["classes"]
-    one = ps.exact_tree_evidence(frame, y).log_evidence.item()
-    assert one == pytest.approx(ps.exact_tree_evidence(numbers, y).log_evidence.item(), 1e-14)
+    one = ps.trees.exact_tree_evidence(frame, y).log_evidence.item()
+    assert one == pytest.approx(ps.trees.exact_tree_evidence(numbers, y).log_evidence.item(), 1e-14)
 
 
 def test_stacking_is_certified_by_its_gap():

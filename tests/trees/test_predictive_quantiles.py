@@ -29,7 +29,7 @@ def share_below(post, row, x):
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_one_leaf_has_the_quantiles_of_its_predictive(offset):
     y = np.array([0.0, 1.0, 5.0, 6.5]) + offset
-    family = ps.NormalLeaves(mu0=offset + 1.0, kappa0=0.5, a0=1.5, b0=2.0)
+    family = ps.leaves.NormalLeaves(mu0=offset + 1.0, kappa0=0.5, a0=1.5, b0=2.0)
     found = posterior(X, y, [ONE_LEAF], family).predict_quantile(X[:2], LEVELS)
     kappa, mean = 4.5, (0.5 * 1.0 + 12.5) / 4.5
     spread = np.sum((y - y.mean()) ** 2)
@@ -38,7 +38,7 @@ def test_one_leaf_has_the_quantiles_of_its_predictive(offset):
     np.testing.assert_allclose(found, np.tile(law.ppf(LEVELS), (2, 1)), rtol=1e-12, atol=1e-9)
     assert found.dims == ("row", "quantile") and found.attrs["exactness"] == "numerical given the draws"
     counts = np.array([0.0, 2.0, 1.0, 3.0])
-    post = posterior(X, counts, [ONE_LEAF], ps.CountLeaves(shape=2.0, rate=0.5))
+    post = posterior(X, counts, [ONE_LEAF], ps.leaves.CountLeaves(shape=2.0, rate=0.5))
     found = post.predict_quantile(X, [0.0, 0.05, 0.5, 0.999, 1.0])
     exact = stats.nbinom(2.0 + counts.sum(), 4.5 / 5.5).ppf([0.05, 0.5, 0.999])
     np.testing.assert_array_equal(found, np.tile([0.0, *exact, np.inf], (4, 1)))
@@ -48,7 +48,7 @@ def test_one_leaf_has_the_quantiles_of_its_predictive(offset):
 @pytest.mark.parametrize("row", [0.5, 2.4, np.nan])
 def test_mixtures_of_leaves_and_trees(row):
     y = np.array([0.0, 1.0, 5.0, 6.5])
-    post = posterior(X, y, [STUMP, ONE_LEAF], ps.NormalLeaves(kappa0=0.2, b0=0.3), weights=[0.7, 0.3])
+    post = posterior(X, y, [STUMP, ONE_LEAF], ps.leaves.NormalLeaves(kappa0=0.2, b0=0.3), weights=[0.7, 0.3])
     found = post.predict_quantile(np.array([[row]]), [0.0, 0.05, 0.6, 1.0])
     assert found.values[0, [0, 3]].tolist() == [-np.inf, np.inf]
     for x, q in zip(found.values[0, 1:3], (0.05, 0.6), strict=True):
@@ -66,7 +66,7 @@ def share_below_hard(post, x):
 
 def test_counts_in_mixtures_by_sums():
     counts = np.array([0.0, 1.0, 40.0, 60.0])
-    post = posterior(X, counts, [STUMP, ONE_LEAF], ps.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
+    post = posterior(X, counts, [STUMP, ONE_LEAF], ps.leaves.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
     rows = np.array([[0.0], [2.0], [np.nan], [5.0]])
     levels = [0.01, 0.4, 0.6, 0.99]
     found = post.predict_quantile(rows, levels)
@@ -78,7 +78,7 @@ def test_counts_in_mixtures_by_sums():
 
 def test_the_error_is_that_of_the_distribution_functions_over_the_density():
     y, trees = np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, ONE_LEAF]
-    family, row = ps.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[0.5]])
+    family, row = ps.leaves.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[0.5]])
     both = posterior(X, y, trees, family, groups=[0, 1])
     found = both.predict_quantile(row, 0.4)
     x = float(found[0])
@@ -91,7 +91,7 @@ def test_the_error_is_that_of_the_distribution_functions_over_the_density():
 @pytest.mark.parametrize("row", [0.5, 2.4, np.nan])
 def test_distribution_functions_are_integrals_of_the_density(row):
     y, trees = np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, ONE_LEAF]
-    family, rows = ps.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[row], [row], [3.5]])
+    family, rows = ps.leaves.NormalLeaves(kappa0=0.2, b0=0.3), np.array([[row], [row], [3.5]])
     post = posterior(X, y, trees, family, weights=[0.7, 0.3])
     found = post.predict_cdf(rows, [-1.0, 4.0, 6.0])
     for m, x in enumerate((-1.0, 4.0, 6.0)):
@@ -100,7 +100,7 @@ def test_distribution_functions_are_integrals_of_the_density(row):
     both = posterior(X, y, trees, family, groups=[0, 1]).predict_cdf(rows[:1], [4.0])
     one, other = (share_below(posterior(X, y, [tree], family), rows[:1], 4.0) for tree in trees)
     assert both.attrs["mcse_chain"] == pytest.approx(0.5 * abs(one - other), rel=1e-6, abs=1e-9)
-    counts = posterior(X, [0, 1, 40, 60], trees, ps.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
+    counts = posterior(X, [0, 1, 40, 60], trees, ps.leaves.CountLeaves(shape=1.0, rate=0.1), weights=[0.9, 0.1])
     mass = np.exp(counts.log_predictive(np.repeat(rows[:1], 21, axis=0), np.arange(21)))
     assert float(counts.predict_cdf(rows[:1], [20])[0]) == pytest.approx(float(mass.sum()), rel=1e-10)
 
@@ -126,10 +126,10 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 
 def test_what_has_no_quantiles_is_refused():
-    classes = posterior(X, [0, 0, 1, 1], [STUMP], ps.ClassLeaves(1.0))
+    classes = posterior(X, [0, 0, 1, 1], [STUMP], ps.leaves.ClassLeaves(1.0))
     with pytest.raises(ValueError, match="predict_quantile is for real and count responses; use predict_proba"):
         classes.predict_quantile(X, 0.5)
-    real = posterior(X, np.array([0.0, 1.0, 5.0, 6.5]), [STUMP], ps.NormalLeaves())
+    real = posterior(X, np.array([0.0, 1.0, 5.0, 6.5]), [STUMP], ps.leaves.NormalLeaves())
     with pytest.raises(ValueError, match="q must be a number or a sequence of numbers within 0 and 1"):
         real.predict_quantile(X, 1.5)
     with pytest.raises(ValueError, match="predict_cdf is for real and count responses; use predict_proba"):

@@ -58,7 +58,7 @@ def learned():
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2.0, 0.5)
         t = ps.DecisionTree("t", frame, alpha_s=pm.Beta("s", 2, 2), beta_s=pm.Exponential.dist(2.0))
-        ps.TreeResponse("y", t, family=ps.ClassLeaves(alpha), observed=y)
+        ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(alpha), observed=y)
     return model
 
 
@@ -68,9 +68,11 @@ def several():
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2.0, 0.5)
         for name, part in (("t", frame), ("u", frame[["c"]])):
-            ps.TreeResponse(f"y_{name}", ps.DecisionTree(name, part), family=ps.ClassLeaves(alpha), observed=y)
+            ps.TreeResponse(f"y_{name}", ps.DecisionTree(name, part), family=ps.leaves.ClassLeaves(alpha), observed=y)
         real = ps.DecisionTree("v", frame[["a"]], max_depth=2)
-        ps.TreeResponse("z", real, family=ps.NormalLeaves(0.0, 0.1, 1.5, pm.Gamma("b", 2, 2)), observed=np.arange(40.0))
+        ps.TreeResponse(
+            "z", real, family=ps.leaves.NormalLeaves(0.0, 0.1, 1.5, pm.Gamma("b", 2, 2)), observed=np.arange(40.0)
+        )
     return model
 
 
@@ -141,7 +143,7 @@ def test_the_models_density_and_gradient(family):
             given["mu0"] = pm.Normal("mu0")
         t = ps.DecisionTree("t", frame, alpha_s=pm.Uniform("split"), beta_s=pm.Exponential("decay", 1.0))
         rv = ps.TreeResponse("y", t, family=made(**given), observed=y)
-        step = ps.ParticleGibbsTreeStep(model=model)
+        step = ps.steps.ParticleGibbsTreeStep(model=model)
     rng = np.random.default_rng(3)
     step.setup_chain(rng, 0, 1)
     point = model.initial_point()
@@ -162,14 +164,16 @@ def test_the_models_density_and_gradient(family):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("step", [ps.ParticleGibbsTreeStep, pytest.param(ps.ChipmanTreeStep, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "step", [ps.steps.ParticleGibbsTreeStep, pytest.param(ps.steps.ChipmanTreeStep, marks=pytest.mark.full)]
+)
 def test_trees_and_hyperparameters_together_against_a_grid(step):
     """alpha has an Exponential prior; its posterior, and that of the root, by enumeration on a grid."""
     frame, y = mixed_frame(), RESPONSES["classes"]
     with pm.Model() as model:
         alpha = pm.Exponential("alpha", 0.5)
         t = ps.DecisionTree("t", frame, **RULES)
-        ps.TreeResponse("y", t, family=ps.ClassLeaves(alpha), observed=y)
+        ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(alpha), observed=y)
         idata = sample(model, 1200, 300, 2, step=[step()], random_seed=4)
     grid = np.exp(np.linspace(np.log(1e-3), np.log(60.0), 60))
     values, leaf = [], []
@@ -254,9 +258,9 @@ def test_posterior_predictive_at_new_rows(runs):
         mask = frame.isna().to_numpy()
         codes = np.column_stack([frame["a"].fillna(0.0), pd.Categorical(frame["c"], list("uvw")).codes])
         pm.set_data({"t_X": codes.astype(float), "t_missing": mask.astype("int8")})
-        with pytest.raises(Exception, match=r"call ps\.load_trees"):
+        with pytest.raises(Exception, match=r"call ps\.trees\.load_trees"):
             pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False)
-        ps.load_trees(idata)
+        ps.trees.load_trees(idata)
         drawn = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False, predictions=True)
     values = drawn["predictions"]["y"].values.reshape(-1, 6)
     assert values.shape == (300, 6)
@@ -275,7 +279,7 @@ def test_trees_know_the_data_that_they_were_drawn_given():
         ps.TreeResponse("y", t, observed=y)
         idata = pm.sample(4, tune=2, chains=2, cores=1, random_seed=1, progressbar=False)
         pm.set_data(t.data(table(40, seed=9)[0]))
-        ps.load_trees(idata)
+        ps.trees.load_trees(idata)
         kept, replaced = idata.copy(), idata.copy()
         options = {"extend_inferencedata": True, "progressbar": False}
         pm.sample_posterior_predictive(kept, predictions=True, **options)
@@ -297,13 +301,13 @@ def test_posterior_predictive_of_trees_with_equal_log_joints():
     x = np.arange(40.0) % 4
     with pm.Model() as model:
         t = ps.DecisionTree("t", pd.DataFrame({"a": x, "b": x}), alpha_s=0.8, max_depth=1)
-        ps.TreeResponse("y", t, family=ps.BinaryLeaves(1.0, 1.0), observed=(x > 1.5).astype(int))
+        ps.TreeResponse("y", t, family=ps.leaves.BinaryLeaves(1.0, 1.0), observed=(x > 1.5).astype(int))
     idata = sample(model, 200, 50)
     new = pd.DataFrame({"a": [0.0, 3.0], "b": [3.0, 0.0]})
     expected = ps.TreePosterior.from_idata(idata).predict_proba(new).sel({"class": 1}).values
     with model:
         pm.set_data(t.data(new))
-        ps.load_trees(idata)
+        ps.trees.load_trees(idata)
         drawn = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False, predictions=True)
     np.testing.assert_allclose(drawn["predictions"]["y"].mean(("chain", "draw")), expected, atol=0.1)
 
@@ -328,13 +332,13 @@ def test_an_integer_container_holds_minus_one_for_missing():
         X = pm.Data("X", codes)
         Y = pm.Data("Y", np.array(y))
         t = ps.DecisionTree("t", X, **RULES)
-        ps.TreeResponse("y", t, family=ps.ClassLeaves(2.0), observed=Y)
+        ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(2.0), observed=Y)
         idata = sample(model, 500, 50)
     post = ps.TreePosterior.from_idata(idata)
     assert np.isnan(post._draws.features.values).sum() == 2
     assert t.data(np.array([[1.0, np.nan]]))["X"].tolist() == [[1, -1]]
     raw = np.where(codes < 0, np.nan, codes).astype(float)
-    exact = ps.exact_tree_evidence(raw, y, ps.ClassLeaves(2.0), **RULES)
+    exact = ps.trees.exact_tree_evidence(raw, y, ps.leaves.ClassLeaves(2.0), **RULES)
     leaf = exact.root_splits()["probability"].iloc[0]
     assert (idata.sample_stats["t_leaves"] == 1).mean() == pytest.approx(leaf, abs=0.08)
 
@@ -343,7 +347,7 @@ def test_data_may_change_before_sampling():
     x = np.arange(8.0)[:, None]
     with pm.Model() as model:
         X, Y = pm.Data("X", x), pm.Data("Y", np.array([0, 0, 0, 0, 1, 1, 1, 1]))
-        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.ClassLeaves(0.1), observed=Y)
+        ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.ClassLeaves(0.1), observed=Y)
         pm.set_data({"X": np.vstack([x, x + 0.5]), "Y": np.tile([0, 1], 8)})
         idata = sample(model)
     assert len(ps.TreePosterior.from_idata(idata)._draws.y) == 16
@@ -356,7 +360,7 @@ def test_data_may_change_before_sampling():
 def test_prior_predictive_draws_trees():
     frame, y = table()
     with pm.Model():
-        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.ClassLeaves(0.01), observed=y)
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.leaves.ClassLeaves(0.01), observed=y)
         prior = pm.sample_prior_predictive(400, random_seed=1)
     values = prior["prior_predictive"]["y"].values[0]
     first, second = values[:, 0], values[:, 1]
@@ -409,7 +413,7 @@ def test_hyperparameters_of_other_draws_are_refused(place, runs):
     model, idata = runs["learned"]
     groups = {name: node.to_dataset() for name, node in idata.children.items()}
     other = xr.DataTree.from_dict(groups | {"posterior": groups["posterior"].isel(place)})
-    for read in (ps.TreePosterior.from_idata, lambda d: ps.load_trees(d, model)):
+    for read in (ps.TreePosterior.from_idata, lambda d: ps.trees.load_trees(d, model)):
         with pytest.raises(ValueError, match=r"'.*' must have the labels of dimension '(draw|chain)'"):
             read(other)
 
@@ -417,11 +421,11 @@ def test_hyperparameters_of_other_draws_are_refused(place, runs):
 def test_trees_are_lent_to_the_model_that_has_them(runs):
     idata = runs["learned"][1]
     with pm.Model(), pytest.raises(ValueError, match="the model has no response 'y' of 't', whose draws idata holds"):
-        ps.load_trees(idata)
+        ps.trees.load_trees(idata)
     groups = {name: node.to_dataset() for name, node in idata.children.items()}
     groups["posterior"] = groups["posterior"].drop_vars("t_log_joint")
     with pytest.raises(ValueError, match="lacks 't_log_joint'; sample with it among var_names"):
-        ps.load_trees(xr.DataTree.from_dict(groups), runs["learned"][0])
+        ps.trees.load_trees(xr.DataTree.from_dict(groups), runs["learned"][0])
 
 
 def test_leave_one_out_for_loo():
@@ -429,7 +433,7 @@ def test_leave_one_out_for_loo():
 
     frame, y = table()
     with pm.Model() as model:
-        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.ClassLeaves(2.0), observed=y)
+        ps.TreeResponse("y", ps.DecisionTree("t", frame), family=ps.leaves.ClassLeaves(2.0), observed=y)
         idata = sample(model, 200, 100)
     values = ps.TreePosterior.from_idata(idata).log_likelihood()
     assert values.dims == ("chain", "draw", "row") and values.shape == (2, 200, 40)
@@ -445,7 +449,7 @@ def test_options_reach_the_steps():
     idata = sample(model, particle_gibbs_tree={"particles": 3, "proposal": "prior", "expansion": "layer"})
     assert np.isfinite(idata.sample_stats["t_log_evidence"]).all()
     with model:
-        idata = sample(model, step=[ps.ChipmanTreeStep(moves=20)])
+        idata = sample(model, step=[ps.steps.ChipmanTreeStep(moves=20)])
     assert {"t_accepted_grow", "t_accepted_swap"} <= set(idata.sample_stats.data_vars)
     assert sample(model, cores=2, mp_ctx="fork", step=None).posterior["t_log_joint"].shape == (2, 15)
 
@@ -453,10 +457,10 @@ def test_options_reach_the_steps():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ps.ParticleGibbsTreeStep(particles=1), "particles must be an integer of at least 2"),
-        (lambda: ps.ParticleGibbsTreeStep(proposal="best"), "proposal must be one of"),
-        (lambda: ps.ParticleGibbsTreeStep(ess_threshold=2.0), r"ess_threshold must lie in \[0, 1\]"),
-        (lambda: ps.ChipmanTreeStep(moves=0), "moves must be an integer of at least 1"),
+        (lambda: ps.steps.ParticleGibbsTreeStep(particles=1), "particles must be an integer of at least 2"),
+        (lambda: ps.steps.ParticleGibbsTreeStep(proposal="best"), "proposal must be one of"),
+        (lambda: ps.steps.ParticleGibbsTreeStep(ess_threshold=2.0), r"ess_threshold must lie in \[0, 1\]"),
+        (lambda: ps.steps.ChipmanTreeStep(moves=0), "moves must be an integer of at least 1"),
     ],
 )
 def test_steps_refuse(make, message):
@@ -477,19 +481,19 @@ def test_steps_refuse(make, message):
         ),
         (
             lambda f, y: ps.TreeResponse(
-                "y", ps.DecisionTree("t", f), family=ps.ClassLeaves(2 * pm.Normal("z")), observed=y
+                "y", ps.DecisionTree("t", f), family=ps.leaves.ClassLeaves(2 * pm.Normal("z")), observed=y
             ),
             ValueError,
             "alpha must be a number or a named variable",
         ),
         (lambda f, y: ps.DecisionTree("t", f).shape, AttributeError, "no attribute .shape.: tree .t. is no tensor"),
         (
-            lambda f, y: ps.ParticleGibbsTreeStep(vars=[pm.Normal("z")]),
+            lambda f, y: ps.steps.ParticleGibbsTreeStep(vars=[pm.Normal("z")]),
             ValueError,
             "must be variables of ps.DecisionTree",
         ),
         (
-            lambda f, y: (ps.DecisionTree("t", f), ps.ParticleGibbsTreeStep()),
+            lambda f, y: (ps.DecisionTree("t", f), ps.steps.ParticleGibbsTreeStep()),
             ValueError,
             "the tree 't' has no response",
         ),

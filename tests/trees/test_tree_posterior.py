@@ -45,7 +45,7 @@ def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=No
 
 def stump(family=None, y=(0, 0, 1, 1)):
     """One split between 1 and 3 of x = 0, 1, 3, 4."""
-    return posterior(np.array([[0.0], [1.0], [3.0], [4.0]]), list(y), [STUMP], family or ps.ClassLeaves(1.0))
+    return posterior(np.array([[0.0], [1.0], [3.0], [4.0]]), list(y), [STUMP], family or ps.leaves.ClassLeaves(1.0))
 
 
 def test_rows_carry_labels_that_a_file_can_hold(tmp_path):
@@ -60,7 +60,7 @@ def test_averages_over_trees_are_given_the_draws():
     groups = [0, 1]
     numbers, levels = (
         posterior(x, values, [STUMP, [STUMP[1]]], family, groups=groups)
-        for values, family in ((y, ps.NormalLeaves()), ([0, 0, 1, 1], ps.ClassLeaves(1.0)))
+        for values, family in ((y, ps.leaves.NormalLeaves()), ([0, 0, 1, 1], ps.leaves.ClassLeaves(1.0)))
     )
     averages = [levels.predict_proba(x), levels.predict(x), numbers.rhat()]
     ones = [levels.predict_proba(x, per_draw=True), levels.log_joint, numbers.log_likelihood(), levels.tree_distance()]
@@ -77,8 +77,8 @@ def test_averages_over_trees_are_given_the_draws():
 def test_the_error_of_a_mean_is_that_of_the_mean():
     """Half the distance of two chains; it was that of the mean square, which grows with the distance from 0."""
     x, y, trees = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5]) + 1e6, [STUMP, [STUMP[1]]]
-    one, other = (posterior(x, y, [tree], ps.NormalLeaves()).predict(x) for tree in trees)
-    both = posterior(x, y, trees, ps.NormalLeaves(), groups=[0, 1]).predict(x)
+    one, other = (posterior(x, y, [tree], ps.leaves.NormalLeaves()).predict(x) for tree in trees)
+    both = posterior(x, y, trees, ps.leaves.NormalLeaves(), groups=[0, 1]).predict(x)
     assert both.attrs["mcse_chain"] == pytest.approx(0.5 * float(abs(one - other).max()), rel=1e-6)
 
 
@@ -101,19 +101,19 @@ def test_missing_values_follow_the_rows_or_the_side_that_was_learned():
     assert post.predict_proba(np.array([[np.nan]])).values[0, 0] == pytest.approx(0.5)
     x = np.array([[0.0], [1.0], [3.0], [4.0], [np.nan]])
     taught = [[(0, 1, 2, 0), *STUMP[1:]]]
-    learned = posterior(x, [0, 0, 1, 1, 0], taught, ps.ClassLeaves(1.0))
+    learned = posterior(x, [0, 0, 1, 1, 0], taught, ps.leaves.ClassLeaves(1.0))
     left = 3.5 / 4.0
     assert learned.predict_proba(np.array([[np.nan]])).values[0, 0] == pytest.approx(left)
 
 
 def test_levels_of_one_hot_and_subset_splits():
     frame = pd.DataFrame({"c": list("uvwx")})
-    one = posterior(frame, [0, 1, 1, 1], [[(0, 0, 0, -1), *STUMP[1:]]], ps.ClassLeaves(1.0))
+    one = posterior(frame, [0, 1, 1, 1], [[(0, 0, 0, -1), *STUMP[1:]]], ps.leaves.ClassLeaves(1.0))
     p = one.predict_proba(frame).values[:, 0]
     np.testing.assert_allclose(p, [1.5 / 2.0, 0.5 / 4.0, 0.5 / 4.0, 0.5 / 4.0])
     # the right child splits u+v off, among u, v, w: x is not known there
     inner = [(0, 8, 15, -1), (-1, 0, 0, -1), (0, 3, 7, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
-    two = posterior(frame, [0, 0, 1, 1], [inner], ps.ClassLeaves(1.0), categorical="subset")
+    two = posterior(frame, [0, 0, 1, 1], [inner], ps.leaves.ClassLeaves(1.0), categorical="subset")
     p = two.predict_proba(frame).values[:, 0]
     np.testing.assert_allclose(p, [2.5 / 3.0, 2.5 / 3.0, 0.5 / 2.0, 0.5 / 2.0])
     assert "c in {u, v}" in two.rules() and "c = u" in one.rules()
@@ -129,11 +129,11 @@ def test_predictives_are_ratios_of_evidences(family):
     x, y = np.array([[0.0], [1.0], [3.0], [3.5]]), RESPONSES[family][:4]
     made = FAMILIES[family][0]
     if family == "classes":
-        made = ps.ClassLeaves(2.0, levels=(0, 1, 2))
-    exact = ps.exact_tree_evidence(x, y, made, **RULES)
+        made = ps.leaves.ClassLeaves(2.0, levels=(0, 1, 2))
+    exact = ps.trees.exact_tree_evidence(x, y, made, **RULES)
     post = exact.posterior(20_000, 1)
     for v in (y[0], y[1]):
-        more = ps.exact_tree_evidence(np.vstack([x, x[:1]]), [*y, v], made, **RULES)
+        more = ps.trees.exact_tree_evidence(np.vstack([x, x[:1]]), [*y, v], made, **RULES)
         truth = more.log_evidence.item() - exact.log_evidence.item()
         assert post.log_predictive(x[:1], [v]).item() == pytest.approx(truth, abs=0.02)
 
@@ -198,8 +198,8 @@ def test_responses_far_from_all_leaves_have_a_log_predictive():
 
 def test_errors_of_the_spread_and_of_log_densities_are_half_the_distance_of_two_chains():
     x, y, trees = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 1.0, 5.0, 6.5]), [STUMP, [STUMP[1]]]
-    both = posterior(x, y, trees, ps.NormalLeaves(), groups=[0, 1])
-    one, other = (posterior(x, y, [tree], ps.NormalLeaves()) for tree in trees)
+    both = posterior(x, y, trees, ps.leaves.NormalLeaves(), groups=[0, 1])
+    one, other = (posterior(x, y, [tree], ps.leaves.NormalLeaves()) for tree in trees)
     mean, sd, density = both.predict(x), both.predict_sd(x), both.log_predictive(x, y)
     squares = [p.predict_sd(x) ** 2 + (p.predict(x) - mean) ** 2 for p in (one, other)]
     np.testing.assert_allclose(sd, np.sqrt(0.5 * sum(squares)))
@@ -209,7 +209,7 @@ def test_errors_of_the_spread_and_of_log_densities_are_half_the_distance_of_two_
     relative = abs(parts[0] - parts[1]) / sum(parts)
     assert density.attrs["mcse_chain"] == pytest.approx(float(relative.max()))
     assert "mcse_chain" not in one.predict_sd(x).attrs
-    labels = posterior(x, [0, 0, 1, 1], trees, ps.ClassLeaves(1.0), groups=[0, 1])
+    labels = posterior(x, [0, 0, 1, 1], trees, ps.leaves.ClassLeaves(1.0), groups=[0, 1])
     assert labels.predict(x).attrs == labels.predict_proba(x).attrs
 
 
@@ -217,17 +217,17 @@ def test_errors_of_the_spread_and_of_log_densities_are_half_the_distance_of_two_
 def test_standard_deviations_keep_their_digits_where_the_leaves_are_far_apart():
     """As a difference of two mean squares they were off by half, or the root of a negative number."""
     x, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 3.0, 1e14, 1e14 + 8.0])
-    counts = posterior(x, y, [STUMP, STUMP], ps.CountLeaves(1.0, 1.0)).predict_sd(x)
+    counts = posterior(x, y, [STUMP, STUMP], ps.leaves.CountLeaves(1.0, 1.0)).predict_sd(x)
     shape, rate = 1.0 + np.array([3.0, 2e14 + 8.0]), 3.0
     np.testing.assert_allclose(counts[[0, 3]], np.sqrt(shape / rate + shape / rate**2), rtol=1e-12)
-    huge = posterior(x, [0.0, 1e150, 5e150, 6e150], [STUMP, [STUMP[1]]], ps.NormalLeaves(), groups=[0, 1])
+    huge = posterior(x, [0.0, 1e150, 5e150, 6e150], [STUMP, [STUMP[1]]], ps.leaves.NormalLeaves(), groups=[0, 1])
     assert np.isfinite(huge.predict_sd(x)).all() and np.isfinite(huge.predict_sd(x).attrs["mcse_chain"])
 
 
 def test_standard_deviations_do_not_depend_on_the_origin():
     y, at = np.array([1.0, 1.5, 4.0, 5.0]), np.array([[0.0], [2.0], [4.0]])
-    near = stump(ps.NormalLeaves(0.0, 1.0, 2.0, 0.5), y).predict_sd(at)
-    far = stump(ps.NormalLeaves(1e9, 1.0, 2.0, 0.5), y + 1e9).predict_sd(at)
+    near = stump(ps.leaves.NormalLeaves(0.0, 1.0, 2.0, 0.5), y).predict_sd(at)
+    far = stump(ps.leaves.NormalLeaves(1e9, 1.0, 2.0, 0.5), y + 1e9).predict_sd(at)
     np.testing.assert_allclose(far, near, rtol=1e-6)
 
 
@@ -236,12 +236,12 @@ def test_leaf_posteriors():
     assert table["rule"].tolist() == ["x0 ≤ 2", "x0 > 2"] and table["rows"].tolist() == [2, 2]
     np.testing.assert_allclose(table["P(0)"], [2.5 / 3, 0.5 / 3])
     assert table["P(0) low"].iloc[0] == pytest.approx(stats.beta(2.5, 0.5).ppf(0.25))
-    real = stump(ps.NormalLeaves(0.0, 1.0, 1.5, 0.5), (1.0, 3.0, 5.0, 9.0)).leaf_posterior()
+    real = stump(ps.leaves.NormalLeaves(0.0, 1.0, 1.5, 0.5), (1.0, 3.0, 5.0, 9.0)).leaf_posterior()
     assert real["mean"].tolist() == pytest.approx([4.0 / 3.0, 14.0 / 3.0])
     assert (real["mean low"] < real["mean"]).all() and (real["sd low"] < real["sd"]).all()
-    counts = stump(ps.CountLeaves(1.0, 1.0), (1, 3, 5, 9)).leaf_posterior()
+    counts = stump(ps.leaves.CountLeaves(1.0, 1.0), (1, 3, 5, 9)).leaf_posterior()
     assert counts["rate"].tolist() == pytest.approx([5.0 / 3.0, 15.0 / 3.0])
-    binary = stump(ps.BinaryLeaves(1.0, 1.0), (0, 1, 1, 1)).leaf_posterior()
+    binary = stump(ps.leaves.BinaryLeaves(1.0, 1.0), (0, 1, 1, 1)).leaf_posterior()
     assert binary["P(1)"].tolist() == pytest.approx([0.5, 0.75])
 
 
@@ -250,7 +250,7 @@ def test_weights_groups_and_their_error():
         np.array([[0.0], [1.0], [3.0], [4.0]]),
         [0, 0, 1, 1],
         [STUMP, [(-1, 0, 0, -1)]],
-        ps.ClassLeaves(1.0),
+        ps.leaves.ClassLeaves(1.0),
         weights=[0.75, 0.25],
         groups=[0, 1],
     )
@@ -269,7 +269,7 @@ def test_inclusion_and_importance():
     x = rng.normal(size=(200, 3))
     y = (x[:, 1] > 0).astype(int)
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    post = ps.fit_tree(frame, y, ps.ClassLeaves(1.0), particles=50, islands=1, random_seed=1)
+    post = ps.fit_tree(frame, y, ps.leaves.ClassLeaves(1.0), particles=50, islands=1, random_seed=1)
     inclusion = post.variable_inclusion()
     assert inclusion.sel(statistic="probability", feature="b") == pytest.approx(1.0)
     assert inclusion.sel(statistic="share").sum() == pytest.approx(1.0)
@@ -328,7 +328,7 @@ def test_distances_between_trees():
         np.array([[0.0], [1.0], [3.0], [4.0]]),
         [0, 0, 1, 1],
         [STUMP, [(-1, 0, 0, -1)], [(0, 0, 1, -1), *STUMP[1:]]],
-        ps.ClassLeaves(1.0),
+        ps.leaves.ClassLeaves(1.0),
     )
     d = post.tree_distance()
     assert d.attrs["exactness"] == "exact"
@@ -342,7 +342,7 @@ def test_distances_of_many_trees_take_no_array_over_pairs_of_trees():
     """A flag for each two trees and each pair of rows would take 180 MB here, and 32 GB of 4,000 trees."""
     x = np.arange(100.0)[:, None]
     stumps = [[(0, i % 99, i % 99 + 1, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)] for i in range(300)]
-    post = posterior(x, [0, 1] * 50, stumps, ps.ClassLeaves(1.0))
+    post = posterior(x, [0, 1] * 50, stumps, ps.leaves.ClassLeaves(1.0))
     post.tree_distance([0, 1])  # compiled before memory is counted
     tracemalloc.start()
     try:
@@ -362,12 +362,14 @@ def test_rhat_tells_chains_apart():
     mixed = [STUMP if rng.random() < 0.5 else leaf for _ in range(200)]
     apart = [STUMP if i < 95 or i > 195 else leaf for i in range(200)]
     groups = [0] * 100 + [1] * 100
-    good, bad = (posterior(x, [0, 0, 1, 1], t, ps.ClassLeaves(1.0), groups=groups).rhat() for t in (mixed, apart))
+    good, bad = (
+        posterior(x, [0, 0, 1, 1], t, ps.leaves.ClassLeaves(1.0), groups=groups).rhat() for t in (mixed, apart)
+    )
     assert set(good["scalar"].values) == {"log_joint", "leaves", "depth", "log_predictive", "distance"}
     assert (good < 1.05).all() and (bad > 1.5).all()
     with pytest.raises(ValueError, match="at least two chains"):
         stump().rhat()
-    trees = posterior(x, [0, 0, 1, 1], apart, ps.ClassLeaves(1.0), groups=groups)
+    trees = posterior(x, [0, 0, 1, 1], apart, ps.leaves.ClassLeaves(1.0), groups=groups)
     found = trees.diagnose({"P(0)": lambda post: post.predict_proba(x[:2], per_draw=True).isel({"class": 0})})
     assert found.loc["log_joint", "r_hat"] == pytest.approx(float(bad.sel(scalar="log_joint")))
     assert f"R-hat {found.loc['log_joint', 'r_hat']:.2f}" in repr(trees)
@@ -381,7 +383,7 @@ def test_rhat_tells_chains_apart():
 def test_records_of_trees_are_exact():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
-    post = ps.fit_tree(x, y, ps.ClassLeaves(0.5), particles=20, islands=1, random_seed=1)
+    post = ps.fit_tree(x, y, ps.leaves.ClassLeaves(0.5), particles=20, islands=1, random_seed=1)
     for t in post.sample_trees(10, random_seed=2):
         record = t.encode()
         assert Tree.decode(record, len(t.decisions)) == t and record.isascii() and not record.endswith(b"\0")
@@ -392,7 +394,7 @@ def test_records_of_trees_are_exact():
 
 def test_most_probable_tree_of_the_draws():
     frame, y = mixed_frame(), RESPONSES["classes"]
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
     post = exact.posterior(3000, 1)
     tree, value = exact.most_probable()
     assert value == pytest.approx(max(v for _, v in enumerated(frame, y, "classes")), 1e-12)
@@ -404,8 +406,8 @@ def test_most_probable_tree_of_the_draws():
 def test_annealing_has_the_exact_evidence():
     """Its mean is unbiased."""
     frame, y = mixed_frame(), RESPONSES["classes"]
-    exact = ps.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES).log_evidence.item()
-    runs = ps.annealed_tree_evidence(
+    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES).log_evidence.item()
+    runs = ps.trees.annealed_tree_evidence(
         frame, y, FAMILIES["classes"][0], temperatures=15, moves=5, runs=400, random_seed=1, **RULES
     )
     ratio = np.exp(runs.values - exact)

@@ -37,7 +37,7 @@ Y = [0, 1, 0, 1]
         ({"categorical": "many"}, None),
         ({"missing": "drop"}, 'missing must be "branch" or "error"'),
         ({"family": "poisson"}, r"family must be one of \['classes', 'binary', 'real', 'counts'\]"),
-        ({"family": ps.ClassLeaves(0.0)}, "ClassLeaves: alpha must be positive and finite, got 0.0"),
+        ({"family": ps.leaves.ClassLeaves(0.0)}, "ClassLeaves: alpha must be positive and finite, got 0.0"),
         ({"exact": True, "draws": 0}, "draws must be an integer of at least 1"),
     ],
 )
@@ -70,17 +70,17 @@ def test_arguments(arguments, message):
         ([1e200, -1e200, 0.0, 1.0], "real", r"squares of its deviations are no floats, its range is 2e\+200"),
         ([1e-200, -1e-200, 0.0, 0.0], "real", "squares of its deviations are no floats"),
         ([1e15, 2e15, 0, 1], "counts", "y sums to 3e[+]15: a log factorial of that is rounded to 12 nats"),
-        ([0, 1, 2, -1], "counts", "y must hold whole numbers >= 0 for ps.CountLeaves; row 3 is -1"),
+        ([0, 1, 2, -1], "counts", "y must hold whole numbers >= 0 for ps.leaves.CountLeaves; row 3 is -1"),
         ([0, 0, 0, 0], "counts", "y must hold a count above zero"),
-        ([0, 1, 2, 1], "binary", "y must hold 0 and 1, or bool, for ps.BinaryLeaves; row 2 is 2"),
-        ([0, 1, 2, 1], ps.ClassLeaves(1.0, levels=[0, 1]), r"y must hold the classes \[0, 1\]; row 2 is 2"),
-        ([0, 1, 0, 1], ps.ClassLeaves(1.0, levels=[0, 0, 1]), "levels must be distinct"),
+        ([0, 1, 2, 1], "binary", "y must hold 0 and 1, or bool, for ps.leaves.BinaryLeaves; row 2 is 2"),
+        ([0, 1, 2, 1], ps.leaves.ClassLeaves(1.0, levels=[0, 1]), r"y must hold the classes \[0, 1\]; row 2 is 2"),
+        ([0, 1, 0, 1], ps.leaves.ClassLeaves(1.0, levels=[0, 0, 1]), "levels must be distinct"),
         ([[0, 1], [1, 0]], "classes", r"y must be one-dimensional, got shape \(2, 2\)"),
         ([], "classes", "y must have at least one row"),
     ],
 )
 def test_responses(y, family, message):
-    for make in (ps.fit_tree, ps.exact_tree_evidence, ps.annealed_tree_evidence):
+    for make in (ps.fit_tree, ps.trees.exact_tree_evidence, ps.trees.annealed_tree_evidence):
         with pytest.raises(ValueError, match=message):
             make(X, y, family)
 
@@ -101,7 +101,7 @@ def test_variables_are_for_models():
     import pymc as pm
 
     with pytest.raises(TypeError, match="ClassLeaves: alpha must be a number here"):
-        ps.fit_tree(X, Y, ps.ClassLeaves(pm.Gamma.dist(1, 1)))
+        ps.fit_tree(X, Y, ps.leaves.ClassLeaves(pm.Gamma.dist(1, 1)))
 
 
 def test_features():
@@ -136,7 +136,7 @@ def test_rows_that_do_not_belong_together():
     frame = pd.DataFrame(X, columns=["a", "b"], index=list("qrst"))
     y = pd.Series(Y, index=list("qrst"))
     message = "y must have the row labels of X, got 't' for 'q' at position 0; say y.loc"
-    for make in (ps.fit_tree, ps.exact_tree_evidence, ps.annealed_tree_evidence):
+    for make in (ps.fit_tree, ps.trees.exact_tree_evidence, ps.trees.annealed_tree_evidence):
         for features in (frame, ps.Table.from_frame(frame)):
             with pytest.raises(ValueError, match=message):
                 make(features, y[::-1])
@@ -201,7 +201,7 @@ def test_predictions():
         post.tree_distance(n_pairs=0)
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample_trees(-1)
-    exact = ps.exact_tree_evidence(np.array([[0.0], [1.0]]), ["u", "v"])
+    exact = ps.trees.exact_tree_evidence(np.array([[0.0], [1.0]]), ["u", "v"])
     for wrong in (-1, 1.5, True):
         with pytest.raises(ValueError, match=f"n must be an integer of at least 0, got {wrong}"):
             exact.sample_trees(wrong)
@@ -224,7 +224,7 @@ def test_predictions():
 def test_annealing_refuses():
     for name, value in (("temperatures", 0), ("moves", 0), ("runs", 1)):
         with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
-            ps.annealed_tree_evidence(X, Y, **{name: value})
+            ps.trees.annealed_tree_evidence(X, Y, **{name: value})
 
 
 def test_foreign_files(tmp_path):

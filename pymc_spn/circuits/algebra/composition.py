@@ -51,8 +51,8 @@ class _Part(NamedTuple):
 def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
     """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
 
-    ``ps.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
-    ``ps.leaf("x", stats.skewnorm(4.0))``.
+    ``ps.circuits.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
+    ``ps.circuits.leaf("x", stats.skewnorm(4.0))``.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def tree_and_leaves(structure: Any, leaves: Mapping[str, Any] | None) -> tuple[R
         return structure, None if leaves is None else dict(leaves)
     if not isinstance(structure, Circuit):
         raise TypeError(
-            f"structure must be a RegionTree such as ps.complete_tree(columns), or a Circuit that is a tree; "
+            f"structure must be a RegionTree such as ps.circuits.complete_tree(columns), or a Circuit that is a tree; "
             f"got {type(structure).__name__}"
         )
     return tree_of_circuit(structure), _palettes(structure, leaves or {})

@@ -129,7 +129,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
             kinds = ALLOWED_KINDS.get(type(entry))
             if kinds is None:
                 raise TypeError(
-                    f"leaves[{column.name!r}] must hold palette entries such as ps.Gaussian(); got {quoted(entry)}"
+                    f"leaves[{column.name!r}] must hold palette entries such as ps.leaves.Gaussian(); "
+                    f"got {quoted(entry)}"
                 )
             if column.kind not in kinds:
                 raise ValueError(

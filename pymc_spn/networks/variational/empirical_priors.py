@@ -154,7 +154,7 @@ def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, 
             mean = 1.0 / (sample.size + 1.0)  # a sample of zeros: as if one more row had counted one
         return replace(entry, mean=mean)
     if not isinstance(entry, Gaussian):
-        raise TypeError(f"leaves must hold palette entries such as ps.Gaussian(), got {quoted(entry)}")
+        raise TypeError(f"leaves must hold palette entries such as ps.leaves.Gaussian(), got {quoted(entry)}")
     return replace(entry, mean=mean, variance=_variance(sample, observed, floor, grid))
 
 
