@@ -297,7 +297,9 @@ class ColumnAnswers(KnownCases):
                 error["mcse_chain"] = float(errors[0]) if scalar else errors
             attrs |= error
         else:
-            attrs["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps, one at infinity not at all"
+            attrs["mcse_chain_note"] = (
+                "no mcse_chain: a quantile of whole numbers moves in steps, one at infinity not at all"
+            )
         return self._shaped("quantile", answer + self._origin(column), coords, False, scalar, **attrs)
 
     def _shaped(

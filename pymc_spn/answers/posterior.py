@@ -119,9 +119,10 @@ class SPNPosterior(SimulatedAnswers, PredictionAnswers, ModeAnswers, MomentAnswe
     def __repr__(self) -> str:
         record = self._states.record
         given = self._in_words(self._evidence)
+        shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if np.any(self._log_weights) else ""
         return (
             f"SPNPosterior({self._schema.name!r}: {self._read_as}, {len(record.chains)} chains of "
-            f"{len(record.draws)} draws{', given ' + given if given else ''}"
+            f"{len(record.draws)} draws{' weighed by ' + shares if shares else ''}{', given ' + given if given else ''}"
             f"{f'; {self._mixing}' if self._mixing else ''})"
         )
 

@@ -10,7 +10,13 @@ import pandas as pd
 from pymc_spn.answers.information_answers import InformationAnswers
 from pymc_spn.answers.no_interventions import NoInterventions
 from pymc_spn.answers.partitions import average_togetherness, losses_of_partitions
-from pymc_spn.networks.records.draw_averages import chain_error, log_average, relative_weights, weighted_mean
+from pymc_spn.networks.records.draw_averages import (
+    attrs_of_finite,
+    chain_error,
+    log_average,
+    relative_weights,
+    weighted_mean,
+)
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
@@ -127,7 +133,9 @@ class RowAnswers(InformationAnswers, NoInterventions):
             relative = relative_weights(logs + self._log_weights[:, None])
             errors.append(chain_error(relative - weight[:, None], self._n_chains))
         own_marks = {**self._cell_mark(), **self._draw_weights()}
-        joined = self._attrs(**own_marks, **self._joined_errors(errors, len(values), step))
+        joined = attrs_of_finite(
+            log_density, self._attrs(**own_marks, **self._joined_errors(errors, len(values), step))
+        )
         attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
         return xr.Dataset(
             {

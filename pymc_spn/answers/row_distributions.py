@@ -11,6 +11,7 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
 from pymc_spn.networks.records.draw_averages import chain_error, weighted
 from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval, Leaves, leaf_moments
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.row_mixtures import RowMixtures
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
@@ -72,6 +73,7 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
     first = parts[0]
     d = _number_asked(first, target)
     asked = AskedRows.of_table(parts, df, d)
+    _refuse_many("q", np.size(levels), asked)
     of_draws = LeavesOfDraws(asked)
     grid = LeafGrid(of_draws.leaves, of_draws.events)
     q = np.atleast_1d(levels).astype(np.float64)
@@ -94,7 +96,7 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
     marks = asked.marks(errors)
     if has_masses:
-        marks["mcse_chain_note"] = "no mcse_chain: a quantile of counts moves in steps"
+        marks["mcse_chain_note"] = "no mcse_chain: a quantile of whole numbers moves in steps"
         marks.pop("mcse_chain")
     coords: dict[str, Any] = {"row": row_labels(asked.index), "quantile": q}
     found = first._labelled("predict_quantile", asked.answered(answer), coords, False, **attrs, **marks)
@@ -111,6 +113,7 @@ def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, ta
     d = _number_asked(first, target)
     asked = AskedRows.of_table(parts, df, d)
     own = x is None
+    _refuse_many("x", 1 if own else np.size(x), asked)
     points = np.tile(np.atleast_1d(x) - first._origin(d), (len(asked.index), 1)) if not own else None
     points = first._own_cells(df, d)[:, None] if points is None else points
     answer, error = _distribution_functions(asked, points)
@@ -120,6 +123,12 @@ def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, ta
     else:
         coords = {"row": row_labels(asked.index), "x": x}
     return first._labelled("predict_cdf", answer, coords, False, column=target, **first._cell_mark(), **error)
+
+
+def _refuse_many(argument: str, n: int, asked: AskedRows) -> None:
+    """Refuse a table of answers, of n for each row, that would not fit into memory."""
+    n_rows = len(asked.index)
+    refuse_memory(f"{argument} of {n:,} numbers for {n_rows:,} rows", 32.0 * n * n_rows, "give fewer of either")
 
 
 def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:

@@ -270,7 +270,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
         d = number[name]
-        if isinstance(value, list) and columns[d].kind != "ordinal":
+        if isinstance(value, list) and (columns[d].levels is None or not columns[d].holds_numbers):
             out[d] = _union(argument, columns[d], value, bool(is_density[d]))
         elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
             out[d] = _interval_of_rows(argument, columns[d], value)

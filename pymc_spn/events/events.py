@@ -12,7 +12,7 @@ from pymc_spn.networks.records.leaf_predictives import Interval, Likelihood
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
-from pymc_spn.tables.column import NOMINAL_KINDS, by_name
+from pymc_spn.tables.column import by_name
 
 RULES = {
     "real": "real, of finite numbers",
@@ -74,7 +74,7 @@ def read_events(
 
 
 def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event | None:
-    if isinstance(what, list) and column.kind == "ordinal":
+    if isinstance(what, list) and column.levels is not None and column.holds_numbers:
         return _either(argument, column, what)
     if isinstance(what, set | frozenset):
         if is_density:
@@ -89,7 +89,7 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
     if isinstance(what, tuple):
         if len(what) != 2:
             raise ValueError(f"{argument}: an interval is (low, high), column {column.name!r} has {quoted(what)}")
-        if column.kind in NOMINAL_KINDS:
+        if not column.holds_numbers:
             raise ValueError(
                 f"{argument}: column {column.name!r} is {column.kind}, give a set of levels, not {quoted(what)}"
             )
@@ -97,7 +97,7 @@ def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event |
         low, high = -math.inf if low is None else low, math.inf if high is None else high
         if not low <= high:
             raise ValueError(f"{argument}: low must not exceed high, column {column.name!r} has {quoted(what)}")
-        if column.levels is not None:  # ordinal: the levels within are what an interval says of it
+        if column.levels is not None:  # the levels within are what an interval says of it
             return _unless_all(column, frozenset(float(k) for k, x in enumerate(column.levels) if low <= x <= high))
         return None if low == -math.inf and high == math.inf else Interval(low, high)
     if not np.isscalar(what) and what is not None and what is not pd.NA:
@@ -117,7 +117,7 @@ def _unless_all(column: Column, codes: frozenset[float]) -> frozenset[float] | N
 
 
 def _either(argument: str, column: Column, parts: list[Any]) -> frozenset[float] | None:
-    """The levels of an ordinal column within any of several intervals."""
+    """The levels of a column of numbers within any of several intervals."""
     read = [_read(argument, column, part, False) for part in checked_intervals(argument, column.name, parts)]
     if any(codes is None for codes in read):
         return None

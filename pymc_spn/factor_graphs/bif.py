@@ -10,6 +10,7 @@ import math
 import re
 import zlib
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,11 +47,17 @@ def read_bif(source: Any, encoding: str = "utf-8", max_entries: int = MAX_ENTRIE
 
     Raises
     ------
+    TypeError
+        If the source is neither.
     ValueError
         If it cannot be read or is too large; it names the file and the line.
     """
     if isinstance(max_entries, bool) or not isinstance(max_entries, int | np.integer) or max_entries < 1:
         raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}")
+    if not isinstance(source, str | PathLike):
+        raise TypeError(f"source must be the path or the text of a BIF network, got {type(source).__name__}")
+    if isinstance(source, str) and not source.strip():
+        raise ValueError("source must be the path or the text of a BIF network, got an empty text")
     if isinstance(source, str) and ("{" in source or "\n" in source):
         return "text", parse_bif(source, "text", int(max_entries))
     path = Path(source)

@@ -8,6 +8,7 @@ from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_training_rows
 from pymc_spn.interop.scikit_learn import RegressorMixin
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.coding import guessed_kind
 
 KINDS = ("real", "positive", "integer", "count", "ordinal")
 
@@ -21,9 +22,10 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
 
     Parameters
     ----------
-    target_kind : {"real", "positive", "integer", "count", "ordinal"}
+    target_kind : {"auto", "real", "positive", "integer", "count", "ordinal"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
-        least 0. A response of few whole numbers is better a count: leaves of densities shrink onto single values.
+        least 0. By default floats are real, and integers what the rule for columns says: ordinal if they are few and
+        repeat, else counts or integers.
     structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
 cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
@@ -45,7 +47,7 @@ cores, random_state, progressbar
     def __init__(
         self,
         *,
-        target_kind: str = "real",
+        target_kind: str = "auto",
         structure: Any = "complete",
         method: str = "variational",
         kinds: Any = None,
@@ -101,21 +103,25 @@ cores, random_state, progressbar
         ValueError, TypeError
             Data that `Table.from_frame` refuses, parameters out of range.
         """
-        one_of("target_kind", self.target_kind, KINDS)
+        one_of("target_kind", self.target_kind, ("auto", *KINDS))
         y = read_response(self, y, y_numeric=True)
         rows = read_training_rows(self, X)
         check_response(y, rows)
-        whole = self.target_kind in ("integer", "count", "ordinal")
-        self._learn_with(rows, y if whole else np.asarray(y, np.float64), self.target_kind)
+        kind = self.target_kind
+        if kind == "auto":
+            guessed = guessed_kind(np.asarray(y, np.float64), True) if np.asarray(y).dtype.kind in "iu" else "real"
+            kind = "ordinal" if guessed == "binary" else guessed
+        self._learn_with(rows, y if kind in ("integer", "count", "ordinal") else np.asarray(y, np.float64), kind)
         return self
 
     def _region_tree(self, table: Table, seed: int | None) -> Any:
         made = super()._region_tree(table, seed)
         for column in made.columns:  # those of a tree of one's own decide how the table is coded
-            if isinstance(column, Column) and column.name == self.target_ and column.kind != self.target_kind:
+            allowed = KINDS if self.target_kind == "auto" else (self.target_kind,)
+            if isinstance(column, Column) and column.name == self.target_ and column.kind not in allowed:
                 raise ValueError(
-                    f"structure must have {self.target_!r} of the kind {self.target_kind!r}, as target_kind says; "
-                    f"it is {column.kind!r} there"
+                    f"structure must have {self.target_!r} of the kind {' or '.join(map(repr, allowed))}, as "
+                    f"target_kind says; it is {column.kind!r} there"
                 )
         return made
 

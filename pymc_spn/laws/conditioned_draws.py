@@ -30,7 +30,7 @@ from pymc_spn.events.unions import (
     signed_intersections,
 )
 from pymc_spn.leaves.families import LogNormal
-from pymc_spn.networks.records.draw_averages import chain_error, effective_draws, relative_weights
+from pymc_spn.networks.records.draw_averages import attrs_of_finite, chain_error, effective_draws, relative_weights
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -322,7 +322,7 @@ class ConditionedDraws:
     def _labelled(self, name: str, values: Any, coords: dict[str, Any], per_draw: bool, **attrs: Any) -> "xr.DataArray":
         import xarray as xr
 
-        attrs = self._attrs_of_one(**attrs) if per_draw else self._attrs(**attrs)
+        attrs = self._attrs_of_one(**attrs) if per_draw else self._attrs(**attrs_of_finite(values, attrs))
         if not per_draw:
             return xr.DataArray(values, coords, list(coords), name, attrs)
         record = self._states.record

@@ -10,7 +10,7 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.leaves.families import Poisson
+from pymc_spn.leaves.families import Gaussian, Poisson
 from pymc_spn.networks.ops import flat_log_density
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
@@ -67,18 +67,20 @@ def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
     Raises
     ------
     ValueError
-        If an integer column has gaps: what is drawn from its Gaussian leaves are no whole numbers.
+        If a column of whole numbers with gaps has Gaussian leaves: what is drawn from them are no whole numbers.
     """
     gaps = np.isnan(table.values).any(axis=0)
     own = dict(by_name("leaves", leaves or {}))
     for column, has_gaps in zip(table.columns, gaps, strict=True):
-        if has_gaps and column.kind == "integer":
-            raise ValueError(
-                f'missing="draw": column {column.name!r} is integer and has missing cells, and values drawn from its '
-                f"Gaussian leaves are no whole numbers: say kinds={{{column.name!r}: 'real'}}"
-            )
         if has_gaps and column.kind == "count":
             own.setdefault(column.name, Poisson())
+        entries = own.get(column.name, Gaussian() if column.kind == "integer" else None)
+        entries = entries if isinstance(entries, list | tuple) else [entries]
+        if has_gaps and column.kind in WHOLE_KINDS and any(isinstance(e, Gaussian) for e in entries):
+            raise ValueError(
+                f'missing="draw": column {column.name!r} is {column.kind} and has missing cells, and values drawn from '
+                f"its Gaussian leaves are no whole numbers: say kinds={{{column.name!r}: 'real'}}"
+            )
     return own
 
 

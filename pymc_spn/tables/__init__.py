@@ -4,7 +4,7 @@ from pymc_spn.tables.column import KINDS, Column
 from pymc_spn.tables.reading import describe_columns, read_table
 from pymc_spn.tables.resolution import resolution
 from pymc_spn.tables.row_labels import row_labels
-from pymc_spn.tables.table import Table, decode, ordinals_as_integers
+from pymc_spn.tables.table import Table, decode
 
 __all__ = [
     "KINDS",
@@ -12,7 +12,6 @@ __all__ = [
     "Table",
     "decode",
     "describe_columns",
-    "ordinals_as_integers",
     "read_table",
     "resolution",
     "row_labels",

@@ -43,6 +43,13 @@ class Column:
     levels: tuple | None
     dtype: str
 
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether its values are numbers, flags 0 and 1 among them, so that they may lie in an interval."""
+        return self.kind not in NOMINAL_KINDS or (
+            self.kind == "binary" and all(type(level) in (int, float) for level in self.levels or ())
+        )
+
     def __post_init__(self):
         if not isinstance(self.name, str):
             raise TypeError(f"a column's name must be a str, got {quoted(self.name)}")

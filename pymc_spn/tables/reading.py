@@ -4,14 +4,19 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from pymc_spn.tables.coding import EXACT_LIMIT, guessed_kind
 from pymc_spn.tables.column import Column, as_name
-from pymc_spn.tables.table import Table
+from pymc_spn.tables.table import Table, ordinals_as_integers
 
 MOST_NAMES = 6  # of one kind in a line
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
 
-def read_table(data: Any, kinds: Mapping[str, str] | None = None, name: str | None = None) -> Table:
+def read_table(
+    data: Any, kinds: Mapping[str, str] | None = None, name: str | None = None, ordinals: bool = True
+) -> Table:
     """Code data by `Table.from_frame`, and report once how columns were read whose values decided the kind.
 
     Parameters
@@ -21,19 +26,32 @@ def read_table(data: Any, kinds: Mapping[str, str] | None = None, name: str | No
         As in `Table.from_frame`.
     name : str, optional
         Of the variable, for the report.
+    ordinals : bool
+        Whether ordinal columns stay so; else they are integers, whatever `kinds` says.
     """
     table = Table.from_frame(data, kinds)
+    if not ordinals:
+        table = ordinals_as_integers(table)
     if isinstance(data, Table) and not kinds:
         return table
     given = {as_name(label) for label in kinds or {}}
     guessed = [c for c in table.columns if is_guessed(c) and c.name not in given]
+    read = f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(table.columns)}. Change with kinds="
+    for column, x in zip(table.columns, table.values.T, strict=True) if hasattr(data, "columns") else ():
+        x = x[~np.isnan(x)]
+        if column.kind == "real" and column.name not in given and 0 < x.size < len(table.values) and is_whole(x):
+            kind = guessed_kind(x, True)
+            _log.info(f"{read}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps that was read as real")
+            return table
     if guessed:
         odd = next((c for c in guessed if c.kind != "binary"), guessed[0])
-        _log.info(
-            f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(table.columns)}. "
-            f"Change with kinds={{{odd.name!r}: {'categorical' if odd.kind == 'ordinal' else 'real'!r}}}"
-        )
+        _log.info(f"{read}{{{odd.name!r}: {'categorical' if odd.kind == 'ordinal' else 'real'!r}}}")
     return table
+
+
+def is_whole(numbers: np.ndarray) -> bool:
+    """Whether all of some numbers are whole, and small enough for that to mean something."""
+    return bool(((np.abs(numbers) < EXACT_LIMIT) & (np.floor(numbers) == numbers)).all())
 
 
 def is_guessed(column: Column) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Column, Table, ordinals_as_integers, read_table
+from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import by_name
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, FeatureCodes, Options, Rules, make_options
 
@@ -126,7 +126,7 @@ def make_features(
     data: Any, categorical: Any = "onehot", split_weights: Any = None, *, missing: str = "branch", kinds: Any = None
 ) -> Features:
     """Features from a frame, an array or a table; see `fit_tree` for the arguments."""
-    table = ordinals_as_integers(read_table(data, kinds))  # cut in their order, so that other numbers may follow
+    table = read_table(data, kinds, ordinals=False)  # cut in their order, so that other numbers may follow
     values = table.values
     if missing not in ("branch", "error"):
         raise ValueError(f'missing must be "branch" or "error", got {quoted(missing)}')

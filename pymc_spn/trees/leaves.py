@@ -1,5 +1,6 @@
 """Leaf families of decision trees: what a leaf says about the response, with its parameters integrated out."""
 
+import logging
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from pymc_spn.tables.coding import FEW_LEVELS
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, LeafPrior, Response
 
 LOG_2_PI = float(np.log(2.0 * np.pi))
+_log = logging.getLogger("pymc")  # as `tables.reading` reports how features were read
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +172,10 @@ FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, Nor
 def as_family(family: Any, y: Any) -> LeafFamily:
     """A family object from its name or itself, numbers checked; None is chosen by the response."""
     if family is None:
-        return guessed_family(_series(y))
+        found = guessed_family(_series(y))
+        if isinstance(found, ClassLeaves) and _holds_numbers(_series(y)):
+            _log.info("Response: whole numbers, as classes. Change with family='real' or family='counts'")
+        return found
     if isinstance(family, str) and family in FAMILIES:
         return FAMILIES[family]()
     if not isinstance(family, ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves):
@@ -187,9 +192,13 @@ def as_family(family: Any, y: Any) -> LeafFamily:
     return family
 
 
+def _holds_numbers(y: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(y.dtype) and not pd.api.types.is_bool_dtype(y.dtype)
+
+
 def guessed_family(y: pd.Series) -> LeafFamily:
     """Classes, or real values where the response has fractions or more different numbers than classes are likely."""
-    if pd.api.types.is_numeric_dtype(y.dtype) and not pd.api.types.is_bool_dtype(y.dtype):
+    if _holds_numbers(y):
         found = y.unique().astype(np.float64)
         if len(found) > FEW_LEVELS or not (np.floor(found) == found).all():
             return NormalLeaves()

@@ -1,4 +1,4 @@
-"""How a real or count response is spread at new rows: standard deviations, quantiles, distribution functions."""
+"""How a response that is a number is spread at new rows: standard deviations, quantiles, distribution functions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,23 +7,24 @@ import numpy as np
 from pymc_spn.numerics.asked_numbers import checked_levels
 from pymc_spn.trees.features import check_same_rows
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
-from pymc_spn.trees.predictives import average, moment_payload
+from pymc_spn.trees.predictives import average, class_payload, moment_payload
 
 if TYPE_CHECKING:
     import xarray as xr
 
+ROUNDING = 1e-12  # of sums of probabilities of classes
 QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 
 
 class NumberAnswers:
-    """Queries of `TreePosterior` about a response that is a number."""
+    """Queries of `TreePosterior` about a response that is a number: real, a count, or classes of whole numbers."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
     def predict_sd(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Standard deviation of the posterior predictive of a real or count response.
+        """Standard deviation of the posterior predictive of a response that is a number.
 
         Parameters
         ----------
@@ -39,10 +40,18 @@ class NumberAnswers:
         Raises
         ------
         ValueError
-            If the response is of classes.
+            If the response is of classes that are no whole numbers.
         """
-        self._refuse_classes("predict_sd")
+        numbers = self._numbers("predict_sd")
         values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            shares, p, own = self._of_classes(values, soft)
+            mean = p @ numbers
+            away = (numbers - mean[:, None]) ** 2
+            sd = np.sqrt((p * away).sum(axis=1))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                error = np.where(sd > 0.0, 0.5 * ((own - shares * p) * away).sum(axis=2) / sd, 0.0)
+            return self._labelled(sd, ("row",), {"row": labels}, error)
         payload = moment_payload(self._draws, float(self._draws.y.mean()))
         mean = average(self._draws, self._weights, values, soft, payload[:, :1].copy())[:, 0]
         # about the mean of each row: a difference of mean squares about one origin would cancel
@@ -54,7 +63,7 @@ class NumberAnswers:
         return self._labelled(sd, ("row",), {"row": labels}, away)
 
     def predict_quantile(self, X: Any, q: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Quantiles of the posterior predictive of a real or count response: predictive intervals.
+        """Quantiles of the posterior predictive of a response that is a number: predictive intervals.
 
         The smallest y with P(response <= y) >= q, of the average over the draws.
 
@@ -68,19 +77,26 @@ class NumberAnswers:
         Returns
         -------
         DataArray
-            (row,), or (row, quantile) for several levels, in the units of the response; exact for counts, numerical for
-            a real response. At 0 and 1 the ends of the support. ``attrs["mcse_chain"]`` is the largest standard error
-            from the spread between chains or islands (delta method), of a real response.
+            (row,), or (row, quantile) for several levels, in the units of the response; exact for counts and classes,
+            numerical for a real response. At 0 and 1 the ends of the support. ``attrs["mcse_chain"]`` is the largest
+            standard error from the spread between chains or islands (delta method), of a real response.
 
         Raises
         ------
         TypeError, ValueError
-            If the response is of classes, or q is not within 0 and 1.
+            If the response is of classes that are no whole numbers, or q is not within 0 and 1.
         """
-        self._refuse_classes("predict_quantile")
+        numbers = self._numbers("predict_quantile")
         asked = checked_levels(q)
         levels = np.atleast_1d(asked)
         values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            below = np.cumsum(self._of_classes(values, soft)[1], axis=1)
+            below[:, -1] = 1.0
+            found = numbers[(below[:, :, None] < levels * (1.0 - ROUNDING)).sum(axis=1)]
+            answer = self._labelled(found, ("row", "quantile"), {"row": labels, "quantile": levels}, np.zeros((1, 1)))
+            answer.attrs.pop("mcse_chain", None)
+            return answer if asked.ndim else answer.isel(quantile=0)
         found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
         coords = {"row": labels, "quantile": levels}
         answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
@@ -112,16 +128,33 @@ class NumberAnswers:
         Raises
         ------
         TypeError, ValueError
-            If the response is of classes, or `y` has another length, gaps or no row.
+            If the response is of classes that are no whole numbers, or `y` has another length, gaps or no row.
         """
-        self._refuse_classes("predict_cdf")
+        numbers = self._numbers("predict_cdf")
         values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            asked = np.asarray(y, np.float64)
+            check_same_rows(X, y, len(values), len(asked))
+            shares, p, own = self._of_classes(values, soft)
+            inside = numbers <= asked[:, None]
+            found = np.where(inside.all(axis=1), 1.0, (p * inside).sum(axis=1))
+            return self._labelled(found, ("row",), {"row": labels}, ((own - shares * p) * inside).sum(axis=2))
         coded, _ = self._draws.leaf_family.code(y)
         check_same_rows(X, y, len(values), len(coded))
         parts = predictive_cdf(self._draws, self._group_weights(), values, soft, coded)
         found, shares = parts.sum(axis=0), np.array([w.sum() for w in self._group_weights()])
         return self._labelled(found, ("row",), {"row": labels}, parts - shares[:, None] * found)
 
-    def _refuse_classes(self, query: str) -> None:
-        if self._draws.family["family"] in ("classes", "binary"):
-            raise ValueError(f"{query} is for real and count responses; use predict_proba")
+    def _numbers(self, query: str) -> np.ndarray | None:
+        """The classes (K,) as numbers, ascending; None for a real or count response."""
+        if self._draws.family["family"] not in ("classes", "binary"):
+            return None
+        if not all(isinstance(level, int | float) and not isinstance(level, bool) for level in self.classes):
+            raise ValueError(f"{query} is for responses that are numbers; use predict_proba")
+        return np.array(self.classes, np.float64)
+
+    def _of_classes(self, values: np.ndarray, soft: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shares (G, 1, 1) of chains or islands, probabilities (m, K) of the classes, and each one's part of these."""
+        payload = class_payload(self._draws)
+        shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload))
+        return shares[:, None, None], parts.sum(axis=0), parts

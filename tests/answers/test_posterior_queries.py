@@ -506,7 +506,6 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
     ("ask", "message"),
     [
         ({"x9": 1}, r"given names column 'x9'; the columns are \['x0', 'x1', 'x2'\]"),
-        ({"x1": (0, 1)}, "column 'x1' is binary, give a set of levels"),
         ({"x0": {0.5}}, "column 'x0' is continuous, a set of values has probability zero"),
         ({"x0": (2, 1)}, r"low must not exceed high, column 'x0' has \(2, 1\)"),
         ({"x0": (1, 2, 3)}, r"an interval is \(low, high\), column 'x0'"),

@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
+from pymc_spn.numerics import memory_limits
 from tests import reference_queries
 from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.answers.test_variational_posterior import fitted
@@ -125,6 +126,16 @@ def test_errors_are_those_of_the_same_questions_row_by_row():
     stacked = post.stacked()
     exact = stacked.quantile([0.1, 0.6], "x0", others(df, 0, "x0"))
     np.testing.assert_allclose(stacked.predict_quantile(df, "x0", [0.1, 0.6])[0], exact, rtol=1e-9)
+    shares = ", ".join(f"{w:.2f}" for w in stacked.chain_weights.values)
+    assert f"weighed by {shares}" in repr(stacked) and "weighed" not in repr(post)
+
+
+def test_more_answers_than_fit_into_memory_are_refused(monkeypatch):
+    post, df = posterior_of("missing"), pd.DataFrame([{"x0": 1.2, "x1": 1, "x2": 3}] * 9)
+    monkeypatch.setattr(memory_limits, "memory_limit", lambda: 1e5)
+    for ask in (post.predict_quantile, post.predict_cdf):
+        with pytest.raises(ValueError, match="of 500 numbers for 9 rows needs"):
+            ask(df, "x0", np.linspace(0.1, 0.9, 500))
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):

@@ -379,6 +379,8 @@ def test_rows_of_density_zero_are_named_in_the_same_words():
         with pytest.warns(UserWarning, match=words):
             found = ask(frame)
         assert np.isnan(found.sel(row="beyond")).all()
+        errors = found.attrs["mcse_chain"]
+        assert np.isnan(errors[1]).all() and np.isfinite(errors[0]).any()
         alone = ask(frame[:1]).values.ravel()[0]
         assert found.sel(row=["sound"]).values.ravel()[0] == pytest.approx(alone, rel=1e-13)  # sums of other lengths
     with pytest.warns(UserWarning, match=words):

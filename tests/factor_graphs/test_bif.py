@@ -374,3 +374,12 @@ def test_edited_gzipped_files_end_in_our_errors(tmp_path):
             FactorGraph.from_bif(path, max_entries=1000)
         except ValueError as error:
             assert str(error).startswith(str(path)), error
+
+
+def test_what_is_no_source_is_refused():
+    for source in ("", " \t"):
+        with pytest.raises(ValueError, match="source must be the path or the text of a BIF network, got an empty text"):
+            FactorGraph.from_bif(source)
+    for source in (None, BIF.encode(), 3):
+        with pytest.raises(TypeError, match=f"got {type(source).__name__}"):
+            FactorGraph.from_bif(source)

@@ -3,6 +3,7 @@
 import importlib
 import pickle
 import sys
+import warnings
 from functools import cache
 
 import numpy as np
@@ -144,6 +145,11 @@ def test_numbers_are_conditioned_in_the_joint_network():
     )
     whole = visits.predict_quantile(frame[["size"]], [0.1, 0.9])
     assert visits.posterior_.columns[-1].kind == "count" and (whole == np.round(whole)).all()
+    ratings = np.repeat([1, 2, 3, 4, 5], len(frame) // 5 + 1)[: len(frame)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # spikes of density on five numbers
+        rated = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(frame[["size"]], ratings)
+    assert rated.posterior_.columns[-1].kind == "ordinal"
     arrays = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
     assert arrays.score(numbers()[:, :1], numbers()[:, 1]) > 0.5
 
@@ -647,7 +653,7 @@ def array_with(cell):
                 f, np.arange(60.0)
             ),
             ValueError,
-            "structure must have 'y' of the kind 'real', as target_kind says; it is 'categorical' there",
+            "structure must have 'y' of the kind 'real' or .*, as target_kind says; it is 'categorical' there",
         ),
         (lambda f, y: ps.sklearn.BayesianTreeClassifier(unseen="no").fit(f, y), ValueError, "unseen must be one of"),
         (lambda f, y: ps.sklearn.BayesianTreeClassifier(particles=1).fit(f, y), ValueError, "particles must be"),

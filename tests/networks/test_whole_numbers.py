@@ -105,6 +105,14 @@ def test_answers_about_a_rating_are_numbers(name):
         post.probability({"rating": 6})
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_flags_are_numbers_in_intervals(name):
+    post = posteriors()[name]
+    for ends, text in (((1, None), "survived >= 1"), ((None, 0.5), "survived <= 0.5"), ((2, 9), "survived >= 2")):
+        assert float(post.probability({"survived": ends})) == float(post.probability(text))
+    assert float(post.probability({"survived": [(-1, 0), (1, 1)]})) == pytest.approx(1.0, abs=1e-12)
+
+
 @pytest.mark.parametrize("name", ["fit", "drawn"])
 def test_moments_and_soft_evidence_of_a_rating(name):
     post = posteriors()[name]
@@ -233,6 +241,9 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     with pm.Model():  # what is drawn has to be a count
         x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
     assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.leaves.Poisson]
+    with pm.Model(), pytest.raises(ValueError, match=r"column 'n' is count and has missing cells.*no whole numbers"):
+        frame = pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64")
+        ps.SPN("s", observed=frame, missing="draw", leaves={"n": [ps.leaves.Gaussian()]})
     gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")
     message = r"column 'n' is integer and has missing cells.*kinds={'n': 'real'}"
     with pm.Model(), pytest.raises(ValueError, match=message):

@@ -82,5 +82,16 @@ def test_how_columns_were_read_is_reported_once(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "Columns of 's': year integer; rating ordinal 1..5; up binary; x, y real. Change with kinds={'year': 'real'}"
     ]
+    caplog.clear()
+    gaps = pd.DataFrame({"year": np.append(YEARS, GAP), "rating": np.append(RATINGS, 3)})
+    with caplog.at_level(logging.INFO, "pymc"):
+        read_table(gaps)
+        read_table(gaps[["year"]], {"year": "integer"})
+        read_table(gaps[["rating"]], ordinals=False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Columns: year real; rating ordinal 1..5. Change with kinds={'year': 'integer'}, a column of whole numbers and "
+        "gaps that was read as real",
+        "Columns: rating integer. Change with kinds={'rating': 'real'}",
+    ]
     many = Table.from_frame(pd.DataFrame(rng.normal(size=(3, 9)), columns=list("abcdefghi")))
     assert describe_columns(many.columns) == "a, b, c, d, e, f, ... (9) real"

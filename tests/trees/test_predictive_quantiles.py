@@ -126,15 +126,30 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 
 def test_what_has_no_quantiles_is_refused():
-    classes = posterior(X, [0, 0, 1, 1], [STUMP], ps.leaves.ClassLeaves(1.0))
-    with pytest.raises(ValueError, match="predict_quantile is for real and count responses; use predict_proba"):
+    classes = posterior(X, list("aabb"), [STUMP], ps.leaves.ClassLeaves(1.0))
+    with pytest.raises(ValueError, match="predict_quantile is for responses that are numbers; use predict_proba"):
         classes.predict_quantile(X, 0.5)
     real = posterior(X, np.array([0.0, 1.0, 5.0, 6.5]), [STUMP], ps.leaves.NormalLeaves())
     with pytest.raises(ValueError, match="q must be a number or a sequence of numbers within 0 and 1"):
         real.predict_quantile(X, 1.5)
-    with pytest.raises(ValueError, match="predict_cdf is for real and count responses; use predict_proba"):
-        classes.predict_cdf(X, [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="predict_cdf is for responses that are numbers; use predict_proba"):
+        classes.predict_cdf(X, list("aabb"))
     with pytest.raises(ValueError, match="same"):
         real.predict_cdf(X, [1.0])
     with pytest.raises(TypeError, match="q must be a number"):
         real.predict_quantile(X, "0.5")
+
+
+def test_classes_of_whole_numbers_are_numbers():
+    """Ratings: all answers follow from the probabilities of the classes."""
+    y = np.array([1, 3, 5, 5])
+    post = posterior(X, y, [STUMP, ONE_LEAF], ps.leaves.ClassLeaves(1.0), weights=[0.7, 0.3])
+    numbers, p = np.array([1.0, 3.0, 5.0]), post.predict_proba(X).values
+    mean = p @ numbers
+    np.testing.assert_allclose(post.predict_sd(X), np.sqrt(p @ numbers**2 - mean**2), rtol=1e-12)
+    np.testing.assert_allclose(post.predict_cdf(X, [0.5, 1.0, 4.0, 9.0]), [0.0, p[1, 0], p[2, :2].sum(), 1.0])
+    found = post.predict_quantile(X, [0.0, 0.3, 1.0])
+    inner = numbers[(np.cumsum(p, axis=1) < 0.3).sum(axis=1)]
+    np.testing.assert_array_equal(found, np.stack([np.full(4, 1.0), inner, np.full(4, 5.0)], axis=1))
+    assert found.attrs["exactness"] == "exact given the draws"
+    assert post.predict_quantile(X, 0.5).dims == ("row",)

@@ -212,8 +212,8 @@ def test_predictions():
     assert post.predict_proba(frame.iloc[:0]).shape == (0, 2)  # nothing asked, nothing answered
     with pytest.raises(ValueError, match=r"mass must lie in \(0, 1\)"):
         post.leaf_posterior(mass=1.0)
-    with pytest.raises(ValueError, match="predict_sd is for real and count responses"):
-        post.predict_sd(frame)
+    with pytest.raises(ValueError, match="predict_sd is for responses that are numbers; use predict_proba"):
+        ps.fit_tree(frame, list("uvuv"), weights="equal", random_seed=1).predict_sd(frame)
     with pytest.raises(ValueError, match="log_likelihood needs the unweighted draws"):
         post.log_likelihood()
     real = ps.fit_tree(frame, [0.0, 1.0, 2.0, 5.0], "real", weights="equal", random_seed=1)

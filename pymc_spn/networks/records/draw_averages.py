@@ -82,6 +82,19 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
     return {"mcse_chain": float(error[0]) if influence.ndim == 1 else error.reshape(influence.shape[1:])}
 
 
+def attrs_of_finite(values: Any, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of answers in which those that are NaN or infinite, as of impossible rows, have no error."""
+    error, values = attrs.get("mcse_chain"), np.asarray(values)
+    if error is None or values.dtype.kind != "f" or np.shape(error) != values.shape:
+        return attrs
+    finite = np.isfinite(values)
+    if finite.all():
+        return attrs
+    if finite.any():
+        return attrs | {"mcse_chain": np.where(finite, error, np.nan)}
+    return {k: v for k, v in attrs.items() if k != "mcse_chain"} | NOT_DEFINED
+
+
 def _errors(influence: np.ndarray, n_chains: int) -> np.ndarray:
     """Standard errors (M,) of means of per-draw values (S, M), NaN where they are not defined."""
     finite = np.isfinite(influence).all(axis=0)
