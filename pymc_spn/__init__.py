@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pymc_spn import sklearn as sklearn
     from pymc_spn import steps as steps
     from pymc_spn import trees as trees
-    from pymc_spn.answers.posterior import SPNPosterior as SPNPosterior
-    from pymc_spn.answers.union_posterior import UnionPosterior as UnionPosterior
-    from pymc_spn.answers.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.circuits.estimation.circuit_fit import fit_em as fit_em
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
@@ -60,6 +57,8 @@ if TYPE_CHECKING:
     from pymc_spn.networks.distributions import SPN as SPN
     from pymc_spn.networks.learners import fit_variational as fit_variational
     from pymc_spn.networks.missing_cells import completed_columns as completed_columns
+    from pymc_spn.networks.posterior import SPNPosterior as SPNPosterior
+    from pymc_spn.networks.variational_posterior import VariationalPosterior as VariationalPosterior
     from pymc_spn.numerics.trust_warnings import ConvergenceWarning as ConvergenceWarning
     from pymc_spn.numerics.trust_warnings import CoverageWarning as CoverageWarning
     from pymc_spn.tables import Column as Column
@@ -98,13 +97,12 @@ _PUBLIC = {
     "NLGBNPosterior": "indian_chefs.network_posterior",
     "OrderSPN": "dags.order_spn",
     "SPN": "networks.distributions",
-    "SPNPosterior": "answers.posterior",
+    "SPNPosterior": "networks.posterior",
     "SigmoidBeliefNetwork": "indian_chefs.network_distributions",
     "Table": "tables",
     "TreePosterior": "trees.posterior",
     "TreeResponse": "trees.distributions",
-    "UnionPosterior": "answers.union_posterior",
-    "VariationalPosterior": "answers.variational_posterior",
+    "VariationalPosterior": "networks.variational_posterior",
     "completed_columns": "networks.missing_cells",
     "dag_log_evidence": "dags.log_evidence",
     "fit_em": "circuits.estimation.circuit_fit",

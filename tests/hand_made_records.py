@@ -3,10 +3,11 @@
 import numpy as np
 import xarray as xr
 
-from pymc_spn.answers.posterior import SPNPosterior
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves import families
 from pymc_spn.networks.gibbs.palette import choose_coding
+from pymc_spn.networks.posterior import SPNPosterior
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, write_schema
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
@@ -140,5 +141,9 @@ def enumerated_tree(problem: Problem, name="x", record_every=1) -> tuple[xr.Data
 def enumerated_posterior(problem: Problem) -> SPNPosterior:
     """The exact posterior of a problem: every state a draw, weighted by its probability."""
     tree, log_weights = enumerated_tree(problem)
-    post = SPNPosterior.from_idata(tree)
-    return SPNPosterior(post._states, log_weights=log_weights)
+    return weighted_posterior(SPNPosterior.from_idata(tree)._states, log_weights)
+
+
+def weighted_posterior(states, log_weights=None) -> SPNPosterior:
+    """The posterior of recorded states, each of its own weight."""
+    return SPNPosterior(RecordedLaw(states, chosen=log_weights))

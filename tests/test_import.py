@@ -87,8 +87,8 @@ def test_the_top_offers_what_it_says_and_nothing_else():
 
 def of_public_classes():
     """Classes that users hold, and the functions that they find on them."""
-    from pymc_spn.answers.drawn_circuits import DrawnCircuit
-    from pymc_spn.answers.posterior_circuit import PosteriorCircuit
+    from pymc_spn.networks.drawn_circuits import DrawnCircuit
+    from pymc_spn.networks.posterior_circuit import PosteriorCircuit
 
     public = [getattr(SPACES[space], name) for space, name in PUBLIC]
     for cls in [c for c in public if inspect.isclass(c)] + [DrawnCircuit, PosteriorCircuit]:
@@ -133,7 +133,7 @@ def test_the_reference_shows_what_public_classes_inherit():
         base for c in public for base in c.__mro__ if base not in public and base.__module__.startswith("pymc_spn")
     }
     answers = {b for b in bases if b.__name__.endswith(("Answers", "Queries"))}
-    assert len(answers) > 10
+    assert len(answers) > 5
     assert not [b.__qualname__ for b in answers if f"{b.__module__}.{b.__name__}" not in page]
 
 

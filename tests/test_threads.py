@@ -254,7 +254,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "marginal": lambda v: v.marginal.log_density(ROWS[["x0", "x2"]]),
             "condition": lambda v: v.condition.log_density(ROWS[["x0", "x2"]]),
             "union": lambda v: v.union.log_density(ROWS),
-            "cdf": lambda v: v.union.cdf("x0", [0.5, 1.0]),
+            "cdf": lambda v: v.union.cdf([0.5, 1.0], "x0"),
             "mean": lambda v: [v.condition.mean(), v.marginal.mean(), v.union.mean()],
             "sample": lambda v: [v.marginal.sample(5, random_seed=1), v.union.sample(5, random_seed=1)],
         },

@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.answers.row_distributions import SMALLEST_TAIL, LeavesOfDraws
 from pymc_spn.answers.row_predictions import leaf_levels
-from pymc_spn.networks.records.draw_averages import chain_error, weighted
+from pymc_spn.numerics.draw_averages import weighted
+from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
 
 if TYPE_CHECKING:
-    from pymc_spn.answers.prediction_answers import PredictionAnswers
+    import xarray as xr
 
 Tails = tuple[np.ndarray, np.ndarray]  # (M,), and what each draw contributes (S, M)
 FAR = 1e-6  # tails below it are summed anew: as what is left of 1, or without small leaves, they have lost digits
@@ -20,37 +22,68 @@ FARTHEST_TAIL = np.array([1e-290])  # of those: leaves are left out that add les
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
-def cell_tails(post: "PredictionAnswers", values: np.ndarray, index: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """p-values (M,) of the cells of one column and their standard errors over draws, NaN where there are none.
+def cell_p_value(self: AskedLaw, df: Any) -> "xr.DataArray":
+    """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
+
+    Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels
+    that are no more probable. X is the cell given the others, averaged over the draws and recorded on the grid of
+    its column. Unlike a surprise (`anomaly`) it has no units, whatever scale or logs the column is measured in.
 
     Parameters
     ----------
-    post : PredictionAnswers
-    values : (M, D) float64
-        Rows in which the column is observed.
-    index : Index
-    d : int
-        Number of the column.
+    df : DataFrame, mapping, array or Table
+        Checked by the schema of the training table; missing cells are summed out.
+
+    Returns
+    -------
+    DataArray
+        (row, column) within 0 and 1; NaN where the cell is missing, or where the others are impossible under
+        every draw. Exact, with ``rounded=True`` numerical; ``mcse_chain`` for each cell. Among rows of the model
+        those of at most u are a share of at most u.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Data that the schema refuses.
+
+    Notes
+    -----
+    The cost is that of the distribution functions of all leaves of a column in every row. Many cells are
+    compared at once: of a thousand usual cells up to ten are expected to have a p-value of at most 0.01.
     """
-    own = values[:, d]
-    rest = values.copy()
+    table = Table.from_frame(df, schema=self._schema)
+    found, error = np.full((2, *table.values.shape), np.nan)
+    for d in range(len(self.columns)):
+        seen = ~np.isnan(table.values[:, d])
+        found[seen, d], error[seen, d] = _tails(self, table.values[seen], table.index[seen], d)
+    coords = {"row": row_labels(table.index), "column": [c.name for c in self.columns]}
+    if np.isnan(error).all():
+        marks: dict[str, Any] = self._error(np.full((self._law.n_circuits, 1), np.nan))
+    else:
+        marks = {"mcse_chain": error}
+    return self._labelled("cell_p_value", found, coords, False, **self._cell_mark(), **marks)
+
+
+def _tails(self: AskedLaw, values: np.ndarray, index: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """p-values (M,) of the cells of one column and their standard errors over draws, NaN where there are none."""
+    own, rest = values[:, d], values.copy()
     rest[:, d] = np.nan
-    asked = AskedRows([post], [(rest, post._possible(rest))], index, d, refuse=False)
-    find = _of_levels if post._schema.columns[d].kind in NOMINAL_KINDS else _of_numbers
+    asked = AskedRows(self, rest, index, d, refuse=False)
+    find = _of_levels if self.columns[d].kind in NOMINAL_KINDS else _of_numbers
     answer, error = [np.zeros(0)], [np.zeros(0)]
-    for tail, influence in find(post, asked, own):
+    for tail, influence in find(self, asked, own):
         answer.append(tail)
-        error.append(np.broadcast_to(chain_error(influence, post._n_chains).get("mcse_chain", np.nan), tail.shape))
+        error.append(np.broadcast_to(self._error(influence).get("mcse_chain", np.nan), tail.shape))
     nothing = asked.is_impossible  # given what cannot be, a cell has no law
     return np.where(nothing, np.nan, np.concatenate(answer)), np.where(nothing, np.nan, np.concatenate(error))
 
 
-def _of_numbers(post: "PredictionAnswers", asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
+def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
     """Twice the smaller of P(X <= x) and P(X >= x), of values as they are recorded."""
-    d, schema = asked.column, post._schema
-    half = 0.5 * schema.resolution[d] if schema.compiled.is_density[d] else 0.0
+    d, law = asked.column, self._law
+    half = 0.5 * law.resolution[d] if law.is_density[d] else 0.0
     ends = [own + half, own - half]
-    if not schema.compiled.is_density[d]:  # counts; a column of counts may have Gaussian leaves alone, though
+    if not law.is_density[d]:  # counts; a column of counts may have Gaussian leaves alone, though
         ends = [own, own - 1.0]
     elif half == 0.0:
         ends = ends[:1]
@@ -72,17 +105,19 @@ def _of_numbers(post: "PredictionAnswers", asked: AskedRows, own: np.ndarray) ->
         yield np.minimum(2.0 * smaller, 1.0), np.where(2.0 * smaller < 1.0, influence, 0.0)
 
 
-def _of_levels(post: "PredictionAnswers", asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
+def _of_levels(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
     """Probability of all levels that are no more probable than the one that is there."""
-    event, n_draws = post._evidence.get(asked.column), len(asked.leaves)
-    laws = [leaf_levels(one, event) for one in asked.leaves]
-    for rows in asked.blocks(n_draws * laws[0].shape[1]):
-        per = np.empty((n_draws, rows.stop - rows.start, laws[0].shape[1]))
+    n_draws = len(asked.leaves)
+    laws = [[leaf_levels(one, event) for one in asked.leaves] for event in asked.events]
+    n_levels = laws[0][0].shape[1]
+    for rows in asked.blocks(n_draws * n_levels * len(laws)):
+        found = np.empty((len(laws), n_draws, rows.stop - rows.start, n_levels))
 
-        def note(j: int, s: int, share: np.ndarray, per: np.ndarray = per) -> None:
-            per[s] = share @ laws[s]
+        def note(j: int, s: int, share: np.ndarray, found: np.ndarray = found) -> None:
+            found[j, s] = share @ laws[j][s]
 
-        weight, _ = asked.weigh(rows, note)
+        weight, share_of_part = asked.weigh(rows, note)
+        per = weighted(share_of_part, found).sum(axis=0)
         mean = weighted(weight, per).mean(axis=0)
         held = np.take_along_axis(mean, own[rows].astype(np.int64)[:, None], axis=1)
         is_tail = mean <= held * (1.0 + TIES)

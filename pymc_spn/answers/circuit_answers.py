@@ -78,13 +78,13 @@ class CircuitAnswers:
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         return self._part(given, None)
 
-    def cdf(self, column: str, x: Any, given: Given = None) -> "xr.DataArray":
+    def cdf(self, x: Any, column: str, given: Given = None) -> "xr.DataArray":
         """P(column <= x given what is known) at one or several values, of a column of numbers; binary ones count.
 
         Parameters
         ----------
-        column : str
         x : float or sequence of float
+        column : str
         given : mapping, sequence of mappings or str, optional
 
         Returns
@@ -357,7 +357,7 @@ class CircuitAnswers:
         return self._marked(name, found.value, coords, **found.attrs)
 
     def _names(self, argument: str, columns: Any) -> list[str]:
-        from pymc_spn.answers.column_answers import names_of
+        from pymc_spn.answers.asked_law import names_of
 
         names = list(dict.fromkeys(names_of(argument, columns)))
         if not names:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.answers.no_interventions import NoInterventions
+from pymc_spn.answers.no_interventions import do
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pymc_spn.maxima.most_probable import MostProbable
 
 
-class CircuitQueries(NoInterventions):
+class CircuitQueries:
     """Questions to a circuit with explicit parameters.
 
     All take ``log_weights`` (n_sum_edges,), the log weight of each edge below a sum in the order of `edge_sum`, and
@@ -64,6 +64,7 @@ class CircuitQueries(NoInterventions):
     """
 
     columns: tuple[Any, ...]
+    do = do
 
     def log_density(
         self,

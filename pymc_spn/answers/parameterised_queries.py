@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.circuit_queries import sample_rows
-from pymc_spn.answers.no_interventions import NoInterventions
+from pymc_spn.answers.no_interventions import do
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
     from pymc_spn.maxima.most_probable import MostProbable
 
 
-class ParameterisedQueries(NoInterventions):
+class ParameterisedQueries:
     """The questions of `CircuitQueries` without parameters as arguments; what those say about them holds here.
 
     The first question prepares what all need, which is kept with the object.
@@ -22,6 +22,7 @@ class ParameterisedQueries(NoInterventions):
     circuit: Any
     log_weights: np.ndarray
     leaf_parameters: dict[str, np.ndarray]
+    do = do
 
     @property
     def _given(self) -> "Parameterised":

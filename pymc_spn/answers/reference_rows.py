@@ -1,21 +1,18 @@
 """Rows of the posterior predictive as the table would record them, and how given rows compare with their densities."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainc
 
-from pymc_spn.events.events import spread_of
-from pymc_spn.networks.records.completion import checked_count, choose_draws, complete_rows
-from pymc_spn.networks.records.draw_averages import log_average
-from pymc_spn.numerics.asked_numbers import check_prob
+from pymc_spn.laws.law import Law
+from pymc_spn.numerics.asked_numbers import check_prob, checked_count
+from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 
-if TYPE_CHECKING:
-    from pymc_spn.answers.simulated_answers import SimulatedAnswers
-
+BLOCK_VALUES = 20_000_000  # per-circuit log densities held at a time (160 MB)
 TIES = 1e-10  # relative: log densities as near as that are equal
 
 
@@ -39,7 +36,7 @@ def check_comparison(n: Any, level: Any, argument: str = "n") -> None:
 
 
 def compare_rows(
-    post: "SimulatedAnswers",
+    law: Law,
     log_density: np.ndarray,
     observed: np.ndarray,
     n: int,
@@ -50,24 +47,25 @@ def compare_rows(
 
     Parameters
     ----------
-    post : SimulatedAnswers
+    law : Law
     log_density : (M,) float64
         Of the rows.
-    observed : (M, K) bool
-        Which of the columns asked for the rows have.
+    observed : (M, D) bool
+        Which of the columns the rows have.
     n : int
     level : float
         At least 1 / (n + 1).
     rng : Generator
         The same rows are drawn from the same state, whatever is compared with them.
     """
-    drawn = _recorded(post, _drawn_rows(post, n, rng))
+    refuse_count("n", n, 16.0 * len(law.columns), "fewer rows are enough to compare with")
+    drawn = _recorded(law, law.draw(n, rng))
     k = min(int(np.floor(level * (n + 1) * (1.0 + 1e-12))), n)  # a level of 0.01 and 999 rows are meant to be 10
     # Maritz and Jarrett (1978): how a bootstrap would spread the k-th smallest over all
     chance = np.diff(betainc(k, n - k + 1, np.arange(n + 1) / n))
     out = Comparison(*(np.empty(len(log_density)) for _ in Comparison._fields))
     for rows, columns in _patterns(observed):
-        reference = np.sort(_log_densities(post, drawn, columns))
+        reference = np.sort(_log_densities(law, drawn, columns))
         reference -= TIES * (1.0 + np.abs(reference))
         count = np.searchsorted(reference, log_density[rows], side="right")
         out.p_value[rows] = (count + 1.0) / (n + 1.0)
@@ -87,41 +85,32 @@ def _patterns(observed: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows, columns
 
 
-def _drawn_rows(post: "SimulatedAnswers", n: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n, D) of all columns, given the evidence."""
-    refuse_count("n", n, 16.0 * len(post._schema.columns), "fewer rows are enough to compare with")
-    chosen = choose_draws((post._log_evidence() + post._log_weights)[:, None], n, rng)
-    row = post._row(post._evidence)[None]
-    return complete_rows(post._states, row, spread_of(post._evidence), chosen, rng)[:, 0]
-
-
-def _recorded(post: "SimulatedAnswers", rows: np.ndarray) -> np.ndarray:
+def _recorded(law: Law, rows: np.ndarray) -> np.ndarray:
     """The rows as the table records them: densities on their recording grid.
 
     Recorded values stand where leaves have their peaks, exact ones beside them: as such they would be less dense
     throughout. A value stays exact where the grid has none in its place: where rounding would leave the evidence, or
     bring a positive value to 0.
     """
-    schema = post._schema
-    for d in post._kept:
-        width = schema.resolution[d]
-        if width == 0.0 or not schema.compiled.is_density[d]:
+    for d, column in enumerate(law.columns):
+        width = law.resolution[d]
+        if width == 0.0 or not law.is_density[d]:
             continue
         moved = rows.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             moved[:, d] = np.round(rows[:, d] / width) * width + 0.0
-        allowed = np.isfinite(moved[:, d]) & post._possible(moved)
-        if schema.columns[d].kind == "positive":
+        allowed = np.isfinite(moved[:, d]) & law.possible(moved)
+        if column.kind == "positive":
             allowed &= moved[:, d] > 0.0
         rows = np.where(allowed[:, None], moved, rows)
     return rows
 
 
-def _log_densities(post: "SimulatedAnswers", rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Log densities (n,) of what some of the columns asked for hold, under the mixture over draws."""
-    asked = np.tile(post._row(post._evidence), (len(rows), 1))
-    kept = np.array(post._kept)
-    asked[:, kept] = np.where(columns, rows[:, kept], np.nan)
-    log_evidence = log_average(post._log_weights, post._log_evidence())
-    log_weight = log_average(post._log_weights, np.zeros(post._states.n_draws))
-    return post._log_mixture(asked, [post._evidence], cells=True) - (log_evidence - log_weight)
+def _log_densities(law: Law, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Log densities (n,) of what some of the columns hold, under the mixture over circuits."""
+    out = np.empty(len(rows))
+    block = max(1, BLOCK_VALUES // law.n_circuits)
+    for start in range(0, len(rows), block):
+        asked = np.where(columns, rows[start : start + block], np.nan)
+        out[start : start + block] = log_average(law.log_weights, law.log_density(asked, cells=True))
+    return out - log_average(law.log_weights, np.zeros(law.n_circuits))

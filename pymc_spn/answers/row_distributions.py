@@ -1,49 +1,64 @@
 """How a number is spread given the other cells of each row: standard deviations, quantiles, distribution functions."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
-from pymc_spn.networks.records.draw_averages import chain_error, weighted
-from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval, Leaves, leaf_moments
+from pymc_spn.networks.records.leaf_predictives import Leaves, leaf_moments
+from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.row_mixtures import RowMixtures
-from pymc_spn.tables import row_labels
+from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from pymc_spn.answers.prediction_answers import PredictionAnswers
 
 NEGLIGIBLE = 1e-10  # of the smaller tail: the weight of the leaves that are left out of a row's quantiles
 SMALLEST_TAIL = np.array([1e-9])  # of distribution functions: leaves are left out that add less than 1e-19
 ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what these leaves could move
 
 
-def standard_deviations(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "xr.DataArray":
-    """The answer of `SPNPosterior.predict_sd`, given that the evidence of one of the parts holds.
+def predict_sd(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
+    """Standard deviation of a numeric column given the other columns of each row.
+
+    Of a new value, not of its mean: within the leaves, between them, and between the draws.
 
     Parameters
     ----------
-    parts : sequence of PredictionAnswers
-        One posterior given events of which no two hold at once.
-    df, target
-        As for `SPNPosterior.predict_sd`.
+    df : DataFrame, mapping or array
+        As in `predict_proba`.
+    target : str
+    unseen : {"error", "missing"}
+        As in `predict_proba`.
+
+    Returns
+    -------
+    DataArray
+        (row,) float64, in the units of the column; exact, numerical where the column is known to be in an interval.
+        Where tails are too heavy for a variance it is infinite, and ``infinite_variance`` names the column.
+
+    Raises
+    ------
+    ValueError
+        If the target is unknown or has levels, the rows are not those of the other columns, or the posterior's
+        condition excludes one. Rows whose density is zero have NaN and a warning.
     """
-    first = parts[0]
-    d = _number_asked(first, target)
-    asked = AskedRows.of_table(parts, df, d)
+    d = _number_asked(self, target)
+    asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
     n_draws = len(asked.leaves)
-    laws = [[leaf_moments(leaves, part._evidence.get(d)) for leaves in asked.leaves] for part in parts]
+    laws = [[leaf_moments(leaves, event) for leaves in asked.leaves] for event in asked.events]
     answer, errors = [np.zeros(0)], []
-    for rows in asked.blocks(max(2 * n_draws * len(parts), int(asked.n_leaves.max(initial=0)))):
-        mean, variance = np.empty((2, len(parts), n_draws, rows.stop - rows.start))
+    for rows in asked.blocks(max(2 * n_draws * len(laws), int(asked.n_leaves.max(initial=0)))):
+        mean, variance = np.empty((2, len(laws), n_draws, rows.stop - rows.start))
 
         def note(j: int, s: int, share: np.ndarray, mean: np.ndarray = mean, variance: np.ndarray = variance) -> None:
             mean[j, s], variance[j, s] = _mixed_moments(share, *laws[j][s])
@@ -57,28 +72,51 @@ def standard_deviations(parts: "Sequence[PredictionAnswers]", df: Any, target: s
             # by the delta method; the centre is where the second moment is the least, and adds nothing
             influence = (second - weight * sd**2).sum(axis=0) / (2.0 * sd)
         answer.append(sd)
-        errors.append(chain_error(np.where(sd == 0.0, 0.0, influence), first._n_chains))
+        errors.append(self._error(np.where(sd == 0.0, 0.0, influence)))
     values = asked.answered(answer)
-    attrs: dict[str, Any] = first._cell_mark()
-    if any(isinstance(part._evidence.get(d), Interval) for part in parts):
-        attrs |= {"exactness": "numerical", "tolerance": TOLERANCE}
+    attrs, tolerance = self._cell_mark(), self._law.moment_tolerance([d])
+    if tolerance:
+        attrs |= {"exactness": "numerical", "tolerance": tolerance}
     if np.isinf(values).any():
         attrs["infinite_variance"] = [target]
     coords = {"row": row_labels(asked.index)}
-    return first._labelled("predict_sd", values, coords, False, **attrs, **asked.marks(errors))
+    return self._labelled("predict_sd", values, coords, False, **attrs, **asked.marks(errors))
 
 
-def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, levels: np.ndarray) -> "xr.DataArray":
-    """The answer of `SPNPosterior.predict_quantile` at levels () or (Q,); see `standard_deviations`."""
-    first = parts[0]
-    d = _number_asked(first, target)
-    asked = AskedRows.of_table(parts, df, d)
+def predict_quantile(self: AskedLaw, df: Any, target: str, q: Any, *, unseen: str = "error") -> "xr.DataArray":
+    """Quantiles of a numeric column given the other columns of each row: predictive intervals.
+
+    The smallest x with P(target <= x given the row) >= q, of the average over the draws.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping or array
+        As in `predict_proba`.
+    target : str
+    q : float or sequence of float
+        Between 0 and 1.
+    unseen : {"error", "missing"}
+        As in `predict_proba`.
+
+    Returns
+    -------
+    DataArray
+        (row,), or (row, quantile) for several levels, in the units of the column; exact for counts, for densities
+        numerical, by Newton's method within brackets. At 0 and 1 the ends of the support.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If q is not within 0 and 1; else as `predict_sd`.
+    """
+    levels, d = checked_levels(q), _number_asked(self, target)
+    asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
     _refuse_many("q", np.size(levels), asked)
     of_draws = LeavesOfDraws(asked)
-    grid = LeafGrid(of_draws.leaves, of_draws.events)
+    grid = LeafGrid(of_draws.leaves, asked.events)
     q = np.atleast_1d(levels).astype(np.float64)
     inner = (q > 0.0) & (q < 1.0)
-    has_masses = not first._schema.compiled.is_density[d]
+    has_masses = not self._law.is_density[d]
     answer, errors = [np.zeros((0, q.size))], []
     for rows in of_draws.blocks(q.size):
         shares, weight = of_draws.shares(rows)
@@ -86,20 +124,20 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
         least, most = laws.support()
         x = np.where(q <= 0.0, least[:, None], most[:, None])
         x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
-        answer.append(x + first._origin(d))
+        answer.append(x + self.columns[d].origin)
         if not has_masses:
             below = len(weight) * of_draws.below(laws, x) - weight[:, :, None] * q
             with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
-                errors.append(chain_error(below / laws.density(x), first._n_chains))
-    attrs: dict[str, Any] = {"column": target, **first._cell_mark()}
+                errors.append(self._error(below / laws.density(x)))
+    attrs: dict[str, Any] = {"column": target, **self._cell_mark()}
     if not has_masses:
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
     marks = asked.marks(errors)
     if has_masses:
         marks["mcse_chain_note"] = "no mcse_chain: a quantile of whole numbers moves in steps"
-        marks.pop("mcse_chain")
+        marks.pop("mcse_chain", None)
     coords: dict[str, Any] = {"row": row_labels(asked.index), "quantile": q}
-    found = first._labelled("predict_quantile", asked.answered(answer), coords, False, **attrs, **marks)
+    found = self._labelled("predict_quantile", asked.answered(answer), coords, False, **attrs, **marks)
     if levels.ndim:
         return found
     if "mcse_chain" in found.attrs:
@@ -107,22 +145,47 @@ def row_quantiles(parts: "Sequence[PredictionAnswers]", df: Any, target: str, le
     return found.isel(quantile=0)
 
 
-def row_distribution_functions(parts: "Sequence[PredictionAnswers]", df: Any, target: str, x: Any) -> "xr.DataArray":
-    """The answer of `SPNPosterior.predict_cdf` at points () or (Q,), or None for each row's own value."""
-    first = parts[0]
-    d = _number_asked(first, target)
-    asked = AskedRows.of_table(parts, df, d)
-    own = x is None
-    _refuse_many("x", 1 if own else np.size(x), asked)
-    points = np.tile(np.atleast_1d(x) - first._origin(d), (len(asked.index), 1)) if not own else None
-    points = first._own_cells(df, d)[:, None] if points is None else points
+def predict_cdf(self: AskedLaw, df: Any, target: str, x: Any = None, *, unseen: str = "error") -> "xr.DataArray":
+    """P(target <= x) given the other columns of each row: its predictive distribution function.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping or array
+        As in `predict_proba`.
+    target : str
+        A numeric column.
+    x : float or sequence of float, optional
+        The same points for all rows. None takes the target's own cell of each row: probability integral
+        transforms, which are uniform over rows where the predictive distribution of a continuous column is right.
+    unseen : {"error", "missing"}
+        As in `predict_proba`.
+
+    Returns
+    -------
+    DataArray
+        (row,), or (row, x) for several points, of the average over the draws; exact, with ``rounded=True``
+        numerical. NaN where the row's own cell is missing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If x is no number, or None and the target is not among the columns; else as `predict_sd`.
+    """
+    own, at, d = x is None, None if x is None else checked_points(x), _number_asked(self, target)
+    df = known_levels(df, self.columns, unseen)
+    asked = AskedRows.of_table(self, df, d)
+    _refuse_many("x", 1 if at is None else np.size(at), asked)
+    if at is None:
+        points = Table.from_frame(df, schema=self.columns).values[:, [d]]
+    else:
+        points = np.tile(np.atleast_1d(at) - self.columns[d].origin, (len(asked.index), 1))
     answer, error = _distribution_functions(asked, points)
-    if own or np.ndim(x) == 0:
+    if own or np.ndim(at) == 0:
         answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
         coords: dict[str, Any] = {"row": row_labels(asked.index)}
     else:
-        coords = {"row": row_labels(asked.index), "x": x}
-    return first._labelled("predict_cdf", answer, coords, False, column=target, **first._cell_mark(), **error)
+        coords = {"row": row_labels(asked.index), "x": at}
+    return self._labelled("predict_cdf", answer, coords, False, column=target, **self._cell_mark(), **error)
 
 
 def _refuse_many(argument: str, n: int, asked: AskedRows) -> None:
@@ -142,14 +205,14 @@ def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray
         below[:, missing] = np.nan
         answer.append(below.sum(axis=0))
         influence = len(weight) * below - weight[:, :, None] * answer[-1]
-        errors.append(chain_error(influence, asked.parts[0]._n_chains))
+        errors.append(asked.error(influence))
     return asked.answered(answer), asked.marks(errors)
 
 
-def _number_asked(first: "PredictionAnswers", target: str) -> int:
+def _number_asked(self: AskedLaw, target: str) -> int:
     """Number of a column whose values are numbers, and not labels."""
-    d = first._column_number("target", target)
-    column = first._schema.columns[d]
+    d = self._number("target", target)
+    column = self.columns[d]
     if column.kind in NOMINAL_KINDS:
         raise ValueError(f"target must be numeric, {target!r} is {column.kind}; use predict_proba")
     return d
@@ -173,7 +236,7 @@ class LeavesOfDraws:
         self.asked = asked
         families, parameters = ([getattr(one, field) for one in asked.leaves] for field in Leaves._fields)
         self.leaves = Leaves(np.concatenate(families), np.concatenate(parameters))
-        self.events = [part._evidence.get(asked.column) for part in asked.parts]
+        self.events = asked.events
         self.begin = np.cumsum(asked.n_leaves) - asked.n_leaves
         self.draw = np.repeat(np.arange(asked.n_leaves.size), asked.n_leaves)
 

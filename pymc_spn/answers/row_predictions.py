@@ -1,49 +1,87 @@
-"""A column's levels or mean given the other cells of each row, under a posterior or disjoint parts of one."""
+"""A column's levels or mean given the other cells of each row."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.leaves.families import Categorical, DirichletLevels
-from pymc_spn.networks.records.draw_averages import chain_error, weighted
-from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval, leaf_moments
+from pymc_spn.networks.records.leaf_predictives import leaf_moments
+from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.answers.prediction_answers import PredictionAnswers
 
-
-def level_probabilities(parts: "Sequence[PredictionAnswers]", df: Any, target: str, per_draw: bool) -> "xr.DataArray":
-    """The answer of `SPNPosterior.predict_proba`, given that the evidence of one of the parts holds.
+def predict_proba(
+    self: AskedLaw, df: Any, target: str, per_draw: bool = False, *, unseen: str = "error"
+) -> "xr.DataArray":
+    """Probability of each level of a binary or categorical column, given the other columns of each row.
 
     Parameters
     ----------
-    parts : sequence of PredictionAnswers
-        One posterior given events of which no two hold at once.
-    df, target, per_draw
-        As for `SPNPosterior.predict_proba`.
+    df : DataFrame, mapping or array
+        Rows; missing cells are summed out, and the target's own cells are not looked at.
+    target : str
+    per_draw : bool
+    unseen : {"error", "missing"}
+        What becomes of a level that the training table did not have.
+
+    Returns
+    -------
+    DataArray
+        (row, level), each row adding up to 1; exact, with ``rounded=True`` numerical. NaN in rows whose density is
+        zero under every draw.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Data that the schema refuses, or a row that the posterior's condition excludes.
+
+    Warns
+    -----
+    UserWarning
+        If the density of some rows is zero under every draw; it names them.
     """
-    d = parts[0]._column_number("target", target)
-    column = parts[0]._schema.columns[d]
+    d = self._number("target", target)
+    column = self.columns[d]
     if column.levels is None:
         raise ValueError(f"target must be binary, categorical or ordinal, {target!r} is {column.kind}; use predict")
-    return _predicted(parts, "predict_proba", df, d, leaf_levels, {"level": list(column.levels)}, per_draw)
+    df = known_levels(df, self.columns, unseen)
+    return _predicted(self, "predict_proba", df, d, leaf_levels, {"level": list(column.levels)}, per_draw)
 
 
-def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "xr.DataArray":
-    """The answer of `SPNPosterior.predict`, given that the evidence of one of the parts holds."""
-    first = parts[0]
-    d = first._column_number("target", target)
-    column = first._schema.columns[d]
+def predict(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
+    """The most probable level, or the mean of a numeric column, given the other columns of each row.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping or array
+        As in `predict_proba`.
+    target : str
+    unseen : {"error", "missing"}
+        As in `predict_proba`.
+
+    Returns
+    -------
+    DataArray
+        (row,) of levels or numbers. A mean does not exist where the leaf shape is 1/2 or less; the centre
+        of such leaves stands for it and ``principal_value`` names the column; where it is infinite,
+        ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
+        its error. Rows whose density is zero under every draw have NaN, or None instead of a level, and a warning
+        names them.
+    """
+    d = self._number("target", target)
+    column = self.columns[d]
     if column.kind in NOMINAL_KINDS:
-        proba = level_probabilities(parts, df, target, False)
+        proba = predict_proba(self, df, target, unseen=unseen)
         best, known = proba.values.argmax(axis=1), ~np.isnan(proba.values).any(axis=1)
         each = np.arange(best.size), best
         marks = dict(proba.attrs)
@@ -52,19 +90,17 @@ def predictions(parts: "Sequence[PredictionAnswers]", df: Any, target: str) -> "
         if not known.all():
             labels = labels.astype(object)
             labels[~known] = None
-        return first._labelled("predict", labels, {"row": proba["row"].values}, False, **marks)
+        return self._labelled("predict", labels, {"row": proba["row"].values}, False, **marks)
 
-    attrs: dict[str, Any] = {}
-    if any(isinstance(part._evidence.get(d), Interval) for part in parts):
-        attrs = {"exactness": "numerical", "tolerance": TOLERANCE}
-    tails = next((tails for part in parts if (tails := part._heavy_tails([d], part._evidence))), None)
-    if tails:
-        attrs["principal_value"] = tails
+    tolerance, centred = self._law.moment_tolerance([d]), self._law.centred([d])
+    attrs: dict[str, Any] = {"exactness": "numerical", "tolerance": tolerance} if tolerance else {}
+    if centred:
+        attrs["principal_value"] = centred
 
     def leaf_means(leaves: Any, event: Any) -> np.ndarray:
         return leaf_moments(leaves, event)[0] + column.origin
 
-    found = _predicted(parts, "predict", df, d, leaf_means, {}, False, **attrs)
+    found = _predicted(self, "predict", known_levels(df, self.columns, unseen), d, leaf_means, {}, False, **attrs)
     if np.isinf(found.values).any():
         found.attrs["infinite_mean"] = [target]
     return found
@@ -80,7 +116,7 @@ def leaf_levels(leaves: Any, event: Any) -> np.ndarray:
 
 
 def _predicted(
-    parts: "Sequence[PredictionAnswers]",
+    self: AskedLaw,
     name: str,
     df: Any,
     d: int,
@@ -90,8 +126,8 @@ def _predicted(
     **attrs: Any,
 ) -> "xr.DataArray":
     """Average over leaves, parts and draws of a number (or of several) that each leaf of a column has."""
-    first, asked = parts[0], AskedRows.of_table(parts, df, d)
-    laws = [[of_leaves(one, part._evidence.get(d)) for one in asked.leaves] for part in parts]
+    asked = AskedRows.of_table(self, df, d)
+    laws = [[of_leaves(one, event) for one in asked.leaves] for event in asked.events]
     shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     n_draws = len(asked.leaves)
     if per_draw:
@@ -99,26 +135,26 @@ def _predicted(
         refuse_memory(what, 16.0 * math.prod(shape) * n_draws * len(asked.index), "ask for fewer rows at once")
     per = [np.zeros((n_draws, 0, *shape))]
     answer, errors = [np.zeros((0, *shape))], []
-    for rows in asked.blocks(n_draws * math.prod(shape) * len(parts)):
-        found = np.empty((len(parts), n_draws, rows.stop - rows.start, *shape))
+    for rows in asked.blocks(n_draws * math.prod(shape) * len(laws)):
+        found = np.empty((len(laws), n_draws, rows.stop - rows.start, *shape))
 
         def note(j: int, s: int, share: np.ndarray, found: np.ndarray = found) -> None:
             found[j, s] = _average(share, laws[j][s])
 
         weight, share_of_part = asked.weigh(rows, note)
-        joined = found[0] if len(parts) == 1 else np.sum(list(map(weighted, share_of_part, found)), axis=0)
+        joined = found[0] if len(laws) == 1 else np.sum(list(map(weighted, share_of_part, found)), axis=0)
         if per_draw:
             per.append(joined)
             continue
         mean = weighted(weight, joined).mean(axis=0)
         answer.append(mean)
         with np.errstate(invalid="ignore"):
-            errors.append(chain_error(weighted(weight, joined - mean), first._n_chains))
+            errors.append(self._error(weighted(weight, joined - mean)))
     coords = {"row": row_labels(asked.index), **coords}
-    attrs = first._cell_mark() | attrs
+    attrs = self._cell_mark() | attrs
     if per_draw:
-        return first._labelled(name, asked.answered(per, axis=1), coords, True, **attrs)
-    return first._labelled(name, asked.answered(answer), coords, False, **attrs, **asked.marks(errors))
+        return self._labelled(name, asked.answered(per, axis=1), coords, True, **attrs)
+    return self._labelled(name, asked.answered(answer), coords, False, **attrs, **asked.marks(errors))
 
 
 def _average(share: np.ndarray, law: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_spn.answers.posterior import SPNPosterior
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
@@ -22,6 +21,7 @@ from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
 from pymc_spn.networks.distributions import SPN
 from pymc_spn.networks.learners import fit_variational
+from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table

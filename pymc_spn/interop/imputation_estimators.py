@@ -126,7 +126,7 @@ cores, random_state, progressbar
         known = known_levels(rows, self.posterior_.columns, self.unseen)
         if self.strategy == "draw":
             seed = seed_of(self.random_state)
-            completed = self.posterior_.impute(known, n=1, random_seed=seed)[0].set_axis(rows.columns, axis="columns")
+            completed = self.posterior_.impute(known, n=1, random_seed=seed).set_axis(rows.columns, axis="columns")
             completed = _with_observed(completed, rows, known)
         else:
             completed = self._with_means(rows, known)

@@ -27,7 +27,7 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(network_names, unpack_network, "pymc_spn.answers.posterior:SPNPosterior"),
+    Family(network_names, unpack_network, "pymc_spn.networks.posterior:SPNPosterior"),
     Family(graph_names, unpack_graphs, "pymc_spn.dags.mcmc_posterior:DagDraws"),
     Family(reputed_graph_names, unpack_reputed_graphs, "pymc_spn.indian_chefs.graph_draws:GraphDraws"),
     Family(

@@ -63,11 +63,11 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
 
             return TreePosterior.load(tree)
         if VARIATIONAL_POSTERIOR in tree.attrs:
-            from pymc_spn.answers.variational_posterior import VariationalPosterior
+            from pymc_spn.networks.variational_posterior import VariationalPosterior
 
             return VariationalPosterior.from_idata(tree)
         if SPN_POSTERIOR in tree.attrs:
-            from pymc_spn.answers.posterior import SPNPosterior
+            from pymc_spn.networks.posterior import SPNPosterior
 
             return SPNPosterior.from_idata(tree)
         return _sampled(tree, path, name)

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.events.events import Events
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
+from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import (
     BINOMIAL,
     CATEGORICAL,
@@ -19,7 +20,6 @@ from pymc_spn.leaves.family_codes import (
     ROUNDED_COUNT,
 )
 from pymc_spn.networks.records import share_kernels
-from pymc_spn.networks.records.draw_averages import weighted
 from pymc_spn.networks.records.leaf_predictives import (
     COUNTS,
     FAMILY,
@@ -33,6 +33,7 @@ from pymc_spn.networks.records.leaf_predictives import (
     relative_masses,
 )
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.draw_averages import weighted
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
@@ -62,7 +63,7 @@ class ColumnLaw(NamedTuple):
         """Average (S, ...) over each draw's leaves of values (n, ...)."""
         return np.add.reduceat(weighted(self.share, values), self.begin, axis=0)
 
-    def of_draws(self, kept: np.ndarray) -> "ColumnLaw":
+    def of_circuits(self, kept: np.ndarray) -> "ColumnLaw":
         """The law under some draws (k,)."""
         ends = np.append(self.begin[1:], self.share.size)
         which = np.concatenate([np.arange(self.begin[s], ends[s]) for s in kept])
@@ -143,6 +144,10 @@ class ColumnLaw(NamedTuple):
         parts = [self.per_draw(np.exp(self.leaf_log_density(x[i : i + step]))) for i in range(0, x.size, step)]
         return np.concatenate(parts, axis=1) if parts else np.empty((self.begin.size, 0))
 
+    def raw_moments(self, about: float, order: int) -> np.ndarray:
+        """E[(X - about)^k] (S, order + 1), k = 0..order, under each draw."""
+        return self.per_draw(raw_moments(self.leaves, about, order, self.event))
+
     def mean_log_beyond(self, ends: tuple[float, float]) -> float:
         """E[abs(log x); x beyond the ends] of the log-normal leaves of a law of one draw, see `log_tails`."""
         which = (self.leaves.family == LOG_NORMAL) & (self.share > 0.0)
@@ -156,6 +161,11 @@ class ColumnLaw(NamedTuple):
     def has(self, family: int) -> bool:
         """Whether a leaf is of this family."""
         return bool(np.any(self.leaves.family == family))
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether a leaf is a density of logs."""
+        return self.has(LOG_NORMAL)
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""
@@ -212,9 +222,9 @@ class JoinedLaw(NamedTuple):
         """Density or mass (S, X) under each draw."""
         return np.einsum("js,jsx->sx", self.weights, [law.density(x) for law in self.laws])
 
-    def of_draws(self, kept: np.ndarray) -> "JoinedLaw":
+    def of_circuits(self, kept: np.ndarray) -> "JoinedLaw":
         """The law under some draws (k,)."""
-        return JoinedLaw(tuple(law.of_draws(kept) for law in self.laws), self.weights[:, kept])
+        return JoinedLaw(tuple(law.of_circuits(kept) for law in self.laws), self.weights[:, kept])
 
     def mixed(self, weights: np.ndarray) -> "JoinedLaw":
         """One draw that mixes all with these weights (S,), scaled to add up to 1."""
@@ -223,6 +233,11 @@ class JoinedLaw(NamedTuple):
         laws = tuple(law.mixed(w) for law, w in zip(self.laws, each, strict=True) if w.any())
         return JoinedLaw(laws, total[total > 0.0, None])
 
+    def raw_moments(self, about: float, order: int) -> np.ndarray:
+        """E[(X - about)^k] (S, order + 1), k = 0..order, under each draw."""
+        parts = zip(self.weights, self.laws, strict=True)
+        return sum((weighted(w, law.raw_moments(about, order)) for w, law in parts), np.zeros(()))
+
     def mean_log_beyond(self, ends: tuple[float, float]) -> float:
         """As of `ColumnLaw`, of a law of one draw."""
         return sum(float(w) * law.mean_log_beyond(ends) for w, law in zip(self.weights[:, 0], self.laws, strict=True))
@@ -230,6 +245,11 @@ class JoinedLaw(NamedTuple):
     def has(self, family: int) -> bool:
         """Whether a leaf is of this family."""
         return any(law.has(family) for law in self.laws)
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether a leaf is a density of logs."""
+        return self.has(LOG_NORMAL)
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""

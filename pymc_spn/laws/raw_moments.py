@@ -1,5 +1,6 @@
 """Moments of the leaves of a column about a common centre, of any order and given an event."""
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -131,3 +132,9 @@ _MOMENTS: dict[int, Any] = {
     POISSON: _count_moments,
     CATEGORICAL: _level_moments,
 }
+
+
+def about_mean(raw: np.ndarray, order: int) -> float:
+    """Central moment from moments (order + 1,) about any point."""
+    with np.errstate(invalid="ignore"):
+        return float(sum(comb(order, j) * raw[j] * (-raw[1]) ** (order - j) for j in range(order + 1)))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_leaves_without_a_mode
 from pymc_spn.circuits.evaluation.parameters import refuse_distributions
@@ -22,14 +21,9 @@ from pymc_spn.events.circuit_events import (
 )
 from pymc_spn.events.event_text import as_event
 from pymc_spn.events.events import Events, Interval, points_of, read_events, spread_of
-from pymc_spn.laws.column_laws import law_of_column
-from pymc_spn.laws.conditioned_draws import ConditionedDraws
-from pymc_spn.leaves.families import LogNormal
 from pymc_spn.maxima.box_leaves import NOTHING
 from pymc_spn.maxima.box_search import BoxResult, search
-from pymc_spn.maxima.tapes import tape_of_circuit, tape_of_draws
-from pymc_spn.networks.records.completion import checked_count
-from pymc_spn.networks.records.draw_averages import fewer_draws, relative_weights
+from pymc_spn.maxima.tapes import tape_of_circuit
 from pymc_spn.numerics.marks import limited, scope_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
@@ -70,88 +64,6 @@ class MostProbable:
     upper_bound: Any
     certified: Any
     n_boxes: Any
-
-
-class ModeAnswers(ConditionedDraws):
-    """The most probable completion under the mixture over draws."""
-
-    def mpe(
-        self,
-        given: Mapping[str, Any] | str | None = None,
-        tolerance: float = TOLERANCE,
-        max_boxes: int | None = None,
-        max_draws: int | None = None,
-    ) -> MostProbable:
-        """The most probable values of the columns that are not known, certified where the search finishes.
-
-        A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply
-        with the number of continuous columns; where it stops at `max_boxes` the answer is the best row found
-        and a bound on what it may miss.
-
-        The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
-        below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given
-        for the column.
-
-        Parameters
-        ----------
-        given : mapping or str, optional
-        tolerance : float
-            Gap in nats at which the search is done.
-        max_boxes : int, optional
-            By default within 500 and 100,000, fewer for larger networks.
-        max_draws : int, optional
-            Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
-            then that of their mixture.
-
-        Returns
-        -------
-        MostProbable
-
-        Raises
-        ------
-        TypeError
-            If `given` is no mapping, or holds something else than values, intervals and sets.
-        ValueError
-            If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
-            positive and finite, or `max_boxes` or `max_draws` is below 1.
-        """
-        tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
-        known = self._given(given)
-        self._log_of(known)
-        points, columns = points_of(known), self._schema.columns
-        asked = [d for d in self._kept if d not in points]
-        if not asked:
-            raise ValueError("given: every column is given at a value, there is nothing to complete")
-        unasked = {d: known.get(d) for d in range(len(columns)) if d not in points and d not in self._kept}
-        weights = self._some_draws(max_draws)
-        # before the evidence: the constants of the tape weight the draws by it
-        tape = tape_of_draws(self._states, points, unasked, weights)
-        discrete = np.array([not d for d in self._states.compiled.is_density])
-        inside = {d: e for d, e in spread_of(known).items() if d in asked}
-        for d in asked:
-            if any(isinstance(e, LogNormal) for e in self._schema.palette[d]):
-                event: Any = inside.get(d, Interval(0.0, np.inf))
-                if event.low < LEAST_POSITIVE:
-                    law = law_of_column(self._states, d, self._row(known), spread_of(known))
-                    law = law.mixed(relative_weights(weights + self._log_of(known)))
-                    negative = law.cdf(np.zeros(1))[0]  # of Gaussian leaves beside the log-normal ones
-                    least = law.quantile(negative + BULK * (1.0 - negative))[0]
-                    inside[d] = Interval(float(least), event.high)
-        found = search(
-            tape, _allowed(inside, discrete, columns), discrete, tolerance, _box_limit(max_boxes, tape.kind.size)
-        )
-        log_known = float(logsumexp(weights + self._log_of(known)) - logsumexp(weights))
-        row = self._row(known)
-        row[asked] = found.x[asked]
-        kept = list(self._kept)
-        attrs = self._attrs(**NO_AVERAGE, **self._draw_weights(known))
-        return _answer(found, log_known, row[kept], [columns[d] for d in kept], tolerance, attrs)
-
-    def _some_draws(self, max_draws: int | None) -> np.ndarray:
-        """Log weights (S,) of the draws that are searched, ``-inf`` of the others."""
-        if max_draws is None:
-            return self._log_weights
-        return fewer_draws(self._log_weights, checked_count("max_draws", max_draws, least=1))
 
 
 def most_probable(
@@ -200,7 +112,7 @@ def most_probable(
     Centred forms and boxes without an interior maximum: Moore, R. E., Kearfott, R. B. and Cloud, M. J. (2009).
     Introduction to interval analysis. SIAM.
     """
-    tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
+    tolerance, max_boxes = checked_limits(tolerance, max_boxes)
     columns = columns_of(circuit)
     refuse_distributions(circuit, "mpe: a circuit")
     parameterised = Parameterised(circuit, log_weights, leaf_parameters)
@@ -225,7 +137,7 @@ def most_probable_rows(
     given: Parameterised, values: Any, search_on: bool, tolerance: float, max_boxes: int | None
 ) -> MostProbable:
     """See `Circuit.mpe`."""
-    tolerance, max_boxes = _checked_limits(tolerance, max_boxes)
+    tolerance, max_boxes = checked_limits(tolerance, max_boxes)
     circuit = given.circuit
     refuse_distributions(circuit, "mpe: a circuit")
     values = given.values(values)
@@ -235,7 +147,7 @@ def most_probable_rows(
     spiked, discrete = spiked_columns(circuit), masses_of(circuit)
     missing = np.isnan(values)
     lowest = np.full(len(circuit.columns), -np.inf)
-    for d, cells in _allowed({}, discrete, columns_of(circuit)).items():
+    for d, cells in allowed_values({}, discrete, columns_of(circuit)).items():
         lowest[d] = cells[0][0]
     possible = np.maximum(
         np.where(discrete, np.round(best), best), lowest
@@ -272,9 +184,9 @@ def _search_row(
     refuse_leaves_without_a_mode(given, np.isnan(row))
     tape = tape_of_circuit(circuit, given.log_weights, given.parameters, points)
     discrete = masses_of(circuit)
-    allowed = _allowed(inside, discrete, columns_of(circuit))
+    allowed = allowed_values(inside, discrete, columns_of(circuit))
     allowed = {d: cells for d, cells in allowed.items() if d not in points}
-    return search(tape, allowed, discrete, tolerance, _box_limit(max_boxes, tape.kind.size), start=start)
+    return search(tape, allowed, discrete, tolerance, box_limit(max_boxes, tape.kind.size), start=start)
 
 
 def spiked_columns(circuit: Circuit) -> np.ndarray:
@@ -311,7 +223,7 @@ def _quantile(given: Parameterised, known: ColumnEvents, d: int, p: float) -> fl
     return float(np.exp(0.5 * (low + high)))
 
 
-def _checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
+def checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
     if not (isinstance(tolerance, int | float) and 0 < tolerance < np.inf):
         raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
     if max_boxes is not None and (
@@ -321,11 +233,11 @@ def _checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
     return float(tolerance), None if max_boxes is None else int(max_boxes)
 
 
-def _box_limit(max_boxes: int | None, n_nodes: int) -> int:
+def box_limit(max_boxes: int | None, n_nodes: int) -> int:
     return min(MOST_BOXES, max(FEWEST_BOXES, NODE_BOXES // n_nodes)) if max_boxes is None else int(max_boxes)
 
 
-def _allowed(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, list[tuple[float, float]]]:
+def allowed_values(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, list[tuple[float, float]]]:
     """Closed intervals of each restricted column, with integer ends where it is discrete.
 
     Values that a column's kind excludes are no completions, though a Gaussian leaf may give them mass.

@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.answers.variational_posterior import VariationalPosterior
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.networks.distributions import PRIORS, _check_supports, _numbers
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.network_tables import table_of_network
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
+from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
@@ -147,4 +148,4 @@ def fit_variational(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
         hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
     )
-    return VariationalPosterior(FittedStates(schema, fit))
+    return VariationalPosterior(RecordedLaw(FittedStates(schema, fit)))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 
 
@@ -20,6 +21,20 @@ def checked_levels(q: Any) -> np.ndarray:
     if any(isinstance(level, bool | np.bool_) for level in held):  # NumPy takes them for 0 and 1
         raise TypeError(f"{rule}, got {quoted(q)}")
     return _numbers(rule, q, lambda levels: (levels >= 0.0) & (levels <= 1.0))
+
+
+def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0) -> int:
+    """A number of rows or draws as an int; refused if it needs too much memory.
+
+    Raises
+    ------
+    ValueError
+        If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(n)}")
+    refuse_count(argument, int(n), bytes_each)
+    return int(n)
 
 
 def check_prob(prob: Any, argument: str = "prob") -> None:

@@ -29,12 +29,12 @@ def test_distribution_functions_are_those_given_each_row(name):
         np.testing.assert_array_equal(one, found[:, 1])
         for m, label in enumerate(df.index):
             given = others(df, label, target)
-            np.testing.assert_allclose(found[m], post.cdf(target, x, given), rtol=1e-12, atol=1e-15)
+            np.testing.assert_allclose(found[m], post.cdf(x, target, given), rtol=1e-12, atol=1e-15)
             at_own = df.loc[label, target]
             if pd.isna(at_own):
                 assert np.isnan(own[m])
             else:
-                assert float(own[m]) == pytest.approx(float(post.cdf(target, at_own, given)), rel=1e-12)
+                assert float(own[m]) == pytest.approx(float(post.cdf(at_own, target, given)), rel=1e-12)
         np.testing.assert_array_equal(post.predict_cdf(df.drop(columns=target), target, x), found)
 
 
@@ -58,13 +58,13 @@ def test_errors_are_those_of_the_same_questions_row_by_row(monkeypatch):
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
     found = post.predict_cdf(df, "x0", [0.3, 1.5])
     for m in range(3):
-        exact = post.cdf("x0", [0.3, 1.5], others(df, m, "x0"))
+        exact = post.cdf([0.3, 1.5], "x0", others(df, m, "x0"))
         np.testing.assert_allclose(found.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
         assert found.attrs["draws_after_weighting"][m] == pytest.approx(exact.attrs.get("draws_after_weighting", 60.0))
     cells = post.cell_p_value(df)
     error = cells.attrs["mcse_chain"]
     np.testing.assert_array_equal(np.isnan(error), df.isna())
-    lower = post.cdf("x0", 0.4, others(df, 0, "x0"))
+    lower = post.cdf(0.4, "x0", others(df, 0, "x0"))
     assert 2.0 * float(lower) < 1.0  # the smaller tail
     assert error[0, 0] == pytest.approx(2.0 * lower.attrs["mcse_chain"], rel=1e-6)
     proba = post.predict_proba(df, "x1")
@@ -82,15 +82,15 @@ def test_given_a_union_and_by_variational_bayes():
     union = posterior_of("missing").condition([{"x0": (0.2, 0.8)}, {"x0": (1.1, 1.5), "x1": 1}])
     df = pd.DataFrame({"x0": [0.5, 1.2], "x1": [1, 1], "x2": [1.0, 2.0]})
     for m, given in enumerate(df.drop(columns="x0").to_dict("records")):
-        exact = union.cdf("x0", [0.3, 1.0, 1.4], given)
+        exact = union.cdf([0.3, 1.0, 1.4], "x0", given)
         np.testing.assert_allclose(union.predict_cdf(df, "x0", [0.3, 1.0, 1.4])[m], exact, rtol=1e-10)
-        own = float(union.cdf("x0", df.loc[m, "x0"], given))
+        own = float(union.cdf(df.loc[m, "x0"], "x0", given))
         assert float(union.predict_cdf(df, "x0")[m]) == pytest.approx(own, rel=1e-10)
     post = fitted()
     rows = post.sample(3, random_seed=2)
     found = post.predict_cdf(rows, "b")
     for m in range(3):
-        assert float(found[m]) == pytest.approx(float(post.cdf("b", rows.loc[m, "b"], others(rows, m, "b"))), rel=1e-10)
+        assert float(found[m]) == pytest.approx(float(post.cdf(rows.loc[m, "b"], "b", others(rows, m, "b"))), rel=1e-10)
     assert "mcse_chain" not in found.attrs and "mcse_chain" not in post.cell_p_value(rows).attrs
 
 
@@ -110,7 +110,7 @@ def test_cells_have_the_tails_of_their_conditionals(name):
                 exact = sum(v for v in p.values() if v <= p[x] * (1.0 + 1e-9))
             else:
                 step = 1.0 if c.kind == "count" else 0.0
-                lower, below = post.cdf(c.name, [x, x - step], given).values
+                lower, below = post.cdf([x, x - step], c.name, given).values
                 exact = min(1.0, 2.0 * min(lower, 1.0 - below))
             assert float(found.sel(row=label, column=c.name)) == pytest.approx(exact, rel=1e-9), (c.name, label)
 
@@ -119,8 +119,8 @@ def test_cells_have_the_tails_of_their_conditionals(name):
 def test_recorded_numbers_have_the_tails_of_their_cells(width):
     post = recorded_on(width)
     found = post.cell_p_value(pd.DataFrame({"x0": [1.7], "x1": [2.0]}))
-    lower = float(post.cdf("x1", 2.0 + width / 2.0, {"x0": 1.7}))
-    upper = 1.0 - float(post.cdf("x1", 2.0 - width / 2.0, {"x0": 1.7}))
+    lower = float(post.cdf(2.0 + width / 2.0, "x1", {"x0": 1.7}))
+    upper = 1.0 - float(post.cdf(2.0 - width / 2.0, "x1", {"x0": 1.7}))
     assert float(found.sel(column="x1")[0]) == pytest.approx(min(1.0, 2.0 * min(lower, upper)), rel=1e-9)
 
 
@@ -141,7 +141,7 @@ def test_counts_with_gaussian_leaves_alone_are_recorded_as_whole_numbers():
     structure = ps.circuits.complete_tree(ps.Table.from_frame(df).columns, n_children=2)
     post = ps.fit_variational(structure, df, leaves={"n": [ps.leaves.Gaussian()]}, random_seed=1)
     found = post.cell_p_value({"n": [1], "x": [2.5]}).sel(column="n")
-    assert float(found[0]) == pytest.approx(2.0 * float(post.cdf("n", 1.5, {"x": 2.5})), rel=1e-9)
+    assert float(found[0]) == pytest.approx(2.0 * float(post.cdf(1.5, "n", {"x": 2.5})), rel=1e-9)
 
 
 def test_rounded_rows_are_cells():
@@ -173,7 +173,7 @@ def test_cells_beside_an_impossible_one_have_no_p_value():
     found = post.cell_p_value(pd.DataFrame({"x0": [7.0, 1.0], "x1": [1, 1], "x2": [3, 3]}))
     assert float(found[0, 0]) == 0.0 and np.isnan(found[0, 1:]).all() and np.isfinite(found[1]).all()
     only = post.marginal(["x0"])  # nothing else is known
-    exact = 2.0 * min(float(only.cdf("x0", 1.0)), 1.0 - float(only.cdf("x0", 1.0)))
+    exact = 2.0 * min(float(only.cdf(1.0, "x0")), 1.0 - float(only.cdf(1.0, "x0")))
     assert float(only.cell_p_value({"x0": [1.0]})[0, 0]) == pytest.approx(exact, rel=1e-9)
     assert post.cell_p_value({"x0": [], "x1": [], "x2": []}).shape == (0, 3)
 

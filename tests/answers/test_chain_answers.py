@@ -10,7 +10,6 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.numerics import chain_mixing
 from tests.answers.test_posterior import sampled_tree
-from tests.answers.test_variational_posterior import fitted
 
 ROWS = pd.DataFrame({"x0": [1.2, np.nan, 0.3], "x1": [1, 0, 1], "x2": [3, 2, 0]})
 LEVEL = {"P(x1 = 1)": lambda post: post.probability({"x1": 1}, per_draw=True)}
@@ -74,5 +73,3 @@ def test_diagnosis_is_of_the_values_of_each_draw():
     some = post.condition({"x2": 3})
     asked = some.diagnose(LEVEL, ROWS[["x0", "x1"]])  # and these of the condition
     assert asked.loc["P(x1 = 1)", "mean"] == pytest.approx(float(LEVEL["P(x1 = 1)"](some).mean()))
-    with pytest.raises(ValueError, match="a variational fit has none"):
-        fitted().diagnose()

@@ -32,11 +32,11 @@ NEAR = [0.0, 0.4, 1.0, 2.5]
 def test_cdf_is_the_probability_of_a_half_line(name, known):
     post = posterior_of(name)
     for column in [c.name for c in post.columns if c.levels is None]:
-        found = post.cdf(column, NEAR, known)
+        found = post.cdf(NEAR, column, known)
         exact = [float(post.probability({column: (None, x)}, known)) for x in NEAR]
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
         assert found.attrs["exactness"] == "exact given the draws" and (np.diff(found) >= 0).all()
-        each = post.cdf(column, NEAR[1], known, per_draw=True)
+        each = post.cdf(NEAR[1], column, known, per_draw=True)
         np.testing.assert_allclose(each, post.probability({column: (None, NEAR[1])}, known, per_draw=True), rtol=1e-9)
 
 
@@ -44,10 +44,10 @@ def test_cdf_within_a_set_and_of_a_binary_column():
     post = posterior_of("missing")
     counts = post.condition({"x2": {1, 3}})
     share = float(post.probability({"x2": 1})) / float(post.probability({"x2": {1, 3}}))
-    np.testing.assert_allclose(counts.cdf("x2", [0, 1, 2, 3]), [0.0, share, share, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(counts.cdf([0, 1, 2, 3], "x2"), [0.0, share, share, 1.0], rtol=1e-12)
     assert counts.quantile([0.9 * share, 1.1 * share], "x2").values.tolist() == [1.0, 3.0]
     low = float(post.probability({"x1": 0}))
-    np.testing.assert_allclose(post.cdf("x1", [-1, 0, 1]), [0.0, low, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(post.cdf([-1, 0, 1], "x1"), [0.0, low, 1.0], rtol=1e-12)
 
 
 @property_of(
@@ -59,10 +59,10 @@ def test_a_quantile_is_where_the_cdf_reaches_its_level(q, low, name):
     known = {"x0": (low, low + 1.0)}
     x = float(post.quantile(q, "x0", known))
     assert low <= x <= low + 1.0
-    assert float(post.cdf("x0", x, known)) == pytest.approx(q, abs=1e-9)
+    assert float(post.cdf(x, "x0", known)) == pytest.approx(q, abs=1e-9)
     if name != "depths":
         count = float(post.quantile(q, "x2", known))
-        assert float(post.cdf("x2", count, known)) >= q > float(post.cdf("x2", count - 1, known))
+        assert float(post.cdf(count, "x2", known)) >= q > float(post.cdf(count - 1, "x2", known))
 
 
 def test_quantiles_have_marks_shapes_and_ends():
@@ -74,14 +74,14 @@ def test_quantiles_have_marks_shapes_and_ends():
     assert post.quantile(1.0, "x0", {"x0": (0.5, 2.0)}) == 2.0
     each = post.quantile(0.5, "x1", per_draw=True)
     assert each.dims == ("chain", "draw")
-    assert post.cdf("x1", float(each[0, 3]), per_draw=True)[0, 3] == pytest.approx(0.5, abs=1e-9)
+    assert post.cdf(float(each[0, 3]), "x1", per_draw=True)[0, 3] == pytest.approx(0.5, abs=1e-9)
     chains = ps.SPNPosterior.from_idata(sampled_tree("depths"))
     error = chains.quantile(0.5, "x1").attrs["mcse_chain"]
     np.testing.assert_array_equal(chains.quantile([0.0, 0.5, 1.0], "x1").attrs["mcse_chain"], [np.nan, error, np.nan])
     # delta method: error of the cdf over the density, here by a difference
     x = float(chains.quantile(0.5, "x1"))
-    slope = float(chains.cdf("x1", x + 1e-4) - chains.cdf("x1", x - 1e-4)) / 2e-4
-    assert error == pytest.approx(chains.cdf("x1", x).attrs["mcse_chain"] / slope, rel=1e-4)
+    slope = float(chains.cdf(x + 1e-4, "x1") - chains.cdf(x - 1e-4, "x1")) / 2e-4
+    assert error == pytest.approx(chains.cdf(x, "x1").attrs["mcse_chain"] / slope, rel=1e-4)
 
 
 def test_quantiles_stay_within_levels_and_sets():
@@ -117,7 +117,7 @@ def test_quantiles_of_any_size_are_found_to_the_last_digits(code, parameters, le
 def test_mixed_densities_and_masses_on_a_unit_grid():
     post = posterior_of("palette")  # a count column with Gaussian and Poisson leaves
     x = float(post.quantile(0.6, "x0"))
-    assert float(post.cdf("x0", x)) >= 0.6 - 1e-9 and float(post.cdf("x0", x - 1e-6)) <= 0.6
+    assert float(post.cdf(x, "x0")) >= 0.6 - 1e-9 and float(post.cdf(x - 1e-6, "x0")) <= 0.6
 
 
 # ---- moments
@@ -322,11 +322,11 @@ def test_leaf_types_find_the_families_that_made_the_data():
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda p: p.cdf("z", 1), r"column must name one of the columns \['x0', 'x1', 'x2'\], got 'z'"),
-        (lambda p: p.cdf("x1", 1), "column must be numeric, 'x1' is categorical"),
-        (lambda p: p.cdf("x0", [1, np.nan]), "x must be a number or a sequence of numbers without NaN"),
-        (lambda p: p.cdf("x0", 1, {"x0": 2}), "column 'x0' is given at a value"),
-        (lambda p: p.cdf("x0", "0.5"), "x must be a number or a sequence of numbers without NaN, got '0.5'"),
+        (lambda p: p.cdf(1, "z"), r"column must name one of the columns \['x0', 'x1', 'x2'\], got 'z'"),
+        (lambda p: p.cdf(1, "x1"), "column must be numeric, 'x1' is categorical"),
+        (lambda p: p.cdf([1, np.nan], "x0"), "x must be a number or a sequence of numbers without NaN"),
+        (lambda p: p.cdf(1, "x0", {"x0": 2}), "column 'x0' is given at a value"),
+        (lambda p: p.cdf("0.5", "x0"), "x must be a number or a sequence of numbers without NaN, got '0.5'"),
         (lambda p: p.quantile("0.5", "x0"), "q must be a number or a sequence of numbers within 0 and 1, got '0.5'"),
         (lambda p: p.quantile(True, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got True"),
         (lambda p: p.quantile([0.1, True], "x0"), "q must be a number or a sequence of numbers within 0 and 1"),

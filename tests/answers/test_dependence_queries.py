@@ -11,12 +11,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.answers import dependence_answers, information_answers
+from pymc_spn.answers import information_integrals, integrals
+from pymc_spn.answers.integrals import joint_masses, nested_grids, tables_of
 from pymc_spn.laws.draw_laws import MISPLACED, information
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.answers.test_row_queries import two_groups
-from tests.hand_made_records import enumerated_posterior
+from tests.hand_made_records import enumerated_posterior, weighted_posterior
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
 
@@ -75,9 +77,9 @@ def test_levels_by_enumeration():
 
 
 def test_bounds_enclose_what_is_enumerated():
-    weights = levels_posterior()._log_weights
+    weights = levels_posterior()._law.log_weights
     likely = np.where(weights >= np.sort(weights)[-12], weights, -np.inf)
-    post = ps.SPNPosterior(levels_posterior()._states, log_weights=likely)
+    post = weighted_posterior(levels_posterior()._states, likely)
     for columns in (None, "x1", ["x0", "x2"]):
         low, high = post.entropy(columns, method="bounds").values
         assert low <= float(post.entropy(columns)) <= high + 1e-9
@@ -130,8 +132,8 @@ def test_densities_by_quadrature(known):
 def test_tolerances_of_bounds_are_what_finer_grids_change(monkeypatch):
     """Grids of three times the panels move no bound by more than was stated, and the statement is no constant."""
     stated = {}
-    for panels in (information_answers.PANELS, 3 * information_answers.PANELS):
-        monkeypatch.setattr(information_answers, "PANELS", panels)
+    for panels in (information_integrals.PANELS, 3 * information_integrals.PANELS):
+        monkeypatch.setattr(information_integrals, "PANELS", panels)
         post = two_groups()
         given = post.condition({"x0": (-5.0, 9.0)})
         for name, found in (("entropy", post.entropy()), ("kl", given.kl(post, ["x0", "x1"]))):
@@ -198,7 +200,8 @@ def test_information_does_not_change_with_units_in_which_densities_overflow():
     assert float(ours) > 1e-3
     np.testing.assert_allclose(theirs, ours, rtol=1e-9)
     assert theirs.attrs["tolerance"] - MISPLACED < 1e-9
-    finest = information(found[0]._joint(0, 1, [{}], found[0]._grids([0, 1], [{}], 384)))
+    law = found[0]._law
+    finest = information(next(joint_masses(law, [(0, 1)], nested_grids(law, [0, 1], [(384, 1)])[0])))
     assert abs(float(ours) - finest) < ours.attrs["tolerance"]
     assert theirs.attrs["mcse_chain"] == pytest.approx(ours.attrs["mcse_chain"])
     tables = [post.dependence()["mutual_information"] for post in found]
@@ -243,7 +246,7 @@ def test_simulation_agrees_with_quadrature(name):
 def test_information_identities(seed, known):
     """MI >= 0, symmetric, H(a) + H(b) - H(a, b), chain rule; whatever the weights of the draws."""
     weights = np.random.default_rng(seed).normal(size=levels_posterior()._states.n_draws)
-    post = ps.SPNPosterior(levels_posterior()._states, log_weights=weights)
+    post = weighted_posterior(levels_posterior()._states, weights)
     free = ["x0", "x1"]
     mi = float(post.mutual_information(*free, known))
     assert mi >= 0 and mi == pytest.approx(float(post.mutual_information(*free[::-1], known)), abs=1e-14)
@@ -259,17 +262,13 @@ def test_information_identities(seed, known):
 
 
 def test_bounds_of_entropy_go_through_the_draws_once_for_all_pairs(monkeypatch):
-    """Once for bounds of the network, once for each column, once for the pairs; with room for one pair alike."""
+    """Once for bounds of the network, once for the pairs; with room for one pair alike."""
     post = levels_posterior()
-    asked, laws = [], information_answers.InformationAnswers._laws_of_case
-    monkeypatch.setattr(
-        information_answers.InformationAnswers,
-        "_laws_of_case",
-        lambda self, s, known: asked.append(s) or laws(self, s, known),
-    )
+    asked, on_grids = [], RecordedLaw.on_grids
+    monkeypatch.setattr(RecordedLaw, "on_grids", lambda self, s: asked.append(s) or on_grids(self, s))
     whole = post.entropy(method="bounds")
-    assert len(asked) <= (1 + 3 + 1) * post._states.n_draws
-    monkeypatch.setattr(dependence_answers, "BLOCK_VALUES", 1)
+    assert len(asked) <= 2 * post._states.n_draws
+    monkeypatch.setattr(integrals, "BLOCK_VALUES", 1)
     assert post.entropy(method="bounds").equals(whole)
 
 
@@ -299,7 +298,7 @@ def test_dependence_is_the_table_of_pairs():
 def test_tolerance_of_dependence_is_that_of_the_draws_which_the_grids_fit_least():
     post = ps.SPNPosterior.from_idata(sampled_tree("depths", draws=60))
     found = post.dependence(per_draw=True)
-    each = post._tables([0, 1], [{}], np.arange(120), post._grids([0, 1], [{}], 36))[0]
+    each = tables_of(post._law, [0, 1], np.arange(120), nested_grids(post._law, [0, 1], [(36, 1)])[0])[0]
     off = np.abs(found[:, :, 0, 1].values.ravel() - each[:, 0]).max()
     assert 1e-8 < off < found.attrs["tolerance"] < 1e-6
 

@@ -47,7 +47,7 @@ def posterior():
         ),
         (lambda p, df: p.condition({0: 1.0}).mean(), lambda p, df: p.condition({"0": 1.0}).mean()),
         (lambda p, df: p.marginal([0, 2]).cov(), lambda p, df: p.marginal(["0", "2"]).cov()),
-        (lambda p, df: p.cdf(0, 1.0), lambda p, df: p.cdf("0", 1.0)),
+        (lambda p, df: p.cdf(1.0, 0), lambda p, df: p.cdf(1.0, "0")),
         (lambda p, df: p.quantile(0.5, 2), lambda p, df: p.quantile(0.5, "2")),
         (lambda p, df: p.predict_proba(df, target=1), lambda p, df: p.predict_proba(df, target="1")),
         (lambda p, df: p.predict(df, target=0), lambda p, df: p.predict(df, target="0")),
@@ -55,8 +55,8 @@ def posterior():
         (lambda p, df: p.entropy(1), lambda p, df: p.entropy("1")),
         (lambda p, df: p.leaf_types(0), lambda p, df: p.leaf_types("0")),
         (
-            lambda p, df: p.condition([{0: (0, 1)}, {1: "x"}]).cdf(2, 3),
-            lambda p, df: p.condition([{"0": (0, 1)}, {"1": "x"}]).cdf("2", 3),
+            lambda p, df: p.condition([{0: (0, 1)}, {1: "x"}]).cdf(3, 2),
+            lambda p, df: p.condition([{"0": (0, 1)}, {"1": "x"}]).cdf(3, "2"),
         ),
         (
             lambda p, df: p.as_circuit(max_draws=2).probability({0: (0, 1)}),
@@ -76,7 +76,7 @@ def test_a_number_names_the_column_as_its_digits_do(by_number, by_text):
 def test_other_answers():
     post = posterior()
     assert post.explain(frame()[:1], target=0).attrs["target"] == "0"
-    assert post.impute(frame().where(frame()[0] > 0), random_seed=1)[0].shape == (N, 3)
+    assert post.impute(frame().where(frame()[0] > 0), random_seed=1).shape == (N, 3)
     axes = ps.plots.plot_pairs(frame(), post.sample(20, random_seed=1), [0, 2])
     assert axes.shape == (2, 2)
     plt.close("all")

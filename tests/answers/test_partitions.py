@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pymc_spn.answers import partitions
-from pymc_spn.answers.partitions import average_togetherness, losses_of_partitions
+from pymc_spn.networks import partitions
+from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
 
 
 @pytest.mark.parametrize(("n_draws", "n_rows"), [(9, 5), (4, 30), (1, 6), (6, 1), (3, 0)])

@@ -25,7 +25,7 @@ from pymc_spn.networks.records.record import (
     region_labels,
 )
 from pymc_spn.tables import decode
-from tests.hand_made_records import enumerated_posterior, enumerated_tree, schema_of, tree_of
+from tests.hand_made_records import enumerated_posterior, enumerated_tree, schema_of, tree_of, weighted_posterior
 from tests.reference import (
     GAUSSIAN,
     NARROW,
@@ -159,7 +159,7 @@ def test_a_value_outside_the_support_of_some_or_all_leaves():
     rows = np.array([[-0.7, 0.5], [0.5, -2.0], [-1.0, -1.0]])
     logs = post._states.log_densities(rows, {})
     exact = log_posterior_predictive(problem, rows)
-    np.testing.assert_allclose(logsumexp(logs + post._log_weights[:, None], axis=0), exact, atol=TOLERANCE)
+    np.testing.assert_allclose(logsumexp(logs + post._law.log_weights[:, None], axis=0), exact, atol=TOLERANCE)
     only = ps.leaves.Exponential(mean=1.0)
     schema = schema_of(problem)
     schema = type(schema)(**(schema.__dict__ | {"palette": ((only,), schema.palette[1])}))
@@ -213,9 +213,9 @@ def test_new_data_are_checked_by_the_schema(change, message):
 def test_leave_one_out_is_the_ratio_of_evidences(name):
     """The harmonic mean over all states is exact leave-one-out."""
     problem, post = problem_of(name), posterior_of(name)
-    logs = ps.SPNPosterior(post._states).log_likelihood()["x"]
+    logs = weighted_posterior(post._states).log_likelihood()["x"]
     assert logs.dims == ("chain", "draw", "x_row")
-    found = -logsumexp(post._log_weights[:, None] - logs.values[0], axis=0)
+    found = -logsumexp(post._law.log_weights[:, None] - logs.values[0], axis=0)
     np.testing.assert_allclose(found, [log_leave_one_out(problem, n) for n in range(len(problem.X))], atol=1e-9)
 
 

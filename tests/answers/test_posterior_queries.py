@@ -30,7 +30,7 @@ from pymc_spn.networks.records.leaf_predictives import (
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
 from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import schema_of, tree_of, weighted_posterior
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
 SKEWED = ["skewed", "infinite_skewed"]  # columns whose mean is infinite until they are bounded
@@ -95,7 +95,7 @@ def questions(draw):
     states = few_states(draw(st.sampled_from(PROBLEMS + SKEWED)))
     seed, spread = draw(st.integers(0, 2**16)), draw(st.sampled_from([0.0, 1.0, 5.0]))
     weights = np.random.default_rng(seed).normal(scale=spread, size=states.n_draws)
-    post = ps.SPNPosterior(states, log_weights=weights)
+    post = weighted_posterior(states, weights)
     about = draw(st.lists(st.sampled_from(["event", "given", "nothing"]), min_size=len(post.columns), max_size=3))
     found = {"event": {}, "given": {}, "nothing": {}}
     for column, role, is_density in zip(post.columns, about, post._states.compiled.is_density, strict=False):
@@ -181,9 +181,9 @@ def test_a_set_of_one_count_is_that_count_however_rare(count):
         return np.concatenate(
             [
                 np.ravel(post.mean(given=given, per_draw=True).sel(column=["x0", "x1"])),
-                np.ravel(post.cdf("x0", x, given=given, per_draw=True)),
+                np.ravel(post.cdf(x, "x0", given=given, per_draw=True)),
                 np.ravel(post.probability({"x1": 1}, given=given, per_draw=True)),
-                [float(post.cdf("x0", 1.0, given=given))],
+                [float(post.cdf(1.0, "x0", given=given))],
             ]
         )
 
@@ -192,8 +192,8 @@ def test_a_set_of_one_count_is_that_count_however_rare(count):
     for given in (as_set, as_interval):
         np.testing.assert_allclose(answers(given), expected, rtol=1e-9)
         np.testing.assert_allclose(post.mean(given, per_draw=True).sel(column="x2"), count)
-        np.testing.assert_array_equal(post.cdf("x2", [count - 1.0, count], given=given, per_draw=True)[..., 0], 0.0)
-        np.testing.assert_allclose(post.cdf("x2", [count - 1.0, count], given=given, per_draw=True)[..., 1], 1.0)
+        np.testing.assert_array_equal(post.cdf([count - 1.0, count], "x2", given=given, per_draw=True)[..., 0], 0.0)
+        np.testing.assert_allclose(post.cdf([count - 1.0, count], "x2", given=given, per_draw=True)[..., 1], 1.0)
 
 
 def test_rare_counts_of_one_leaf():
@@ -282,7 +282,7 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     tree = tree_of(schema, problem.X, np.zeros((1, 12, 3, 3), np.int8), np.ones((1, 12, 2)), np.ones((1, 12)))
     shapes = np.where(bad, 0.4, np.linspace(2.1, 3.0, 12))[None, :, None] * np.ones(2)
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().assign(x_shape=(("chain", "draw", "d"), shapes)))
-    whole = ps.SPNPosterior(ps.SPNPosterior.from_idata(tree)._states, log_weights=np.where(bad, -1e4, 0.0))
+    whole = weighted_posterior(ps.SPNPosterior.from_idata(tree)._states, np.where(bad, -1e4, 0.0))
     chosen = {name: tree[name].to_dataset().isel(draw=~bad) for name in ("posterior", "sample_stats")}
     few = ps.SPNPosterior.from_idata(tree.assign({name: xr.DataTree(part) for name, part in chosen.items()}))
     assert np.isinf(whole.cov(per_draw=True)[0, 1, 0, 0])
@@ -301,7 +301,7 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     assert "principal_value" not in whole.predict(row, "x0").attrs
     assert "principal_value" in whole.mean(per_draw=True).attrs  # which has the draws without weight
     states = ps.SPNPosterior.from_idata(sampled_tree("skewed"))._states
-    skewed = ps.SPNPosterior(states, log_weights=np.where(np.arange(states.n_draws) % 2, -1e4, 0.0))
+    skewed = weighted_posterior(states, np.where(np.arange(states.n_draws) % 2, -1e4, 0.0))
     row = skewed.predict(pd.DataFrame({"x0": [np.nan], "x1": [3]}), "x0")
     for infinite in (skewed.mean()[0], skewed.moment(1)[0], row[0]):
         assert np.isposinf(infinite)
@@ -463,7 +463,7 @@ def test_drawn_circuits_average_to_the_collapsed_predictive(name):
     assert one.circuit.columns == post.columns and (one.chain, one.draw) in [(0, d) for d in range(10_000)]
     if name == "palette":  # small and finite: every copy of every node
         structure = post._states.structure
-        sizes = {c.name: len(p) for c, p in zip(post.columns, post._schema.palette, strict=True)}
+        sizes = {c.name: len(p) for c, p in zip(post.columns, post._first.schema.palette, strict=True)}
         assert one.circuit.n_nodes == structure.n_nodes(sizes)
 
 
@@ -475,13 +475,13 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
     seen, gap = {"x0": [0.7, np.nan], "x1": [1, 0], "x2": [2, 2]}, {"x1": [1, 0], "x2": [2, np.nan]}
 
     def answers(states):
-        post = ps.SPNPosterior(states)
+        post = weighted_posterior(states)
         union = post.condition([given, {"x1": 1}])
         return [
             post.probability({"x1": 1}, given, per_draw=True),
             post.mean(given, per_draw=True),
             post.cov({"x1": 1}, per_draw=True),
-            post.cdf("x0", [0.6, 1.0], given, per_draw=True),
+            post.cdf([0.6, 1.0], "x0", given, per_draw=True),
             post.condition({"x2": (0, 3)}).predict(gap, "x0"),
             union.log_density(seen, per_draw=True),
             union.mean(per_draw=True),

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.answers import dependence_answers
+from pymc_spn.answers import reference_rows
 from tests.answers.test_posterior import posterior_of, problem_of
 from tests.answers.test_variational_posterior import fitted
 from tests.hand_made_records import schema_of, tree_of
@@ -63,7 +63,7 @@ def test_numbers_are_compared_with_recorded_numbers(width):
     found = post.predictive_p_value(rows, n=N, random_seed=2)
     step = width or 1e-3
     points = step * np.arange(-np.floor(200.0 / step), np.floor(200.0 / step) + 1)
-    mass = np.diff(post.cdf("x1", np.append(points - step / 2.0, points[-1] + step / 2.0)))
+    mass = np.diff(post.cdf(np.append(points - step / 2.0, points[-1] + step / 2.0), "x1"))
     logs = post.marginal(["x1"]).log_density(pd.DataFrame({"x1": points})).values
     exact = [1.0 - mass[logs > own + 1e-9].sum() for own in found.log_density.values]
     assert_near(found, exact)
@@ -111,7 +111,7 @@ def test_what_is_known_holds_of_the_rows_compared_with(width):
     assert float(found.p_value[3]) == 1.0 / (N + 1) and found.log_density[3] == -np.inf
     edges = np.linspace(0.3, 1.4, 2201)
     middle = 0.5 * (edges[1:] + edges[:-1])
-    mass = np.diff(post.cdf("x1", edges))
+    mass = np.diff(post.cdf(edges, "x1"))
     recorded = np.round(middle / width) * width if width else middle
     recorded = np.where((recorded >= 0.3) & (recorded <= 1.4), recorded, middle)
     logs = post.log_density(pd.DataFrame({"x1": recorded})).values
@@ -126,7 +126,7 @@ def test_a_seed_decides_whatever_else_is_asked(monkeypatch):
     whole = post.predictive_p_value(rows, n=200, random_seed=7)
     assert whole["row"].values.tolist() == list("abc")
     np.testing.assert_array_equal(whole.log_density, post.log_density(rows))
-    monkeypatch.setattr(dependence_answers, "BLOCK_VALUES", 7 * post._states.n_draws)
+    monkeypatch.setattr(reference_rows, "BLOCK_VALUES", 7 * post._states.n_draws)
     for label in "abc":
         one = post.predictive_p_value(rows.loc[[label]], n=200, random_seed=7)
         for name in ("p_value", "threshold"):

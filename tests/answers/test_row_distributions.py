@@ -94,7 +94,7 @@ def test_given_a_union():
         variance = float(union.condition(df.iloc[m].to_dict()).cov().sel(column="x0", other="x0"))
         assert float(sd[m]) == pytest.approx(np.sqrt(variance), rel=1e-7)
     # between two parts the distribution function is flat: the end of the first is the smallest x
-    share = float(union.cdf("x0", 1.0, {"x1": 1, "x2": 1}))
+    share = float(union.cdf(1.0, "x0", {"x1": 1, "x2": 1}))
     flat = union.predict_quantile(df[:1], "x0", [share * (1.0 - 1e-12), share * (1.0 + 1e-9)])
     np.testing.assert_allclose(flat[0], [0.8, 1.1], rtol=1e-7)
     counts = np.arange(60)

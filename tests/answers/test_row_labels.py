@@ -61,7 +61,7 @@ def test_answers_carry_the_labels_as_text(query, run, tmp_path):
 def test_completed_tables_keep_their_index(run):
     frame, idata = run
     gaps = frame.assign(a=[np.nan, *frame["a"][1:]])
-    (found,) = ps.SPNPosterior.from_idata(idata).impute(gaps, n=1, random_seed=1)
+    found = ps.SPNPosterior.from_idata(idata).impute(gaps, n=1, random_seed=1)
     pd.testing.assert_index_equal(found.index, frame.index)
     pd.testing.assert_frame_equal(found[1:], frame[1:], check_flags=False)
 

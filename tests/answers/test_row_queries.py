@@ -13,7 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.answers import moment_answers, row_answers, simulated_answers, union_posterior
+from pymc_spn.answers import column_questions, row_questions
+from pymc_spn.answers.asked_law import joined_errors
+from pymc_spn.networks import recorded_law
+from pymc_spn.networks.recorded_law import RecordedLaw
 from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.hand_made_records import schema_of, tree_of
 from tests.networks.test_step_methods import draw
@@ -36,7 +39,7 @@ def test_surprise_is_minus_the_conditional_log_density(name):
             exact = -np.log(float(post.probability({column: known[column]}, rest)))
             assert float(found.surprise.sel(row=label, column=column)) == pytest.approx(exact, rel=1e-9)
     assert np.isnan(found.surprise.sel(row="gap", column="x2"))
-    weight = np.exp(post._log_weights) / np.exp(post._log_weights).sum()
+    weight = np.exp(post._law.log_weights) / np.exp(post._law.log_weights).sum()
     each = post.log_density(df, per_draw=True).values[0]
     mean = weight @ each
     np.testing.assert_allclose(found.log_density_sd, np.sqrt(weight @ (each - mean) ** 2), rtol=1e-9)
@@ -178,7 +181,7 @@ def test_nothing_asked_is_an_empty_answer():
     post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
     for part in (post, post.condition([{"x0": (0.1, 0.5)}, {"x1": 1}])):
         for found in (
-            part.cdf("x0", []),
+            part.cdf([], "x0"),
             part.quantile([], "x0"),
             part.log_density(pd.DataFrame(columns=["x0", "x1", "x2"])),
         ):
@@ -193,10 +196,10 @@ def test_nothing_asked_is_an_empty_answer():
             (part.predict_quantile(none, "x0", [0.0, 0.5]), (0, 2)),
         ):
             assert found.shape == found.attrs["mcse_chain"].shape == shape
-        assert part.cdf("x2", [], per_draw=True).shape == part.quantile([], "x2", per_draw=True).shape == (2, 5, 0)
+        assert part.cdf([], "x2", per_draw=True).shape == part.quantile([], "x2", per_draw=True).shape == (2, 5, 0)
     found = post.co_clustering(pd.DataFrame({"x0": [], "x1": [], "x2": []}))
     assert found.shape == (0, 0) and found.attrs["mcse_chain"].shape == (0, 0)
-    few = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=3)).cdf("x0", [])
+    few = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=3)).cdf([], "x0")
     assert few.shape == (0,) and "3 draws" in few.attrs["mcse_chain_note"]
 
 
@@ -428,14 +431,14 @@ def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
     def ask():
         if query == "impute":
             return pd.concat(post.impute(gaps, n=3, random_seed=2)).assign(
-                ess=post.impute(gaps, 1)[0].attrs["draws_after_weighting"]
+                ess=post.impute(gaps).attrs["draws_after_weighting"]
             )
         return (post if query == "log_density" else union).log_density(df)
 
-    whole, most, log_rows = ask(), [], type(post)._log_rows
-    for module in (row_answers, simulated_answers, union_posterior):
+    whole, most, log_rows = ask(), [], RecordedLaw._log_density
+    for module in (row_questions, recorded_law):
         monkeypatch.setattr(module, "BLOCK_VALUES", 7 * post._states.n_draws)
-    monkeypatch.setattr(type(post), "_log_rows", lambda self, v, *a: most.append(len(v)) or log_rows(self, v, *a))
+    monkeypatch.setattr(RecordedLaw, "_log_density", lambda self, v, *a: most.append(len(v)) or log_rows(self, v, *a))
     again = ask()
     assert max(most) == 7
     if query == "impute":
@@ -447,9 +450,9 @@ def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
 
 def test_a_block_of_rows_without_errors_leaves_those_of_others():
     errors = [{"mcse_chain": np.ones((2, 3))}, {"mcse_chain_note": "none"}, {"mcse_chain": np.zeros((1, 3))}]
-    joined = ps.SPNPosterior._joined_errors(errors, 5, 2)["mcse_chain"]
+    joined = joined_errors(errors, 5, 2)["mcse_chain"]
     np.testing.assert_array_equal(joined[:, 0], [1.0, 1.0, np.nan, np.nan, 0.0])
-    assert ps.SPNPosterior._joined_errors([errors[1]] * 2, 3, 2) == errors[1]
+    assert joined_errors([errors[1]] * 2, 3, 2) == errors[1]
 
 
 def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draws(monkeypatch):
@@ -459,7 +462,7 @@ def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draw
         idata = pm.sample(draws=150, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
     post = ps.SPNPosterior.from_idata(idata)
     whole, each = post.cov(), post.cov(per_draw=True)
-    monkeypatch.setattr(moment_answers, "BLOCK_VALUES", 30_000)
+    monkeypatch.setattr(column_questions, "BLOCK_VALUES", 30_000)
     tracemalloc.start()
     try:
         found = post.cov()

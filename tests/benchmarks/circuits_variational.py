@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pymc_spn.answers.posterior import SPNPosterior
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.networks.distributions import PRIORS
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.learners import STARTS, fit_variational
+from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema

@@ -9,7 +9,7 @@ it and starts from k-means with a seed of its own. States are read evenly from t
 import arviz as az
 import numpy as np
 
-from pymc_spn.answers.posterior import SPNPosterior
+from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.answers.posterior_circuit import LabelledCircuit
 from pymc_spn.circuits.evaluation.linear_pass import linear_log_densities, tape_coefficients
 from pymc_spn.circuits.evaluation.node_values import sum_and_multiply_asked
 from pymc_spn.circuits.evaluation.row_pass import log_densities_of_few
+from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from tests.shared_circuits import build, crossed_circuit, random_parameters
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_spn.answers.posterior import SPNPosterior
+from pymc_spn.networks.posterior import SPNPosterior
 from tests.answers.test_posterior import posterior_of, sampled_tree
 from tests.events.test_circuit_events import mixed_circuit
 

@@ -45,7 +45,7 @@ def test_closed_forms():
         assert abs(float(found) - float(reference.entropy())) < found.attrs["tolerance"] + 1e-6  # CONVERGED
         q = [1e-6, 0.1, 0.5, 0.999]
         np.testing.assert_allclose(leaf.quantile(q, "x"), reference.ppf(q), rtol=1e-8)
-        np.testing.assert_allclose(leaf.cdf("x", reference.ppf(q)), reference.cdf(reference.ppf(q)), rtol=1e-8)
+        np.testing.assert_allclose(leaf.cdf(reference.ppf(q), "x"), reference.cdf(reference.ppf(q)), rtol=1e-8)
     other = ps.circuits.leaf("x", "gaussian", (0.0, 1.0))
     assert float(gaussian.kl(other)) == pytest.approx(np.log(0.5) + (4.0 + 9.0) / 2.0 - 0.5, abs=1e-9)
 
@@ -341,7 +341,7 @@ def test_circuits_of_posteriors_keep_their_marks():
     assert alone.attrs == predictive.attrs and list(alone.sample(2, random_seed=1).columns) == ["x1"]
     q = post.quantile([0.1, 0.9], "x0")
     np.testing.assert_allclose(predictive.quantile([0.1, 0.9], "x0"), q, rtol=1e-6)
-    np.testing.assert_allclose(predictive.cdf("x0", q.values), [0.1, 0.9], atol=1e-9)
+    np.testing.assert_allclose(predictive.cdf(q.values, "x0"), [0.1, 0.9], atol=1e-9)
     first, second = {"x0": (None, float(q[1]))}, "x1 > 0 or x0 > 2"
     assert float(predictive.event_information(first, second)) == pytest.approx(
         float(post.event_information(first, second)), abs=1e-12
@@ -396,7 +396,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="both name 'a'"):
         circuit.mutual_information("a", ["c", "a"])
     with pytest.raises(ValueError, match="levels without an order"):
-        circuit.cdf("c", 0.5)
+        circuit.cdf(0.5, "c")
     with pytest.raises(ValueError, match="other must have the column 'c'"):
         circuit.kl(ps.circuits.leaf("a", "gaussian", (0.0, 1.0)))
     with pytest.raises(ValueError, match="other must have masses in the column 'a'"):
@@ -404,7 +404,7 @@ def test_what_is_refused():
     with pytest.raises(TypeError, match="other must have a circuit"):
         circuit.kl(3.0)
     with pytest.raises(ValueError, match="column names column 'zz'"):
-        circuit.cdf("zz", 0.0)
+        circuit.cdf(0.0, "zz")
     labels = pd.Series(["p", "q", "p", "p"])
     fits = [
         ps.circuits.chow_liu_tree(pd.DataFrame({"l": pd.Categorical(labels, categories=list(c))})) for c in ("pq", "qp")

@@ -152,7 +152,7 @@ def test_draws_stay_in_their_supports_and_follow_the_cdf():
         x = float(post.quantile(q, "x0"))
         assert abs((drawn["x0"] <= x).mean() - q) < 5 * np.sqrt(q * (1 - q) / 4000)
     k = 2.0
-    share = float(post.cdf("x1", k))
+    share = float(post.cdf(k, "x1"))
     assert abs((drawn["x1"] <= k).mean() - share) < 5 * np.sqrt(share * (1 - share) / 4000)
 
 
@@ -199,7 +199,7 @@ def test_no_more_successes_than_trials():
     rows = pd.DataFrame({"x0": [1, 1], "x1": ["a", "b"], "x2": [9, 10]})
     assert np.isfinite(post.log_density(rows)[0]) and post.log_density(rows)[1] == -np.inf
     assert float(post.probability({"x2": (10, None)})) == 0.0
-    assert float(post.cdf("x2", 9)) == pytest.approx(1.0, abs=1e-14)
+    assert float(post.cdf(9, "x2")) == pytest.approx(1.0, abs=1e-14)
     low, middle, high = post.quantile([0.0, 0.5, 1.0], "x2").values
     assert (low, high) == (0.0, 9.0) and 0.0 < middle < 9.0
     assert float(post.quantile(1.0, "x2", {"x2": (1.5, 4.5)})) == 4.0
@@ -315,7 +315,7 @@ def test_the_most_probable_value_is_above_the_spike_where_other_leaves_reach_bel
             30, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
     post = ps.SPNPosterior.from_idata(idata)
-    below = float(post.cdf("skew", 0.0))
+    below = float(post.cdf(0.0, "skew"))
     least = float(post.quantile(below + 1e-3 * (1.0 - below), "skew"))
     assert float(post.quantile(1e-3, "skew")) < 0.0 < least
     found = post.mpe()

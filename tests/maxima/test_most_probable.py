@@ -348,7 +348,7 @@ def test_what_is_not_asked_leaves_a_small_tape(known):
     """A node for each leaf of the other columns kept the tape of two columns as long as that of all."""
     post = posterior_of("missing")
     points, unasked = ({0: 1.0, 2: 1.0}, {}) if known else ({}, {0: None, 2: None})
-    tape = tape_of_draws(post._states, points, unasked, post._log_weights)
+    tape = tape_of_draws(post._states, points, unasked, post._law.log_weights)
     below = [tape.child[a:b] for a, b in zip(tape.pointer[:-1], tape.pointer[1:], strict=True) if a < b]
     assert not any((tape.kind[children] == CONSTANT).all() for children in below)
     assert known or not (tape.kind == CONSTANT).any()

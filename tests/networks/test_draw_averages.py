@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 from arviz_stats.base import array_stats
 
-from pymc_spn.networks.records.draw_averages import chain_error
+from pymc_spn.numerics.draw_averages import chain_error
 
 
 def test_errors_are_the_spread_over_the_root_of_the_effective_size():

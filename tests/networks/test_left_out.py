@@ -71,6 +71,6 @@ def test_rows_whose_value_is_too_small_for_a_number():
 def test_cells_of_rounded_columns_are_left_out():
     post = narrow_leaves()[0]
     states, values = post._states, ps.Table.from_frame(ROWS, schema=post.columns).values
-    found = post._log_rows_left_out(values)
-    np.testing.assert_array_equal(found[0], post._log_rows(values))
-    np.testing.assert_allclose(found[1], one_by_one(states, values, {}, post._cells), rtol=1e-9)
+    found, law = post._law.log_density_left_out(values), post._law
+    np.testing.assert_array_equal(found[0], law.log_density(values, cells=True))
+    np.testing.assert_allclose(found[1], one_by_one(states, values, {}, law.cells), rtol=1e-9)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_spn.answers.variational_posterior import VariationalPosterior
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.sampler import place_columns
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational import coordinate_ascent
@@ -17,6 +17,7 @@ from pymc_spn.networks.variational.fit import fit_of
 from pymc_spn.networks.variational.flow_kernels import expect_leaves
 from pymc_spn.networks.variational.starts import tree_of_digits
 from pymc_spn.networks.variational.weight_kernels import mean_weights
+from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.tables import Table
 from tests.hand_made_records import schema_of
 from tests.reference import log_evidence, state_from_digits, tiny_problems
@@ -109,7 +110,7 @@ def test_the_bound_rises_and_stays_below_the_log_evidence(name):
 
 
 def posterior_of(problem, schema, run):
-    return VariationalPosterior(FittedStates(schema, fit_of([run])))
+    return VariationalPosterior(RecordedLaw(FittedStates(schema, fit_of([run]))))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

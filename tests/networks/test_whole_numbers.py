@@ -83,7 +83,7 @@ def test_answers_about_a_rating_are_numbers(name):
     variance = float(post.cov().sel(column="rating", other="rating"))
     assert variance == pytest.approx(p @ LEVELS**2 - mean**2, abs=1e-10)
     at = [0.9, 1.0, 2.5, 4.0, 5.0]
-    np.testing.assert_allclose(post.cdf("rating", at), [p[LEVELS <= x].sum() for x in at], atol=1e-12)
+    np.testing.assert_allclose(post.cdf(at, "rating"), [p[LEVELS <= x].sum() for x in at], atol=1e-12)
     q = [0.0, 0.1, 0.5, 0.93, 1.0]
     possible = LEVELS[p > 0.0]
     expected = [possible[min(np.searchsorted(np.cumsum(p[p > 0.0]), v - 1e-12), possible.size - 1)] for v in q]
@@ -152,7 +152,7 @@ def test_rows_of_ratings_are_whole_again():
     assert drawn["rating"].between(1, 5).all() and drawn["survived"].isin([0, 1]).all()
     gaps = FRAME.head(3).astype("Int64")
     gaps.loc[1, "rating"] = pd.NA
-    assert 1 <= post.impute(gaps, random_seed=1)[0]["rating"].iloc[1] <= 5
+    assert 1 <= post.impute(gaps, random_seed=1)["rating"].iloc[1] <= 5
     with pytest.raises(ValueError, match=r"column 'rating', row 0 .*unseen level \(known levels: 1 to 5"):
         post.log_density(FRAME.head(1).assign(rating=7))
     tails = post.cell_p_value(FRAME.head(20))
@@ -167,7 +167,7 @@ def test_a_circuit_of_ratings_answers_in_numbers():
     ends = circuit.probability({"rating": (np.array([1.0, 4.0]), np.array([1.5, 9.0]))})
     np.testing.assert_allclose(ends, [p[0], p[3:].sum()], atol=1e-10)
     assert float(circuit.quantile(0.5, "rating")) == float(fit.quantile(0.5, "rating"))
-    np.testing.assert_allclose(circuit.cdf("rating", [1.0, 3.0]), fit.cdf("rating", [1.0, 3.0]), atol=1e-10)
+    np.testing.assert_allclose(circuit.cdf([1.0, 3.0], "rating"), fit.cdf([1.0, 3.0], "rating"), atol=1e-10)
     moments = circuit.moments(np.full((1, 2), np.nan))
     assert moments.mean[0, 1] == pytest.approx(float(fit.mean().sel(column="rating")), abs=1e-10)
     assert moments.covariance[0, 1, 1] == pytest.approx(float(fit.cov().sel(column="rating", other="rating")))
@@ -353,7 +353,7 @@ def test_a_known_whole_number_counts_by_its_mass(name):
         for question in (
             lambda given: post.mean(given=given).sel(column="change"),
             lambda given: post.probability({"change": (-2, 9)}, given=given),
-            lambda given: post.cdf("change", [0.0, 12.0], given=given),
+            lambda given: post.cdf([0.0, 12.0], "change", given=given),
         ):
             np.testing.assert_allclose(question(point), question(cell), rtol=1e-9)
         predicted = post.predict(pd.DataFrame({"visits": [visits]}), target="change")

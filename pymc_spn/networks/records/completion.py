@@ -9,20 +9,6 @@ from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
-from pymc_spn.numerics.memory_limits import refuse_count
-from pymc_spn.numerics.quoted_values import quoted
-
-SIMULATION = "exact simulation"  # the mark of rows that are drawn
-
-
-def choose_draws(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws (n, M) of the chain for each row, in proportion to exp(log_weights) (S, M)."""
-    chosen = np.empty((n, log_weights.shape[1]), np.int64)
-    for m in range(log_weights.shape[1]):
-        cumulative = np.cumsum(np.exp(log_weights[:, m] - log_weights[:, m].max()))
-        u = rng.random(n) * cumulative[-1]
-        chosen[:, m] = np.minimum(np.searchsorted(cumulative, u, side="right"), len(cumulative) - 1)
-    return chosen
 
 
 def complete_rows(
@@ -82,17 +68,3 @@ def complete_rows(
     completed = np.empty_like(out)
     completed[order] = np.where(np.isnan(values[row]), out, values[row])
     return completed.reshape(n, n_rows, -1)
-
-
-def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0) -> int:
-    """A number of rows or draws as an int; refused if it needs too much memory.
-
-    Raises
-    ------
-    ValueError
-        If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
-    """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(n)}")
-    refuse_count(argument, int(n), bytes_each)
-    return int(n)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.laws.law import Marks
 from pymc_spn.networks.gibbs.palette import asked_palette
 from pymc_spn.networks.records.record import SCHEMA, Record, read_schema, write_schema
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -11,10 +12,12 @@ from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.networks.variational.fit_checks import checked_fit
 from pymc_spn.networks.variational.fitted_network import fitted_network
+from pymc_spn.numerics.marks import GIVEN_FIT
 
 if TYPE_CHECKING:
     import xarray as xr
 
+LEARNER = "variational: one mode, no uncertainty of the assignments and hyperparameters"
 GROUP = "variational_fit"
 QUERY = "spn_variational_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 1
@@ -45,6 +48,11 @@ class FittedStates(RecordedStates):
 
     def __reduce__(self) -> Any:
         return FittedStates, (self.schema, self.fit)
+
+    @property
+    def marks(self) -> Marks:
+        """What answers say of where the one state comes from."""
+        return Marks(GIVEN_FIT, LEARNER, self.record.chains, self.record.draws, False, "under the fit")
 
     def load(self, s: int, sampler: Any = None) -> Any:
         """Refused: it would be a sampler with the assignments of draw s."""

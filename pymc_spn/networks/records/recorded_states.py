@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.laws.law import Marks
 from pymc_spn.networks.gibbs.network import tight_capacity
 from pymc_spn.networks.gibbs.occupancy import rebuild
 from pymc_spn.networks.gibbs.palette import asked_palette
@@ -18,6 +19,7 @@ from pymc_spn.networks.records.moment_kernels import moments, positions_in_paren
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.numerics.marks import GIVEN_DRAWS
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 SHARED = (
@@ -92,6 +94,13 @@ class RecordedStates:
 
     def __reduce__(self) -> Any:
         return type(self), (self.record,)  # what is kept for the next query is made again
+
+    @property
+    def marks(self) -> Marks:
+        """What answers say of where the draws come from."""
+        chains, draws = self.record.chains, self.record.draws
+        learner = f"mcmc: {len(chains)} chains of {len(draws)} recorded draws"
+        return Marks(GIVEN_DRAWS, learner, chains, draws, True, "under every draw")
 
     @property
     def n_draws(self) -> int:

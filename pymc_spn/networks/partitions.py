@@ -15,7 +15,7 @@ def average_togetherness(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     weight : (S,) float64
         Of the partitions.
     """
-    from pymc_spn.answers.partition_kernels import add_togetherness
+    from pymc_spn.networks.partition_kernels import add_togetherness
 
     n_draws, n_rows = labels.shape
     own = np.ascontiguousarray(labels.T, np.int32)
@@ -45,7 +45,7 @@ def losses_of_partitions(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     that each two clusters of two partitions have in common, at S² N: with n_ab of them, both partitions have all pairs
     of sum n_ab² rows together, and the loss is a sum of such sums.
     """
-    from pymc_spn.answers.partition_kernels import pairs_in_common
+    from pymc_spn.networks.partition_kernels import pairs_in_common
 
     n_draws, n_rows = labels.shape
     if n_rows <= n_draws:

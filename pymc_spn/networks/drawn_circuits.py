@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.answers.posterior_circuit import LabelledCircuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.families import FAMILIES
+from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.leaf_predictives import leaves_at, posterior_of
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names

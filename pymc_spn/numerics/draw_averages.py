@@ -56,6 +56,16 @@ def fewer_draws(log_weights: np.ndarray, n: int) -> np.ndarray:
         return np.log(np.bincount(np.minimum(met, size - 1), minlength=size))
 
 
+def choose_draws(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (n, M) of the chain for each row, in proportion to exp(log_weights) (S, M)."""
+    chosen = np.empty((n, log_weights.shape[1]), np.int64)
+    for m in range(log_weights.shape[1]):
+        cumulative = np.cumsum(np.exp(log_weights[:, m] - log_weights[:, m].max()))
+        u = rng.random(n) * cumulative[-1]
+        chosen[:, m] = np.minimum(np.searchsorted(cumulative, u, side="right"), len(cumulative) - 1)
+    return chosen
+
+
 def effective_draws(logs: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 of weights exp(logs) along the first axis."""
     w = relative_weights(logs)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.answers.answers import Answers
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.events.circuit_events import ColumnEvent, as_column_event
-from pymc_spn.events.events import Event, Events
+from pymc_spn.events.events import Event
 from pymc_spn.laws.circuit_parts import part_given_one_of
 from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.leaves.family_codes import (
@@ -23,11 +24,12 @@ from pymc_spn.leaves.family_codes import (
 )
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
 from pymc_spn.networks.gibbs.palette import is_rounded
-from pymc_spn.networks.records.completion import SIMULATION, checked_count
-from pymc_spn.networks.records.draw_averages import fewer_draws
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.numerics.marks import limited, scope_of
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.draw_averages import fewer_draws
+from pymc_spn.numerics.marks import SIMULATION, limited, scope_of
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Table, decode, row_labels
 
@@ -191,32 +193,32 @@ def posterior_circuit(
     return building.finish(root, draws)
 
 
-def predictive_circuit(posterior: Any, events: Sequence[Events], max_draws: int | None) -> PosteriorCircuit:
-    """See `SPNPosterior.as_circuit`; given one of several events that exclude each other."""
-    is_given = any(events)
+def predictive_circuit(posterior: Answers, max_draws: int | None) -> PosteriorCircuit:
+    """See `NetworkPosterior.as_circuit`; given a union, of one of several events that exclude each other."""
     if max_draws is not None:
         checked_count("max_draws", max_draws, least=1)
-    columns = list(range(len(posterior._schema.columns))) if is_given else posterior._kept
-    found = posterior_circuit(posterior._states, columns, posterior._log_weights, max_draws)
+    parts = [part for part in posterior._law.parts if isinstance(part, RecordedLaw)]
+    first, events = parts[0], [part.evidence for part in parts]
+    is_given = any(events)
+    columns = list(range(len(first.schema.columns))) if is_given else first.kept
+    found = posterior_circuit(first.states, columns, first.chosen, max_draws)
     if is_given:
-        read = [{d: _before_rounding(posterior, d, event) for d, event in one.items()} for one in events]
-        circuit, log_weights, leaf_parameters = part_given_one_of(
-            found._given, read, list(posterior._kept), list(events)
-        )
+        read = [{d: _before_rounding(first, d, event) for d, event in one.items()} for one in events]
+        circuit, log_weights, leaf_parameters = part_given_one_of(found._given, read, list(first.kept), list(events))
         found = replace(found, circuit=circuit, log_weights=log_weights, leaf_parameters=leaf_parameters)
-    rounded = is_rounded(posterior._states.compiled)
-    names = [posterior._schema.columns[d].name for d in posterior._kept if rounded[d]]
+    rounded = is_rounded(first.states.compiled)
+    names = [first.schema.columns[d].name for d in first.kept if rounded[d]]
     densities = {"whole_numbers": names} if names else {}
     return replace(found, attrs=posterior._attrs(n_draws=len(found.draws), **densities))
 
 
-def _before_rounding(posterior: Any, d: int, event: Event) -> ColumnEvent:
+def _before_rounding(law: RecordedLaw, d: int, event: Event) -> ColumnEvent:
     """An event of a column as one of what its leaves in the circuit are densities of, numbers before rounding."""
-    compiled = posterior._states.compiled
+    compiled = law.states.compiled
     if not is_rounded(compiled)[d]:
         return as_column_event(event)
     if isinstance(event, Likelihood):
-        name = posterior._schema.columns[d].name
+        name = law.schema.columns[d].name
         raise ValueError(f"as_circuit: column {name!r} has whole numbers, of which it takes no soft evidence")
     within = count_cells_within if compiled.is_count[d] else cells_within
     parts = (

@@ -1,0 +1,243 @@
+"""Questions about events: probabilities, conditions and marginals, new rows, the most probable one."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.events.events import both_or_none
+from pymc_spn.events.unions import both_unions, log_union
+from pymc_spn.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, checked_limits, marked_row
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.draw_averages import effective_draws, log_average, relative_weights
+from pymc_spn.numerics.marks import SIMULATION
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import decode
+from pymc_spn.tables.column import as_name
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
+
+
+def probability(
+    self: AskedLaw,
+    event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+    given: Given = None,
+    per_draw: bool = False,
+) -> "xr.DataArray":
+    """Probability of an event, or its density in the columns that are at a point.
+
+    Parameters
+    ----------
+    event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
+        Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
+        hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a
+        dict from values to likelihoods, 0 for the others (soft evidence); the answer is then the expected
+        likelihood. Text is described below.
+    given : the same, optional
+        What is known; of a sequence one is, without it being known which.
+    per_draw : bool
+        Whether each draw's own conditional probability is wanted, unweighted.
+
+    Returns
+    -------
+    DataArray
+        A scalar, or (chain, draw).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is unknown or cannot be what is asked, as it cannot be missing, `given` has probability zero,
+        a union names a point of a continuous column (a density) or holds likelihoods, these are for a continuous
+        column, negative, infinite or all 0, events overlap in more than 10,000 ways, or text cannot be read or
+        solved.
+
+    Notes
+    -----
+    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``, with
+    ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
+    parentheses), names that are no identifiers in backticks. One side of a comparison is an expression in one
+    column of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2, the other a constant; the column stands
+    in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of NumPy:
+    where an expression is undefined a comparison is false and its negation true. For a continuous column
+    ``x != 3`` always holds and ``x == 3`` is a point, with a density.
+    """
+    if event is None:
+        raise TypeError("event must map column names to a value, (low, high) or a set, got None")
+    law = self._law
+    asked, known = self._signed_events("event", event), self._signed_events("given", {} if given is None else given)
+    base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
+    if (base + law.log_weights).max() == -np.inf:
+        law.refuse("given", known[0][1])
+    log_weights = base + law.log_weights
+    joint = ((sign, law.log_event(e)) for sign, e in both_unions(asked, known, both_or_none))
+    log_joint = log_union(joint, base.shape)
+    with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
+        each = np.exp(log_joint - base)
+    if per_draw:
+        return self._labelled("probability", each, {}, True)
+    answer = float(np.exp(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base)))
+    weight = relative_weights(log_weights)
+    error = self._error(weight * (np.where(weight > 0.0, each, 0.0) - answer))
+    mark = self._weight_mark(law)
+    if law.marks.has_error and any(e for _, e in known):
+        mark = {"draws_after_weighting": float(effective_draws(log_weights))}
+    return self._labelled("probability", answer, {}, False, **mark, **error)
+
+
+def condition[Asked: AskedLaw](self: Asked, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str) -> Asked:
+    """The same kind of object given some of a row, or one of several events; draws are weighted by its probability.
+
+    Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into events
+    of which no two hold at once, so that nothing is subtracted; all questions can be asked of it.
+
+    Parameters
+    ----------
+    given : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
+        Of a sequence one holds, of a list of intervals, too. Text as for `probability`.
+
+    Raises
+    ------
+    TypeError
+        If it is None or no condition.
+    ValueError
+        If it names no column or no level, or has probability or density zero under every draw.
+    """
+    if given is None:
+        raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
+    return self._of(self._known(given).law)
+
+
+def marginal[Asked: AskedLaw](self: Asked, columns: Sequence[str]) -> Asked:
+    """The same kind of object for some columns, the others summed out.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        In any order; the columns keep theirs.
+
+    Returns
+    -------
+        A condition that was given before still holds, also on columns that are summed out.
+
+    Raises
+    ------
+    TypeError
+        If it is one name and no sequence.
+    ValueError
+        If one is no column, or there is none.
+    """
+    names = [c.name for c in self.columns]
+    if isinstance(as_name(columns), str):
+        raise TypeError(f"columns must be a list of names, got {quoted(columns)}")
+    asked = names_of("columns", columns)
+    for column in asked:
+        if column not in names:
+            raise ValueError(f"columns names {column!r}; the columns are {quoted(names)}")
+    kept = [d for d, name in enumerate(names) if name in asked]
+    if not kept:
+        raise ValueError("columns must name at least one column, got none")
+    return self._of(self._law.of(kept))
+
+
+def sample(
+    self: AskedLaw, n: int, given: Given = None, random_seed: int | np.random.Generator | None = None
+) -> pd.DataFrame:
+    """Rows drawn from the predictive; columns given at a value hold it.
+
+    Each row is an exact draw from the predictive of one draw of the chain, chosen by its weight.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, at least 0.
+    given : mapping, sequence of mappings or str, optional
+        What is known, as for `condition`.
+    random_seed : int or Generator, optional
+        The same seed draws the same rows; a generator moves on.
+
+    Returns
+    -------
+    DataFrame
+        (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
+        numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting``
+        where a condition weights the draws.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `condition`, or if `n` is no integer of at least 0.
+    """
+    known, schema = self._known(given), self._schema
+    count = checked_count("n", n, bytes_each=16.0 * len(schema))
+    rows = _filled(self, known, known.law.draw(count, np.random.default_rng(random_seed)))
+    frame = decode(rows, schema)
+    frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._weight_mark(known.law))
+    return frame
+
+
+def mpe(
+    self: AskedLaw,
+    given: Given = None,
+    tolerance: float = TOLERANCE,
+    max_boxes: int | None = None,
+    max_draws: int | None = None,
+) -> MostProbable:
+    """The most probable values of the columns that are not known, certified where the search finishes.
+
+    A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply
+    with the number of continuous columns; where it stops at `max_boxes` the answer is the best row found
+    and a bound on what it may miss. Given a union it searches each part; in a marginal of a union parts may overlap,
+    where densities add up and the bound seldom suffices for a certificate.
+
+    The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
+    below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given
+    for the column.
+
+    Parameters
+    ----------
+    given : mapping, sequence of mappings or str, optional
+        What is known, as for `condition`.
+    tolerance : float
+        Gap in nats at which the search is done.
+    max_boxes : int, optional
+        By default within 500 and 100,000, fewer for larger networks; for each part of a union.
+    max_draws : int, optional
+        Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
+        then that of their mixture.
+
+    Returns
+    -------
+    MostProbable
+
+    Raises
+    ------
+    TypeError
+        If `given` is no condition.
+    ValueError
+        If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
+        positive and finite, or `max_boxes` or `max_draws` is below 1.
+    """
+    tolerance, max_boxes = checked_limits(tolerance, max_boxes)
+    known = self._known(given)
+    if not known.law.columns:
+        raise ValueError("given: every column is given at a value, there is nothing to complete")
+    law = known.law if max_draws is None else known.law.fewer(checked_count("max_draws", max_draws, least=1))
+    found = law.most_probable(tolerance, max_boxes)
+    value = decode(_filled(self, known, found.row[None]), self.columns)
+    attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(known.law))
+    gap = found.upper_bound - found.log_density
+    return marked_row(value, found.log_density, gap, found.n_boxes, tolerance, attrs)
+
+
+def _filled(self: AskedLaw, known: Known, rows: np.ndarray) -> np.ndarray:
+    """Rows of all columns, from those that are at no value."""
+    out = np.empty((len(rows), len(self.columns)))
+    number = {c.name: d for d, c in enumerate(known.law.columns)}
+    for d, column in enumerate(self.columns):
+        out[:, d] = known.points[column.name] if column.name in known.points else rows[:, number[column.name]]
+    return out

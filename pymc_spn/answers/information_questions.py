@@ -1,0 +1,390 @@
+"""Questions whose answer is an integral of a log density: entropy, divergence, mutual information."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.answers.information_integrals import (
+    divergence_bound_of,
+    divergence_of_column,
+    entropy_bounds_of,
+    entropy_of_column,
+    information_of_pair,
+)
+from pymc_spn.answers.integrals import (
+    MOST_STATES,
+    influence,
+    log_mixture,
+    n_states,
+    refined,
+    shares_of_circuits,
+    simulated,
+    states_of,
+    tables_of,
+    with_columns,
+)
+from pymc_spn.events.event_information import (
+    information_of_cells,
+    log_ratios,
+    refuse_density,
+    refuse_likelihoods,
+    shares_of_cells,
+)
+from pymc_spn.events.events import Events, Likelihood, both_or_none
+from pymc_spn.events.unions import both_unions, log_union
+from pymc_spn.laws.draw_laws import divergence
+from pymc_spn.laws.law import Law
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
+from pymc_spn.numerics.quoted_values import quoted
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SIMULATED = 10_000
+METHODS = ("auto", "enumeration", "quadrature", "bounds", "monte-carlo")
+BOUND_NOTE = {"mcse_chain_note": "no mcse_chain: bounds are of the mixture over these draws"}
+OF_LEVELS = f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
+
+
+def entropy(
+    self: AskedLaw,
+    columns: str | Sequence[str] | None = None,
+    given: Given = None,
+    method: str = "auto",
+    n: int = SIMULATED,
+    random_seed: int | np.random.Generator | None = None,
+) -> "xr.DataArray":
+    """Entropy in nats of the mixture over draws: of masses in discrete columns, differential in others.
+
+    Parameters
+    ----------
+    columns : str or list of str, optional
+        By default all that are not given at a value.
+    given : mapping, sequence of mappings or str, optional
+        What is known, as for `condition`.
+    method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
+        Enumeration where all columns have levels, quadrature for one column, else bounds; Monte Carlo on
+        request.
+    n : int
+        Rows that Monte Carlo simulates, at least 2.
+    random_seed : int, Generator or None
+        Of these rows.
+
+    Returns
+    -------
+    DataArray
+        A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to ``tolerance``, which is
+        measured: what they change by when the panels of all grids are doubled, and an allowance for the mass beyond
+        the grids, infinite where log-normal leaves have tails so long (one degree of freedom, a ``leaf_shape`` of
+        1/2, and less) that no entropy exists. The upper bound is the smaller one of that of the network and of the
+        sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16 columns),
+        these by quadrature, too. Given a union, what the columns say of its parts is in the lower bound.
+    """
+    law = _law_asked(self, "entropy", columns, self._known(given))
+    method = _method(method, law)
+    attrs = self._weight_mark(law)
+    if method == "enumeration":
+        p, each, weight = states_of(law, range(len(law.columns)))
+        surprise = -np.log(np.where(p > 0.0, p, 1.0))
+        value = float(p @ surprise)
+        error = self._error(weight * (each @ surprise - value))
+        return self._labelled("entropy", value, {}, False, **attrs, **error)
+    if method == "quadrature":
+        value, own, tolerance = entropy_of_column(law, 0)
+        return self._labelled("entropy", value, {}, False, **_mark(law, tolerance), **attrs, **self._error(own))
+    if method == "monte-carlo":
+        rows = _simulated_rows(law, n, random_seed)
+        logs = log_mixture(law, rows)
+        attrs |= {"exactness": "monte-carlo", "mcse": float(logs.std(ddof=1) / np.sqrt(logs.size))}
+        attrs |= self._error(influence(law, rows, -logs))
+        return self._labelled("entropy", -float(logs.mean()), {}, False, **attrs)
+    bounds, tolerance = entropy_bounds_of(law)
+    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
+    return self._labelled("entropy", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
+
+
+def kl(
+    self: AskedLaw,
+    other: Any,
+    columns: str | Sequence[str] | None = None,
+    method: str = "auto",
+    n: int = SIMULATED,
+    random_seed: int | np.random.Generator | None = None,
+) -> "xr.DataArray":
+    """Kullback-Leibler divergence in nats of another predictive from this one, KL(this || other).
+
+    Parameters
+    ----------
+    other : posterior, fit or circuit with parameters
+        With the same columns; for example the same posterior under another condition.
+    columns, method, n, random_seed
+        As for `entropy`. The lower bound is the largest divergence of one column, the upper one follows the
+        chain rule down the network, between conditions on the same draws. Between posteriors of different samplings,
+        and of unions, it is infinite, and "auto" simulates in place of bounds.
+
+    Returns
+    -------
+    DataArray
+        A scalar, or ("lower", "upper") along ``bound``; ``tolerance`` of the lower one is measured as for
+        `entropy`, the upper one is in closed form. ``mcse_chain`` has the error over the draws of both posteriors,
+        together where these are the same draws.
+    """
+    if not isinstance(other, AskedLaw):
+        raise TypeError(f"other must be a posterior, a fit or a circuit with parameters, got {type(other).__name__}")
+    law = _law_asked(self, "kl", columns, Known(self._law, {}))
+    theirs = {c.name: (d, c) for d, c in enumerate(other.columns)}
+    for column in law.columns:
+        if column.name not in theirs or theirs[column.name][1] != column:
+            raise ValueError(f"other must have the column {column.name!r} of the same kind and levels")
+    places = sorted(theirs[c.name][0] for c in law.columns)
+    other_law = other._law.of(places)
+    number = {c.name: d for d, c in enumerate(other_law.columns)}
+    matched = [number[c.name] for c in law.columns]
+    is_same = law.is_same(other_law)
+    # between samplings or given unions a bound from above would be infinite
+    is_open = method == "auto" and (not is_same or len(law.parts) + len(other_law.parts) > 2)
+    method = _method(method, law)
+    method = "monte-carlo" if is_open and method == "bounds" else method
+    attrs = self._weight_mark(law)
+
+    def error(own: np.ndarray, of_other: np.ndarray) -> dict[str, Any]:
+        """Over the draws of this law and of the other one: together where these are the same draws."""
+        if is_same:
+            return self._error(own + of_other)
+        errors = [self._error(own), other._error(of_other)]
+        noted = [e for e in errors if "mcse_chain" not in e]
+        return noted[0] if noted else {"mcse_chain": float(np.hypot(*(e["mcse_chain"] for e in errors)))}
+
+    if method == "enumeration":
+        p, own, weight = states_of(law, range(len(law.columns)))
+        q, theirs_own, their_weight = states_of(other_law, matched)
+        value = divergence(p, q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(p > 0.0, np.log(p / q), 0.0)
+            slope = np.where(p > 0.0, p / q, 0.0)
+            found = error(weight * (own @ ratio - value), their_weight * (1.0 - theirs_own @ slope))
+        return self._labelled("kl", value, {}, False, **attrs, **found)
+    if method == "quadrature":
+        value, influences, tolerance = divergence_of_column(law, other_law, 0, 0)
+        return self._labelled("kl", value, {}, False, **_mark(law, tolerance), **attrs, **error(*influences))
+    if method == "monte-carlo":
+        rows = _simulated_rows(law, n, random_seed)
+        there = np.empty((len(rows), len(matched)))
+        there[:, matched] = rows
+        ratio = log_mixture(law, rows) - log_mixture(other_law, there)
+        attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
+        with np.errstate(invalid="ignore"):
+            own = influence(law, rows, ratio)
+        slope = -shares_of_circuits(other_law, there)
+        if is_same:  # of mean 0, and with the noise of the same rows
+            slope += shares_of_circuits(law, rows)
+        attrs |= error(own, slope)
+        return self._labelled("kl", float(ratio.mean()), {}, False, **attrs)
+    singles = [divergence_of_column(law, other_law, d, e) for d, e in enumerate(matched)]
+    low, _, tolerance = max(singles, key=lambda single: single[0])
+    bounds = np.array([low, divergence_bound_of(law, other_law)])
+    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
+    return self._labelled("kl", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
+
+
+def mutual_information(
+    self: AskedLaw,
+    first: str | Sequence[str],
+    second: str | Sequence[str],
+    given: Given = None,
+    per_draw: bool = False,
+    method: str = "auto",
+    n: int = SIMULATED,
+    random_seed: int | np.random.Generator | None = None,
+) -> "xr.DataArray":
+    """Mutual information of two columns, or of two groups of columns, in nats.
+
+    Parameters
+    ----------
+    first, second : str or list of str
+        Without a common column.
+    given : mapping, sequence of mappings or str, optional
+        What is known, as for `condition`.
+    per_draw : bool
+        Whether each draw's own is wanted; of single columns only.
+    method : {"auto", "enumeration", "quadrature", "monte-carlo"}
+        Enumeration where all columns have levels, quadrature (or sums over counts) for two single columns,
+        else Monte Carlo.
+    n : int
+        Rows that Monte Carlo simulates, at least 2.
+    random_seed : int, Generator or None
+        Of these rows.
+
+    Returns
+    -------
+    DataArray
+        Marked exact, numerical (``tolerance`` is the change when the panels are halved, and an allowance for mass
+        that they misplace) or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what
+        the draws disagree about adds dependence.
+    """
+    known = self._known(given)
+    names = _groups(self, first, second)
+    law = _law_asked(self, "mutual_information", [*names[0], *names[1]], known)
+    number = {c.name: d for d, c in enumerate(law.columns)}
+    groups = [[number[name] for name in group] for group in names]
+    allowed = tuple(m for m in METHODS if m != "bounds")
+    if method not in allowed:
+        raise ValueError(f"method must be one of {allowed}, got {quoted(method)}")
+    single = len(groups[0]) == len(groups[1]) == 1
+    are_few = n_states(law) <= MOST_STATES
+    if method == "auto":
+        method = "enumeration" if are_few else "quadrature" if single else "monte-carlo"
+    if method == "enumeration" and not are_few:
+        raise ValueError(OF_LEVELS)
+    if method == "quadrature" and not single:
+        raise ValueError('method="quadrature" is for two single columns; give one name each')
+    if per_draw and (not single or method == "monte-carlo"):
+        raise ValueError("per_draw=True is for two single columns without Monte Carlo")
+    attrs = self._weight_mark(law)
+    if per_draw:
+        every = np.arange(law.n_circuits)
+        each, tolerance = refined(law, [0, 1], lambda grids: tables_of(law, [0, 1], every, grids)[0][:, 0])
+        return self._labelled("mutual_information", each, {}, True, **_mark(law, tolerance))
+    if method == "monte-carlo":
+        rows = _simulated_rows(law, n, random_seed)
+        both, one, other = (
+            log_mixture(law, with_columns(rows, c)) for c in ([*groups[0], *groups[1]], groups[0], groups[1])
+        )
+        ratio = both - one - other
+        attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
+        attrs |= self._error(influence(law, rows, ratio))
+        return self._labelled("mutual_information", float(ratio.mean()), {}, False, **attrs)
+    if method == "enumeration":
+        p, each, weight = states_of(law, [*groups[0], *groups[1]])
+        joint = p.reshape(int(np.prod([len(law.columns[d].levels or ()) for d in groups[0]])), -1)
+        alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(joint > 0.0, np.log(joint / alone), 0.0).ravel()
+        value = max(float(p @ ratio), 0.0)
+        error = self._error(weight * (each @ ratio - value))
+        return self._labelled("mutual_information", value, {}, False, **attrs, **error)
+    value, own, tolerance = information_of_pair(law, *groups[0], *groups[1])
+    attrs |= _mark(law, tolerance) | self._error(own)
+    return self._labelled("mutual_information", value, {}, False, **attrs)
+
+
+def event_information(
+    self: AskedLaw, first: Any, second: Any, given: Given = None, per_draw: bool = False
+) -> "xr.DataArray":
+    """Mutual information in nats of whether one event and whether another one holds.
+
+    Parameters
+    ----------
+    first, second : mapping, sequence of mappings or str
+        Events as for `probability`, without points of continuous columns and likelihoods.
+    given : the same, optional
+        What is known.
+    per_draw : bool
+        Whether each draw's own is wanted, unweighted.
+
+    Returns
+    -------
+    DataArray
+        A scalar, or (chain, draw); exact. The default is that of the mixture over draws.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `probability`; if an event is a point of a continuous column or soft evidence.
+    """
+    unions = [_events_that_hold(self, argument, event) for argument, event in (("first", first), ("second", second))]
+    known, law = self._signed_events("given", {} if given is None else given), self._law
+    base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
+    if (base + law.log_weights).max() == -np.inf:
+        law.refuse("given", known[0][1])
+
+    def p(union: Any) -> np.ndarray:
+        joint = both_unions(union, known, both_or_none)
+        logs = log_union(((sign, law.log_event(e)) for sign, e in joint), base.shape)
+        return np.exp(logs - np.where(np.isfinite(base), base, 0.0))
+
+    each = shares_of_cells(*(p(union) for union in (*unions, both_unions(unions[0], unions[1], both_or_none))))
+    if per_draw:
+        own = np.array([information_of_cells(cells) for cells in each.T])
+        return self._labelled("mutual_information", own, {}, True)
+    weight = relative_weights(base + law.log_weights)
+    cells = each @ weight / weight.sum()
+    value = information_of_cells(cells)
+    error = self._error(weight * (log_ratios(cells) @ each - value))
+    mark = self._weight_mark(law)
+    if law.marks.has_error and any(e for _, e in known):
+        mark = {"draws_after_weighting": float(effective_draws(base + law.log_weights))}
+    return self._labelled("mutual_information", value, {}, False, **mark, **error)
+
+
+def _events_that_hold(self: AskedLaw, argument: str, event: Any) -> list[tuple[float, Events]]:
+    """An event as signed events; only what is true or false of a row."""
+    if event is None:
+        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, or be text, got None")
+    union = self._signed_events(argument, event)
+    for _, one in union:
+        for d, what in one.items():
+            if isinstance(what, float) and self._law.is_density[d]:
+                refuse_density(argument, self.columns[d].name, what)
+            if isinstance(what, Likelihood):
+                refuse_likelihoods(argument, self.columns[d].name)
+    return union
+
+
+def _law_asked(self: AskedLaw, query: str, columns: Any, known: Known) -> Law:
+    """The law of the columns that are asked about."""
+    law = known.law
+    if columns is None:
+        if not law.columns:
+            raise ValueError(f"{query} needs at least one column that is not known")
+        return law
+    names = list(dict.fromkeys(names_of("columns", columns)))
+    for name in names:
+        if name in known.points:
+            raise ValueError(f"{query}: column {name!r} is given at a value")
+    asked = sorted(self._number("columns", name, known) for name in names)
+    if not asked:
+        raise ValueError(f"{query} needs at least one column that is not known")
+    return law.of(asked)
+
+
+def _groups(self: AskedLaw, first: Any, second: Any) -> list[list[str]]:
+    """Names of two groups of columns, which have none in common."""
+    groups = []
+    for argument, names in (("first", first), ("second", second)):
+        names = names_of(argument, names)
+        if not names:
+            raise ValueError(f"{argument} must name at least one column, got none")
+        found = dict.fromkeys(self._number(argument, name) for name in names)
+        groups.append([self.columns[d].name for d in found])
+    both = [c.name for c in self.columns if c.name in groups[0] and c.name in groups[1]]
+    if both:
+        raise ValueError(f"first and second must differ, both name {both[0]!r}")
+    return groups
+
+
+def _method(method: str, law: Law) -> str:
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {METHODS}, got {quoted(method)}")
+    are_few = n_states(law) <= MOST_STATES
+    if method == "auto":
+        return "enumeration" if are_few else "quadrature" if len(law.columns) == 1 else "bounds"
+    if method == "enumeration" and not are_few:
+        raise ValueError(OF_LEVELS)
+    if method == "quadrature" and len(law.columns) > 1:
+        raise ValueError('method="quadrature" is for a single column')
+    return method
+
+
+def _mark(law: Law, tolerance: float) -> dict[str, Any]:
+    if all(column.levels is not None for column in law.columns):
+        return {"exactness": "exact"}
+    return {"exactness": "numerical", "tolerance": tolerance}
+
+
+def _simulated_rows(law: Law, n: Any, random_seed: Any) -> np.ndarray:
+    count = checked_count("n", n, least=2, bytes_each=16.0 * len(law.columns))
+    return simulated(law, count, np.random.default_rng(random_seed))

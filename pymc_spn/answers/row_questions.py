@@ -1,0 +1,241 @@
+"""Questions about whole rows: how dense and unusual they are, and what stood in their gaps."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.answers.asked_law import AskedLaw, joined_errors, relative
+from pymc_spn.answers.event_questions import ROWS_NOTE
+from pymc_spn.answers.reference_rows import check_comparison, compare_rows
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relative_weights, weighted_mean
+from pymc_spn.numerics.marks import SIMULATION
+from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.tables import Table, decode, row_labels
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
+
+
+def log_density(
+    self: AskedLaw, df: Any, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
+) -> "xr.DataArray":
+    """Log density of the predictive at new rows, missing cells summed out.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping, array or Table
+        Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
+    per_draw : bool
+        Whether each draw's own density is wanted instead of the log of their mean.
+    cells : bool
+        Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
+        log(mass / width), as it does in learning; otherwise by the density of the exact value.
+    unseen : {"error", "missing"}
+        What becomes of a level that the training table did not have.
+
+    Returns
+    -------
+    DataArray
+        (row,) or (chain, draw, row), in nats; densities are in the units of the data. ``-inf`` outside of what is
+        known.
+    """
+    law, table = self._law, Table.from_frame(df, schema=self._schema, unseen=unseen)
+    rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
+    if per_draw:
+        what = f"per_draw=True with {len(table.values):,} rows and {law.n_circuits:,} draws"
+        refuse_memory(what, 24.0 * table.values.shape[0] * law.n_circuits, "ask for fewer rows at once")
+        return self._labelled("log_density", law.log_density(table.values, cells), rows, True, **mark)
+    total, weight = log_average(law.log_weights, np.zeros(law.n_circuits)), relative(law)
+    answer, errors = np.empty(len(table.values)), []
+    block = max(1, BLOCK_VALUES // law.n_circuits)
+    for start in range(0, len(answer), block):
+        logs = law.log_density(table.values[start : start + block], cells)
+        answer[start : start + block] = log_average(law.log_weights, logs) - total
+        errors.append(self._error(relative_weights(logs + law.log_weights[:, None]) - weight[:, None]))
+    attrs = mark | self._weight_mark(law) | joined_errors(errors, len(answer), block)
+    return self._labelled("log_density", answer, rows, False, **attrs)
+
+
+def anomaly(self: AskedLaw, df: Any) -> "xr.Dataset":
+    """How unusual rows are, and in which columns.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping or array
+        Missing cells are summed out.
+
+    Returns
+    -------
+    Dataset
+        ``log_density`` (row,), of the mixture over draws; ``log_density_sd`` (row,), the posterior sd of the
+        draws' own, NaN where a draw that counts gives the row density 0; ``surprise`` (row, column), minus the log
+        density of each cell given the others of its row, in nats, NaN where the cell is missing or where the
+        others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the
+        other cells of its row have none. Surprises are comparable between rows, and between columns of like kind
+        only.
+    """
+    import xarray as xr
+
+    law, table = self._law, Table.from_frame(df, schema=self._schema)
+    values, names = table.values, [c.name for c in self.columns]
+    out, sd = np.empty(len(values)), np.empty(len(values))
+    surprise = np.full(values.shape, np.nan)
+    total, weight = log_average(law.log_weights, np.zeros(law.n_circuits)), relative(law)
+    errors: list[dict[str, Any]] = []
+    step = max(1, BLOCK_VALUES // (law.n_circuits * (1 + values.shape[1])))
+    for start in range(0, len(values), step):
+        part = slice(start, start + step)
+        logs, left_out = law.log_density_left_out(values[part])
+        joint = log_average(law.log_weights, logs)
+        out[part] = joint - total
+        with np.errstate(invalid="ignore"):  # draws of density 0 have no spread, cells given what is impossible no law
+            sd[part] = np.sqrt(weighted_mean(weight, (logs - weighted_mean(weight, logs)) ** 2))
+            rest = log_average(law.log_weights, left_out) - joint[:, None]
+        surprise[part] = np.where(np.isnan(values[part]), np.nan, rest)
+        errors.append(self._error(relative_weights(logs + law.log_weights[:, None]) - weight[:, None]))
+    own_marks = {**self._cell_mark(), **self._weight_mark(law)}
+    joined = attrs_of_finite(out, self._attrs(**own_marks, **joined_errors(errors, len(values), step)))
+    attrs = self._attrs(**own_marks, mcse_chain_note="no mcse_chain: log_density has one")
+    return xr.Dataset(
+        {
+            "log_density": ("row", out, joined),
+            "log_density_sd": ("row", sd, attrs),
+            "surprise": (("row", "column"), surprise, attrs),
+        },
+        {"row": row_labels(table.index), "column": names},
+        self._attrs(**self._cell_mark()),
+    )
+
+
+def impute(
+    self: AskedLaw, df: Any, n: int = 1, random_seed: int | np.random.Generator | None = None
+) -> pd.DataFrame | list[pd.DataFrame]:
+    """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
+
+    Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
+    row are drawn together. Of a network with ``rounded=True`` the observed values stand for their cells, and what
+    is filled in are exact values, not rounded ones.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping, array or Table
+        With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
+        missing.
+    n : int
+        Number of completed tables, at least 0. Take 20 for multiple imputation.
+    random_seed : int or Generator, optional
+        The same seed fills in the same cells; a generator moves on.
+
+    Returns
+    -------
+    DataFrame, or list of n DataFrame where n is not 1
+        Index and order of columns of `df`. Observed cells are unchanged; a column with gaps has the dtype of the
+        training table, or float64 where a leaf of real numbers drew for a column of integers. The ``attrs`` hold
+        the marks of an answer, ``draws_after_weighting`` that of the row for which the fewest draws count.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Data that the schema refuses, such as an unknown level; a row that the condition excludes; `n` no integer of at
+        least 0.
+
+    Warns
+    -----
+    UserWarning
+        If the density of some rows is zero under every draw; it names them. Their gaps stay.
+    """
+    table = Table.from_frame(df, schema=self._schema)
+    values = table.values
+    count = checked_count("n", n, bytes_each=16.0 * values.size)
+    self._refuse_rows(~self._law.possible(values), values, table.index)
+    found = self._law.complete(values, count, np.random.default_rng(random_seed))
+    self._warn_of_rows(found.impossible, values, table.index, "Their gaps are not filled in", 3)
+    frames = [decode(completed, self.columns, table.index) for completed in found.values]
+    if isinstance(df, pd.DataFrame):
+        frames = [frame[[str(c) for c in df.columns]] for frame in frames]
+        for c in df.columns:
+            if not df[c].isna().any():
+                for frame in frames:
+                    frame[str(c)] = df[c]
+    effective = {"draws_after_weighting": found.effective} if self._law.marks.has_error else {}
+    attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **effective)
+    for frame in frames:
+        frame.attrs = dict(attrs)
+    return frames[0] if count == 1 else frames
+
+
+def predictive_p_value(
+    self: AskedLaw,
+    df: Any,
+    n: int = 1000,
+    level: float = 0.01,
+    random_seed: int | np.random.Generator | None = None,
+) -> "xr.Dataset":
+    """How many rows of the predictive, with the same cells observed, are no denser than each row.
+
+    Log densities of rows with different gaps are on different scales, since every observed cell has its share.
+    This puts them on one: a row that came from the predictive has a p-value of at most u with probability at
+    most u, whatever cells it lacks. Box (1980), "Sampling and Bayes' inference in scientific modelling and
+    robustness", with the posterior predictive in place of the prior one.
+
+    Parameters
+    ----------
+    df : DataFrame, mapping, array or Table
+        Checked by the schema of the training table; missing cells are summed out.
+    n : int
+        Number of rows that are drawn, each from the mixture over draws and recorded as the table does: on the
+        grid of the column. All rows of `df` are compared with the same ones.
+    level : float
+        The p-value up to which a row is below the threshold, at least 1 / (n + 1).
+    random_seed : int or Generator, optional
+        The same seed draws the same rows; a generator moves on.
+
+    Returns
+    -------
+    Dataset
+        ``p_value`` (row,), (1 + number of drawn rows that are at most as dense) / (n + 1), 1 for a row without an
+        observed cell; ``log_density`` (row,), as `log_density`, in nats; ``threshold`` (row,), the log
+        density below which the p-value is at most `level`, which differs between rows by their gaps. p-values and
+        thresholds are Monte Carlo, with ``mcse`` for each row; the former fall in steps of 1 / (n + 1), so that
+        what orders the oddest rows is ``log_density`` less ``threshold``. The error of a threshold is too small
+        where `level` is close to 1 / (n + 1): there by a factor of some 1.6.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Data that the schema refuses; `n` no integer of at least 1; `level` not within 1 / (n + 1) and 1.
+
+    See Also
+    --------
+    anomaly : In which cells a row is odd.
+
+    Notes
+    -----
+    It costs n log densities for each pattern of gaps in `df`. A change of units leaves p-values as they are, a
+    change of scale such as taking logs does not.
+    """
+    import xarray as xr
+
+    check_comparison(n, level)
+    table = Table.from_frame(df, schema=self._schema)
+    density = log_density(self, table)
+    observed = ~np.isnan(table.values)
+    rng = np.random.default_rng(random_seed)
+    found = compare_rows(self._law, density.values, observed, int(n), float(level), rng)
+    drawn = {"exactness": "monte-carlo"}
+    marks = self._attrs(**drawn, n=int(n), mcse_chain_note="no mcse_chain: log_density has one")
+    marks |= self._weight_mark(self._law)
+    error = np.sqrt(found.p_value * (1.0 - found.p_value) / n)
+    return xr.Dataset(
+        {
+            "p_value": ("row", found.p_value, marks | {"mcse": error}),
+            "log_density": density,
+            "threshold": ("row", found.threshold, marks | {"mcse": found.threshold_error, "level": float(level)}),
+        },
+        {"row": density["row"]},
+        self._attrs(**drawn),
+    )

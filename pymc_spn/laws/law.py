@@ -1,0 +1,298 @@
+"""The contract of a tractable law: S weighted circuits over D columns, asked together.
+
+A posterior has one circuit for each recorded draw, a fit and an explicit circuit have one. Answers that are averages
+over the circuits are made by `pymc_spn.answers`, once for all laws. Columns have numbers 0..D-1 in the order of
+`Law.columns`; values are codes, as in `Table.values`. Whatever is known stays with the law: densities, probabilities
+and moments are given it, circuit by circuit.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+
+import numpy as np
+
+from pymc_spn.events.events import Event, Events, describe, holds
+from pymc_spn.tables import Column
+
+if TYPE_CHECKING:
+    from pymc_spn.laws.draw_laws import Grid
+
+
+class Marks(NamedTuple):
+    """What answers say of where the circuits come from.
+
+    Parameters
+    ----------
+    scope : str
+        What the exactness of an answer is limited to, one of `numerics.marks`; empty for a circuit of its own.
+    learner : str, optional
+        The attribute ``learner``.
+    chains, draws : (n_chains,) and (n_draws,) arrays
+        Labels of the circuits, which are ordered chain by chain.
+    has_error : bool
+        Whether the circuits are draws, so that averages over them have a standard error.
+    everywhere : str
+        What messages call all circuits together.
+    """
+
+    scope: str = ""
+    learner: str | None = None
+    chains: Any = np.zeros(1, np.int64)
+    draws: Any = np.zeros(1, np.int64)
+    has_error: bool = False
+    everywhere: str = "under the circuit"
+
+
+class Completed(NamedTuple):
+    """Completed copies of rows.
+
+    Parameters
+    ----------
+    values : (n, M, D) float64
+        Rows that are impossible keep their gaps.
+    impossible : (M,) bool
+        Rows of density zero under every circuit.
+    effective : float
+        Circuits that count for the row for which the fewest do.
+    """
+
+    values: np.ndarray
+    impossible: np.ndarray
+    effective: float
+
+
+class Best(NamedTuple):
+    """The densest row that a search found, and a bound on all others.
+
+    Parameters
+    ----------
+    row : (D,) float64
+    log_density, upper_bound : float
+        Of the mixture over circuits, in nats.
+    n_boxes : int
+    """
+
+    row: np.ndarray
+    log_density: float
+    upper_bound: float
+    n_boxes: int
+
+
+class ColumnOfLaw(Protocol):
+    """The law of one column under each of S circuits: a mixture of leaves."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses."""
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (S, X) at points (X,)."""
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density or mass (S, X) at points (X,)."""
+
+    def raw_moments(self, about: float, order: int) -> np.ndarray:
+        """E[(X - about)^k] (S, order + 1) for k = 0..order; infinite or NaN where there is none."""
+
+    def bracket(self) -> tuple[float, float]:
+        """A point in the bulk and a width that holds most of it."""
+
+    def mixed(self, weights: np.ndarray) -> Any:
+        """One law (S = 1) that mixes all circuits with these weights (S,); it has quantiles."""
+
+    def of_circuits(self, kept: np.ndarray) -> Any:
+        """The law under some circuits (k,)."""
+
+    def quantile(self, q: np.ndarray) -> np.ndarray:
+        """Smallest x (Q,) with P(X <= x) >= q, of a law with S = 1."""
+
+
+class CircuitOnGrids(Protocol):
+    """One circuit of a law, integrated over grids of its columns."""
+
+    def masses(self, d: int, grid: "Grid") -> Any:
+        """What the points of a grid say of a column, for `single` and `pair`."""
+
+    def single(self, d: int, on_d: Any) -> np.ndarray:
+        """Masses (X,) of a column on its grid."""
+
+    def pair(self, a: int, b: int, on_a: Any, on_b: Any) -> np.ndarray:
+        """Joint masses (X, Y) of two columns on their grids."""
+
+    def entropy_bounds(self, grids: "dict[int, Grid]") -> tuple[float, float]:
+        """Lower and upper bound in nats of the entropy of the columns that have a grid."""
+
+
+class Law(ABC):
+    """S weighted circuits over D columns, given what is known.
+
+    Attributes
+    ----------
+    columns : tuple of Column (D,)
+        Those summed out, or known to be at a value, are not among them.
+    is_density : (D,) bool
+        Columns in which single values have probability zero.
+    resolution : (D,) float64
+        Steps in which a table records the columns; 0 for exact values.
+    log_weights : (S,) float64
+        Log weight of each circuit given what is known, up to a constant; ``-inf`` for those that exclude it.
+    marks : Marks
+    is_weighted : bool
+        Whether the weights differ by what is known, or were chosen.
+    cell_tolerance : float or None
+        Error of densities of rows whose values stand for cells of rounding; None where all are points.
+    """
+
+    columns: tuple[Column, ...]
+    is_density: np.ndarray
+    resolution: np.ndarray
+    marks: Marks
+    is_weighted: bool
+    cell_tolerance: float | None = None
+
+    # ---- circuits and columns
+
+    @cached_property
+    @abstractmethod
+    def log_weights(self) -> np.ndarray:
+        """See `Law`."""
+
+    @property
+    def n_circuits(self) -> int:
+        """S."""
+        return len(self.marks.chains) * len(self.marks.draws)
+
+    @property
+    def parts(self) -> "tuple[Law, ...]":
+        """Laws of the same circuits, given events of which no two hold at once: the law itself, or what it mixes."""
+        return (self,)
+
+    @abstractmethod
+    def known(self, d: int) -> Event | None:
+        """The interval or set in which a column is known to be."""
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """What is known, for messages; empty if nothing is."""
+
+    def is_same(self, other: "Law") -> bool:
+        """Whether the circuits are the same draws, under other conditions."""
+        return False
+
+    # ---- new laws
+
+    @abstractmethod
+    def given(self, event: Events) -> "Law":
+        """The law given an event as well; columns at a value leave it, weights count its probability.
+
+        Raises
+        ------
+        ValueError
+            If it has probability zero under every circuit.
+        """
+
+    @abstractmethod
+    def of(self, columns: Sequence[int]) -> "Law":
+        """The law of some columns, ascending; the others are summed out."""
+
+    @abstractmethod
+    def fewer(self, n: int) -> "Law":
+        """At most n circuits that stand for all: the others have the log weight ``-inf``."""
+
+    # ---- densities and probabilities
+
+    @abstractmethod
+    def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
+        """Log density (S, M) of rows (M, D), NaN summed out; ``-inf`` outside of what is known.
+
+        With ``cells`` recorded values of rounded columns count as their cells, by log(mass / width).
+        """
+
+    def log_density_left_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `log_density` with cells, and (S, M, D) without each column of the row."""
+        logs = self.log_density(rows, cells=True)
+        without = np.repeat(logs[:, :, None], rows.shape[1], axis=2)
+        for d in range(rows.shape[1]):
+            seen = ~np.isnan(rows[:, d])
+            rest = rows[seen].copy()
+            rest[:, d] = np.nan
+            without[:, seen, d] = self.log_density(rest, cells=True)
+        return logs, without
+
+    @abstractmethod
+    def log_event(self, event: Events) -> np.ndarray:
+        """Log probability (S,) of an event, density in the columns that are at a point of one."""
+
+    @abstractmethod
+    def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
+        """Whether each row (M,) is within what is known; a cell is where a part of it is."""
+
+    # ---- columns
+
+    @abstractmethod
+    def column(self, d: int) -> ColumnOfLaw:
+        """The law of one column."""
+
+    @abstractmethod
+    def on_grids(self, s: int) -> CircuitOnGrids:
+        """One circuit, for integrals over one or two columns."""
+
+    @abstractmethod
+    def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Means (S, k) and covariances (S, k, k), or none, of columns of numbers, in their units."""
+
+    def moment_tolerance(self, columns: Sequence[int]) -> float:
+        """Error of the moments of columns: 0 where all are in closed form."""
+        return 0.0
+
+    def centred(self, columns: Sequence[int], every: bool = False) -> list[str]:
+        """Names of columns for whose mean a principal value stands in a circuit that counts; with ``every`` in any."""
+        return []
+
+    # ---- rows
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows (n, D) from the mixture over circuits."""
+
+    @abstractmethod
+    def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
+        """Completed copies of rows (M, D): missing cells drawn given the observed ones, from the mixture."""
+
+    @abstractmethod
+    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
+        """The densest row of the mixture over circuits."""
+
+    # ---- refusals
+
+    def refuse(self, where: str, event: Events) -> NoReturn:
+        """Name the column that makes an event impossible."""
+        d = self.impossible_column(event)
+        if d is not None:
+            column = self.columns[d]
+            raise ValueError(
+                f"{where}: column {column.name!r} cannot be {describe(column, event[d])}, "
+                f"its probability is zero {self.marks.everywhere}"
+            )
+        words = [f"{self.columns[d].name!r} {describe(self.columns[d], e)}" for d, e in event.items()]
+        words = [self.in_words()] * bool(self.in_words()) + words
+        raise ValueError(f"{where}: {', '.join(words)} cannot occur together")
+
+    def refuse_row(self, where: str, row: np.ndarray) -> NoReturn:
+        """Name the column that makes a row (D,) impossible."""
+        self.refuse(where, {d: float(x) for d, x in enumerate(row) if not np.isnan(x)})
+
+    def impossible_column(self, event: Events) -> int | None:
+        """The first column that alone makes an event impossible under every circuit; None if none does."""
+        return next((d for d, e in event.items() if self.log_event({d: e}).max() == -np.inf), None)
+
+    def outside(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each row (M,) has a value outside of the interval or set in which its column is known to be."""
+        out = np.zeros(len(rows), np.bool_)
+        for d in range(len(self.columns)):
+            event = self.known(d)
+            if event is not None:
+                out |= ~holds(event, rows[:, d])
+        return out

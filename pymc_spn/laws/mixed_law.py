@@ -1,0 +1,231 @@
+"""A mixture of laws of the same circuits, given events of which no two hold at once: what a union of events is."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_spn.events.events import Event, Events
+from pymc_spn.events.unions import groups_that_meet
+from pymc_spn.laws.column_laws import JoinedLaw
+from pymc_spn.laws.law import Best, CircuitOnGrids, Completed, Law
+from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
+
+
+class MixedLaw(Law):
+    """Each circuit is a mixture of that of the parts, weighed by the probabilities of their events under it.
+
+    Parameters
+    ----------
+    parts : sequence of Law
+        Over the same columns, made of one law by `Law.given`. Those without any probability are left out.
+    """
+
+    def __init__(self, parts: Sequence[Law]) -> None:
+        parts = [part for part in parts if part.log_weights.max() > -np.inf]
+        if not parts:
+            raise ValueError("given: the probability of the union is zero under every draw")
+        self._parts = tuple(parts)
+        first = parts[0]
+        self.columns, self.is_density, self.resolution = first.columns, first.is_density, first.resolution
+        self.marks, self.is_weighted = first.marks, True
+        self.cell_tolerance = first.cell_tolerance
+
+    @property
+    def parts(self) -> tuple[Law, ...]:
+        """What is mixed."""
+        return self._parts
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """See `Law`."""
+        return np.logaddexp.reduce([part.log_weights for part in self.parts], axis=0)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Probability (J, S) of each part under each circuit; 0 where the union has none."""
+        logs = np.array([part.log_weights for part in self.parts])
+        return np.exp(logs - np.where(np.isfinite(self.log_weights), self.log_weights, 0.0))
+
+    def is_same(self, other: Law) -> bool:
+        """See `Law`."""
+        return self.parts[0].is_same(other)
+
+    def known(self, d: int) -> Event | None:
+        """Nothing that holds in all parts is said of a column."""
+        return None
+
+    def in_words(self) -> str:
+        """What is known, for messages."""
+        words = " or ".join(part.in_words() for part in self.parts[:3])
+        return words + (f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else "")
+
+    # ---- new laws
+
+    def given(self, event: Events) -> "MixedLaw":
+        """See `Law`."""
+        some = [part for part in self.parts if (part.log_event(event) + part.log_weights).max() > -np.inf]
+        if not some:
+            raise ValueError("given: nothing of it can occur within the union that the posterior is conditioned on")
+        return MixedLaw([part.given(event) for part in some])
+
+    def of(self, columns: Sequence[int]) -> "MixedLaw":
+        """See `Law`."""
+        return MixedLaw([part.of(columns) for part in self.parts])
+
+    def fewer(self, n: int) -> "MixedLaw":
+        """See `Law`."""
+        return MixedLaw([part.fewer(n) for part in self.parts])
+
+    # ---- densities and probabilities
+
+    def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
+        """See `Law`."""
+        return self._joined(part.log_density(rows, cells) for part in self.parts)
+
+    def log_density_left_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Law`."""
+        found = [part.log_density_left_out(rows) for part in self.parts]
+        return self._joined(logs for logs, _ in found), self._joined(without for _, without in found)
+
+    def log_event(self, event: Events) -> np.ndarray:
+        """See `Law`."""
+        return self._joined(part.log_event(event) for part in self.parts)
+
+    def _joined(self, of_parts: Any) -> np.ndarray:
+        """Logs (S, ...) of the mixture from those of the parts."""
+        out = np.full(0, -np.inf)
+        with np.errstate(divide="ignore"):
+            for log_share, logs in zip(np.log(self.shares), of_parts, strict=True):
+                own = logs + log_share.reshape(log_share.shape + (1,) * (logs.ndim - 1))
+                out = np.logaddexp(out, own) if out.size == own.size and out.ndim == own.ndim else own
+        return out
+
+    def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
+        """See `Law`."""
+        return np.any([part.possible(rows, cells) for part in self.parts], axis=0)
+
+    # ---- columns
+
+    def column(self, d: int) -> JoinedLaw:
+        """See `Law`."""
+        return JoinedLaw(tuple(part.column(d) for part in self.parts), self.shares)
+
+    def on_grids(self, s: int) -> "MixedOnGrids":
+        """See `Law`; parts without a share are left out."""
+        used = np.flatnonzero(self.shares[:, s] > 0.0).tolist()
+        return MixedOnGrids([self.parts[j].on_grids(s) for j in used], self.shares[used, s])
+
+    def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
+        """See `Law`: by the law of total covariance."""
+        found = [part.moments(columns, covariance) for part in self.parts]
+        means = np.array([mean for mean, _ in found])
+        centre = self._average(means)
+        if not covariance:
+            return centre, found[0][1]
+        with np.errstate(invalid="ignore"):
+            away = means - centre
+            return centre, self._average(np.array([c for _, c in found]) + away[..., :, None] * away[..., None, :])
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        """Over the parts (J, S, ...)."""
+        return weighted(self.shares, values).sum(axis=0)
+
+    def moment_tolerance(self, columns: Sequence[int]) -> float:
+        """See `Law`."""
+        return max(part.moment_tolerance(columns) for part in self.parts)
+
+    def centred(self, columns: Sequence[int], every: bool = False) -> list[str]:
+        """See `Law`."""
+        named = {name for part in self.parts for name in part.centred(columns, every)}
+        return [c.name for c in self.columns if c.name in named]
+
+    # ---- rows
+
+    def _weights(self) -> np.ndarray:
+        """Shares (J, S) of parts and circuits, which add up to one."""
+        logs = np.array([part.log_weights for part in self.parts])
+        weights = np.exp(logs - logs.max())
+        return weights / weights.sum()
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """See `Law`: a part by its probability, then a row of it."""
+        sizes = rng.multinomial(n, self._weights().sum(axis=1))
+        rows = [part.draw(int(k), rng) for part, k in zip(self.parts, sizes, strict=True) if k]
+        return np.concatenate([*rows, np.zeros((0, len(self.columns)))])[rng.permutation(n)]
+
+    def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
+        """See `Law`."""
+        logs = np.array([part.log_density(rows, cells=True) + part.log_weights[:, None] for part in self.parts])
+        impossible = ~np.isfinite(logs.max(axis=(0, 1)))
+        of_parts = logsumexp(logs, axis=1)
+        of_parts[:, impossible] = 0.0
+        part_of = choose_draws(of_parts, n, rng)
+        values = np.tile(rows, (n, 1, 1))
+        for j, part in enumerate(self.parts):
+            copy, row = np.nonzero((part_of == j) & ~impossible)
+            if row.size:
+                values[copy, row] = part.complete(rows[row], 1, rng).values[0]
+        whole = np.logaddexp.reduce(logs, axis=0)[:, ~impossible]
+        return Completed(values, impossible, float(effective_draws(whole).min(initial=np.inf)))
+
+    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
+        """See `Law`: one search in each part, and the largest density and bound of them.
+
+        In a marginal the parts may overlap: the density of a row is then the sum over parts, and the bound the sum of
+        the bounds of parts that overlap, which is seldom tight enough for a certificate.
+        """
+        found = [part.most_probable(tolerance, max_boxes) for part in self.parts]
+        weights = np.array([logsumexp(part.log_weights) for part in self.parts])
+        weights -= logsumexp(weights)
+        rows = np.array([one.row for one in found])
+        reached = log_average(self.log_weights, self.log_density(rows)) - logsumexp(self.log_weights)
+        own = np.array([one.log_density for one in found]) + weights
+        reached = np.maximum(reached, own)  # a row may be rounded out of its part
+        bounds = np.array([one.upper_bound for one in found]) + weights
+        overlapping = groups_that_meet([self._known_of(part) for part in self.parts])
+        upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
+        best = int(np.argmax(reached))
+        log_density = float(reached[best])
+        return Best(rows[best], log_density, max(upper, log_density), sum(one.n_boxes for one in found))
+
+    def _known_of(self, part: Law) -> Events:
+        known = {d: part.known(d) for d in range(len(self.columns))}
+        return {d: event for d, event in known.items() if event is not None}
+
+    def refuse_row(self, where: str, row: np.ndarray) -> Any:
+        """See `Law`."""
+        if not self.possible(row[None])[0]:
+            raise ValueError(f"{where}: the union that the posterior is conditioned on excludes it")
+        super().refuse_row(where, row)
+
+
+class MixedOnGrids:
+    """One circuit of a mixture on grids.
+
+    Parameters
+    ----------
+    parts : sequence of CircuitOnGrids
+    shares : (J,) float64
+    """
+
+    def __init__(self, parts: Sequence[CircuitOnGrids], shares: np.ndarray) -> None:
+        self.parts, self.shares = parts, shares.tolist()
+
+    def masses(self, d: int, grid: Any) -> list[Any]:
+        """Of each part."""
+        return [part.masses(d, grid) for part in self.parts]
+
+    def pair(self, a: int, b: int, on_a: Sequence[Any], on_b: Sequence[Any]) -> np.ndarray:
+        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
+        return self._sum(lambda part, x, y: part.pair(a, b, x, y), on_a, on_b)
+
+    def single(self, d: int, on_d: Sequence[Any]) -> np.ndarray:
+        """Masses (X,) of a column on its grid, from `masses`."""
+        return self._sum(lambda part, x: part.single(d, x), on_d)
+
+    def _sum(self, of_part: Callable[..., np.ndarray], *on: Sequence[Any]) -> np.ndarray:
+        parts = zip(self.shares, self.parts, *on, strict=True)
+        return sum((share * of_part(part, *each) for share, part, *each in parts), np.zeros(()))

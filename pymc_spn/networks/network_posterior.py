@@ -1,0 +1,173 @@
+"""What posterior objects of a network have in common, draws of chains or a variational fit."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.answers.answers import Answers
+from pymc_spn.laws.law import Law
+from pymc_spn.networks.posterior_circuit import PosteriorCircuit, predictive_circuit
+from pymc_spn.networks.recorded_law import RecordedLaw
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.draw_averages import relative_weights
+from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.tables import Table, row_labels
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
+
+
+class NetworkPosterior(Answers):
+    """Answers from the predictives of a network's states.
+
+    Parameters
+    ----------
+    law : RecordedLaw, or a mixture of such
+    """
+
+    @property
+    def _first(self) -> RecordedLaw:
+        """The law, or the first part of a union."""
+        first = self._law.parts[0]
+        assert isinstance(first, RecordedLaw)
+        return first
+
+    @property
+    def _states(self) -> RecordedStates:
+        return self._first.states
+
+    @property
+    def name(self) -> str:
+        """Name of the network in the model."""
+        return self._first.schema.name
+
+    def _given_words(self) -> str:
+        words = self._law.in_words()
+        return f", given {words}" if words else ""
+
+    def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
+        """Share of the training rows whose leaf has each family, for every draw.
+
+        Rows in which the column is missing do not count. The families are those of the column's palette;
+        where they are several entries of one family, their shares add up. In a variational fit it is the expected
+        share, which is one number.
+
+        Parameters
+        ----------
+        column : str
+        by_entry : bool
+            Whether each palette entry counts by itself, for instance two Gaussians of different scale.
+
+        Returns
+        -------
+        DataArray
+            (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry beside
+            it; exact, its spread over draws is the posterior.
+        """
+        d = self._first.kept[self._number("column", column)]
+        entries = self._first.schema.palette[d]
+        families = list(dict.fromkeys(e.family for e in entries))
+        rows = self._states.rows_on_entries(d)
+        if not rows.any():
+            raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
+        if by_entry:
+            coords: dict[str, Any] = {"entry": np.arange(len(entries))}
+            coords["family"] = ("entry", [e.family for e in entries])
+            coords["relative_scale"] = ("entry", [e.relative_scale for e in entries])
+            share = rows / rows.sum(axis=1, keepdims=True)
+            return self._labelled(
+                "leaf_types", share, {"entry": coords.pop("entry")}, True, column=column
+            ).assign_coords(coords)
+        code = np.array([families.index(e.family) for e in entries])
+        share = np.stack([rows[:, code == f].sum(axis=1) for f in range(len(families))], axis=1)
+        share = share / share.sum(axis=1, keepdims=True)
+        return self._labelled("leaf_types", share, {"family": families}, True, column=column)
+
+    def as_circuit(self, max_draws: int | None = None) -> PosteriorCircuit:
+        """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
+
+        Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
+        posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and
+        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take.
+
+        Parameters
+        ----------
+        max_draws : int, optional
+
+        Returns
+        -------
+        PosteriorCircuit
+
+        Raises
+        ------
+        ValueError
+            If `max_draws` is no integer of at least 1.
+        """
+        return predictive_circuit(self, max_draws)
+
+    def _log_likelihood(self, df: Any) -> "xr.DataTree":
+        """Log predictive of new rows as a group of the network's name."""
+        import xarray as xr
+
+        logs = self.log_density(df, per_draw=True).rename({"row": f"{self.name}_row"})
+        return xr.DataTree(xr.Dataset({self.name: logs}))
+
+    def _co_clustering(self, df: Any) -> "xr.DataArray":
+        """Probability that two new rows use the same child of the top sum node; see `SPNPosterior.co_clustering`."""
+        states, table = self._states, Table.from_frame(df, schema=self._schema)
+        values, n_rows = table.values, len(table.values)
+        possible = [part.possible(values) for part in self._law.parts]
+        self._refuse_rows(~np.any(possible, axis=0), values, table.index)
+        index = row_labels(table.index)
+        refuse_pairs(n_rows)
+        weight = _weights(self._law)
+        together = np.zeros((n_rows, n_rows))
+        each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
+        best = np.full(n_rows, -np.inf)
+        asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in self._law.parts]
+        for s in range(states.n_draws):
+            net = states.network(s)
+            logs, found = np.empty((len(asked), n_rows)), np.zeros((len(asked), n_rows, int(net.top[0]) + 1))
+            for j, shares in enumerate(asked):
+                shares(s, net, logs[j], found[j])
+            logs = np.where(possible, logs, -np.inf)
+            log = np.logaddexp.reduce(logs, axis=0)
+            best = np.maximum(best, log)
+            of_part = np.exp(logs - np.where(np.isfinite(log), log, 0.0))
+            share = np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(net)]
+            same = share @ share.T
+            np.fill_diagonal(same, 1.0)
+            if each is not None:
+                each[s] = same
+            same *= weight[s]
+            together += same
+        unknown = best == -np.inf
+        together[unknown] = together[:, unknown] = np.nan
+        self._warn_of_rows(unknown, values, table.index, "Their answers are NaN", 4)
+        return self._pairs(together, each, index, self._cell_mark())
+
+    def _pairs(self, together: np.ndarray, each: Any, index: Any, marks: dict[str, Any]) -> "xr.DataArray":
+        """A table of pairs of rows, from its mean and values under each draw (S, M, M), if these are few."""
+        attrs, weight = {**self._weight_mark(self._law), **marks}, _weights(self._law)
+        if each is not None:
+            with np.errstate(invalid="ignore"):
+                influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
+            attrs |= self._error(influence)
+            if "mcse_chain" in attrs:
+                attrs["mcse_chain"] = np.where(np.isnan(together), np.nan, attrs["mcse_chain"])
+        else:
+            attrs["mcse_chain_note"] = f"no mcse_chain: given for at most {ERROR_ROWS} rows"
+        return self._labelled("co_clustering", together, {"row": index, "other": index}, False, **attrs)
+
+
+def _weights(law: Law) -> np.ndarray:
+    """Weights (S,) of the draws, which add up to 1."""
+    weight = relative_weights(law.log_weights)
+    return weight / weight.sum()
+
+
+def refuse_pairs(n_rows: int) -> None:
+    """Refuse a table over pairs of so many rows if it needs too much memory."""
+    refuse_memory(f"co_clustering of {n_rows:,} rows", 16.0 * n_rows**2, "give some of the rows, as co_clustering(df)")

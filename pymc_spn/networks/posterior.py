@@ -1,0 +1,338 @@
+"""The posterior of a Bayesian sum-product network: one object, asked often."""
+
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.networks.chain_diagnosis import ADVICE, SHOWN_ROWS, diagnosis_of_chains
+from pymc_spn.networks.drawn_circuits import draw_circuits
+from pymc_spn.networks.network_posterior import ERROR_ROWS, NetworkPosterior, refuse_pairs
+from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
+from pymc_spn.networks.recorded_law import RecordedLaw
+from pymc_spn.networks.records.record import SAVED, read_record, write_record
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.stored_queries import read_law, written_law
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.chain_mixing import Mixing, Questions
+from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
+from pymc_spn.numerics.marks import SIMULATION
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.networks.drawn_circuits import DrawnCircuit
+
+
+@own_names
+class SPNPosterior(NetworkPosterior):
+    """Answers from the recorded draws of a sum-product network.
+
+    Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
+    answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are
+    labelled arrays: the attribute ``exactness`` is about the query given the draws, ``mcse_chain`` is the
+    Monte Carlo standard error of the average over draws (or ``mcse_chain_note`` says why there is none),
+    ``draws_after_weighting`` the number of draws that still count under a condition (no effective sample size of the
+    chains), ``learner`` where the draws come from. Tables have these in their ``attrs``.
+
+    Conditions and events are those of `Answers`. Many threads may ask one posterior, its marginals and its conditions
+    at once.
+    """
+
+    @classmethod
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "SPNPosterior":
+        """Read the result of ``pm.sample``, or what `save` wrote.
+
+        Parameters
+        ----------
+        idata : DataTree or path of a netCDF file
+        name : str, optional
+            Name of the network in the model, where there are several.
+
+        Returns
+        -------
+        SPNPosterior
+            As it was saved, with its condition, columns and weights of chains.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it holds no sum-product network, or several and no name is given.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
+        """
+        with reading(idata) as idata:
+            states = RecordedStates(read_record(idata, name))
+            saved = idata.attrs.get(SAVED)
+            post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
+        post._warn_of_chains(stacklevel=2)
+        return post
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all that `from_idata` needs to one netCDF file.
+
+        Draws, training table and schema are in it, and a condition, a choice of columns and weights of chains, too:
+        what is read again gives the same bits.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there is replaced.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        """
+        chosen = self._first.chosen
+        query = written_law(self._law, data_digest([], chosen) if np.any(chosen) else None)
+        save_tree(write_record(self._states.record, query, chosen), path)
+
+    def __repr__(self) -> str:
+        marks, is_stacked = self._law.marks, np.any(self._first.chosen)
+        shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if is_stacked else ""
+        weighed = f" weighed by {shares}" if shares else ""
+        return (
+            f"SPNPosterior({self.name!r}: {self._read_as}, {len(marks.chains)} chains of {len(marks.draws)} draws"
+            f"{weighed}{self._given_words()}{f'; {self._mixing}' if self._mixing else ''})"
+        )
+
+    # ---- chains
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        """Of the log joints of all draws; None where these were not recorded."""
+        values = self._states.record.log_joint
+        return None if values is None else Mixing.of(values)
+
+    def _warn_of_chains(self, stacklevel: int) -> None:
+        if self._mixing is not None and not np.any(self._first.chosen):
+            self._mixing.warn(self.name, ADVICE, stacklevel + 1)
+
+    def diagnose(self, questions: Questions | None = None, df: Any = None, max_rows: int = SHOWN_ROWS) -> pd.DataFrame:
+        """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
+
+        The log joint can agree where an answer does not, and the other way round: ask here what you report.
+
+        Parameters
+        ----------
+        questions : mapping of str to callable, optional
+            Each takes the posterior and gives one value for each draw, as in ``{"P(old)": lambda post:
+            post.probability("age > 60", per_draw=True)}``; with other dimensions each of their labels has a row.
+        df : DataFrame, mapping, array or Table, optional
+            Rows whose log density is asked for. By default the training rows.
+        max_rows : int
+            Rows that are shown, taken evenly. The mean over all rows is always there.
+
+        Returns
+        -------
+        DataFrame
+            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the recorded draws of all chains
+            (of the log joint over all draws), as ``az.summary`` has them. NaN where they are not defined: values that
+            never vary or are infinite, fewer than four draws, R-hat of a single chain.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `questions` is no mapping to functions, an answer has not one value for each draw, or `max_rows` is no
+            integer of at least 0.
+
+        Notes
+        -----
+        The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked` weigh draws
+        here. Training rows are those of the posterior as sampled, also if this one is a condition or a marginal; rows
+        of `df` and questions are asked of this one.
+        """
+        return diagnosis_of_chains(self, questions, df, max_rows)
+
+    @property
+    def chain_weights(self) -> "xr.DataArray":
+        """Share (chain,) of each chain in the answers, before any condition; they sum to 1.
+
+        Exact as what the answers are made with; the error of choosing them, by `stacked`, is not known.
+        """
+        chosen, n_chains = self._first.chosen, len(self._law.marks.chains)
+        shares = relative_weights(chosen).reshape(n_chains, -1).mean(axis=1) / n_chains
+        why = "stacked: the error of these weights is not known" if np.any(chosen) else "equal by definition"
+        coords = {"chain": self._law.marks.chains}
+        return self._labelled("chain_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")
+
+    def stacked(self) -> "SPNPosterior":
+        """The posterior with chains weighed by how well they predict each training row from the others.
+
+        For chains that stay in modes of their own, so that R-hat of the log joint is well above 1: equal weights are
+        then an accident of the starts. Stacking takes the weights under which the mean log of the mixture's
+        leave-one-out density is largest, by Pareto-smoothed importance sampling within each chain. Answers are those
+        of the weighted mixture, which is not the posterior; it predicts better where some chains are better than
+        others. ``mcse_chain`` takes the weights as given. Where chains agree the weights hardly matter.
+
+        Raises
+        ------
+        ValueError
+            If there is one chain, or fewer than 30 recorded draws of each, or this is a condition, a marginal or
+            already weighted.
+
+        Warns
+        -----
+        UserWarning
+            If leave-one-out is unreliable for more than a twentieth of the rows.
+
+        References
+        ----------
+        Yao, Vehtari and Gelman (2022), Stacking for non-mixing Bayesian computations: the curse and blessing of
+        multimodal posteriors, JMLR 23(79), section 2.
+        """
+        from pymc_spn.networks.records.chain_weights import FEWEST, stacking_weights
+
+        n_chains, n_draws = len(self._law.marks.chains), len(self._law.marks.draws)
+        if n_chains < 2:
+            raise ValueError(f"stacked needs at least two chains, this posterior has {n_chains}")
+        if n_draws < FEWEST:
+            raise ValueError(f"stacked needs at least {FEWEST} recorded draws a chain, this posterior has {n_draws}")
+        if not self._first.is_as_sampled:
+            raise ValueError("stacked needs the posterior as sampled, no condition, marginal or weights")
+        logs = self._states.leave_one_out()
+        weights = stacking_weights(logs.reshape(n_chains, -1, logs.shape[1]))
+        log_weights = np.repeat(np.log(np.maximum(weights, 1e-300)), n_draws)
+        return self._of(RecordedLaw(self._states, chosen=log_weights))
+
+    # ---- training rows
+
+    def log_likelihood(self, df: Any = None) -> "xr.DataTree":
+        """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
+
+        Without `df`: for each draw and training row the log predictive given the other rows (the row is taken
+        out, evaluated and put back), whose reciprocals are the importance weights of leave-one-out. With
+        `df`: the log predictive of new rows for each draw.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table, optional
+            As for `log_density`.
+
+        Returns
+        -------
+        DataTree
+            One variable of the network's name, (chain, draw, <name>_row) float64, in nats. Training rows without an
+            observed cell are left out: they are no data, and Pareto smoothing stops at weights that are all equal.
+
+        Raises
+        ------
+        ValueError
+            If no `df` is given to a condition, a marginal or a posterior with weighted chains.
+        """
+        import xarray as xr
+
+        if df is not None:
+            return self._log_likelihood(df)
+        if not self._first.is_as_sampled:
+            raise ValueError("log_likelihood of training rows needs the posterior as sampled, no condition or marginal")
+        record = self._states.record
+        seen = ~np.isnan(record.table).all(axis=1)  # az.loo stops at a row that is worth 0 in every draw
+        found, rows = self._states.leave_one_out()[:, seen], {f"{self.name}_row": record.rows[seen]}
+        logs = self._labelled("log", found, rows, True, **self._cell_mark())
+        return xr.DataTree(xr.Dataset({self.name: logs}))
+
+    def co_clustering(self, df: Any = None) -> "xr.DataArray":
+        """Probability that two rows use the same child of the top sum node.
+
+        Parameters
+        ----------
+        df : DataFrame, optional
+            New rows: each is assigned by itself given a draw, and rows on children that hold no training row
+            count as apart. By default the training rows, whose assignments are part of the draws.
+
+        Returns
+        -------
+        DataArray
+            (row, other), 1 on the diagonal; NaN, as is ``mcse_chain``, for training rows without an observed cell and
+            for new rows whose density is zero under every draw, which a warning names.
+
+        Raises
+        ------
+        ValueError
+            If the posterior's condition excludes a new row, or so many pairs of rows need too much memory.
+        """
+        if df is not None:
+            return self._co_clustering(df)
+        self._refuse_condition("co_clustering of training rows")
+        record, labels = self._states.record, self._states.digits[:, :, 0]
+        refuse_pairs(labels.shape[1])
+        weight = relative_weights(self._law.log_weights)
+        together = average_togetherness(labels, weight / weight.sum())
+        empty = labels[0] < 0
+        together[empty] = together[:, empty] = np.nan
+        each = (labels[:, :, None] == labels[:, None, :]) if labels.shape[1] <= ERROR_ROWS else None
+        return self._pairs(together, each, record.rows, {})
+
+    def top_clusters(self) -> "xr.DataArray":
+        """One partition of the training rows by the children of the top sum node, to look at.
+
+        The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
+        are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
+        marked so: ``exactness`` is "one draw", ``chain`` and ``draw`` say which, ``distance`` how far it is from
+        `co_clustering` (root mean square over pairs of rows with an observed cell).
+        """
+        self._refuse_condition("top_clusters")
+        labels = self._states.digits[:, :, 0]
+        weight = relative_weights(self._law.log_weights)
+        counted = labels[0] >= 0  # rows without an observed cell are on no child
+        loss = losses_of_partitions(labels[:, counted], weight / weight.sum())
+        best = labels[int(np.argmin(loss))].astype(np.int64)
+        found, count = np.unique(best[best >= 0], return_counts=True)
+        rank = {int(k): i for i, k in enumerate(found[np.argsort(-count, kind="stable")])}
+        out = np.array([rank.get(int(k), -1) for k in best])
+        chain, draw = divmod(int(np.argmin(loss)), len(self._states.record.draws))
+        record = self._states.record
+        attrs = {
+            "exactness": "one draw",
+            "mcse_chain_note": "no mcse_chain: one draw, no average",
+            "chain": int(record.chains[chain]),
+            "draw": int(record.draws[draw]),
+            "distance": float(np.sqrt(loss.min()) / max(counted.sum(), 1)),
+        }
+        return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
+
+    def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
+        """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
+
+        Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
+
+        Parameters
+        ----------
+        n : int
+            Number of circuits; draws of the chain are chosen with replacement, by their weights.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        list of DrawnCircuit
+
+        Raises
+        ------
+        ValueError
+            If this is a condition or a marginal, or `n` no integer of at least 0.
+        """
+        self._refuse_condition("draw_circuits")
+        rng = np.random.default_rng(random_seed)
+        chosen = choose_draws(self._first.chosen[:, None], checked_count("n", n, bytes_each=1000.0), rng)[:, 0]
+        attrs = self._attrs(True, exactness=SIMULATION)
+        return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]
+
+    def _refuse_condition(self, query: str) -> None:
+        """Refuse what needs the training rows or all columns; chains may be weighed."""
+        law = self._first
+        if law.evidence or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
+            raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")

@@ -1,0 +1,374 @@
+"""Recorded draws, or the one state of a variational fit, as a tractable law: each draw is a circuit."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_spn.events.events import (
+    Event,
+    Events,
+    Interval,
+    both_or_none,
+    describe,
+    holds,
+    intersect,
+    points_of,
+    spread_of,
+)
+from pymc_spn.laws.column_laws import ColumnLaw, law_of_column
+from pymc_spn.laws.draw_laws import DrawLaws, Grid
+from pymc_spn.laws.information_bounds import divergence_bound, entropy_bounds
+from pymc_spn.laws.law import Best, Completed, Law
+from pymc_spn.leaves.families import LogNormal
+from pymc_spn.maxima.box_search import search
+from pymc_spn.maxima.most_probable import BULK, LEAST_POSITIVE, allowed_values, box_limit
+from pymc_spn.maxima.tapes import tape_of_draws
+from pymc_spn.networks.records import share_kernels
+from pymc_spn.networks.records.completion import complete_rows
+from pymc_spn.networks.records.leaf_predictives import TOLERANCE
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
+from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, fewer_draws, relative_weights
+
+BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
+
+
+class RecordedLaw(Law):
+    """Predictives of the recorded draws of a network, given what is known of a row.
+
+    Parameters
+    ----------
+    states : RecordedStates
+    kept : sequence of int, optional
+        Columns of the network that are those of the law, by default all.
+    evidence : dict, optional
+        Points and events that are known, by column of the network.
+    chosen : (S,) float64, optional
+        Log weight of each draw before the evidence, by default equal.
+    """
+
+    def __init__(
+        self,
+        states: RecordedStates,
+        kept: Sequence[int] | None = None,
+        evidence: Events | None = None,
+        chosen: np.ndarray | None = None,
+    ) -> None:
+        self.states, self.schema, self.marks = states, states.schema, states.marks
+        self.kept = tuple(range(len(self.schema.columns))) if kept is None else tuple(kept)
+        self.evidence = evidence or {}
+        self.chosen = np.zeros(states.n_draws) if chosen is None else chosen
+        own = list(self.kept)
+        self.columns = tuple(self.schema.columns[d] for d in own)
+        self.is_density = np.array(states.compiled.is_density)[own]
+        self.resolution = np.array(self.schema.resolution, np.float64)[own]
+        self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
+        rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
+        self.cell_tolerance = CELL_TOLERANCE if rounded else None
+
+    @cached_property
+    def log_known(self) -> np.ndarray:
+        """Log probability (S,) of what is known under each draw."""
+        return self._log_of(self.evidence)
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """See `Law`."""
+        return self.chosen + self.log_known
+
+    @property
+    def is_as_sampled(self) -> bool:
+        """Whether nothing is known, no column summed out and no draw weighed."""
+        return len(self.kept) == len(self.schema.columns) and not self.is_weighted
+
+    def is_same(self, other: Law) -> bool:
+        """See `Law`."""
+        first = other.parts[0]
+        return isinstance(first, RecordedLaw) and first.states is self.states
+
+    def known(self, d: int) -> Event | None:
+        """See `Law`."""
+        return spread_of(self.evidence).get(self.kept[d])
+
+    def in_words(self) -> str:
+        """See `Law`."""
+        return self._in_words(self.evidence)
+
+    def _in_words(self, known: Events) -> str:
+        columns = self.schema.columns
+        return ", ".join(f"{columns[d].name!r} {describe(columns[d], e)}" for d, e in known.items())
+
+    def _of_network(self, event: Events) -> Events:
+        return {self.kept[d]: e for d, e in event.items()}
+
+    # ---- new laws
+
+    def given(self, event: Events) -> "RecordedLaw":
+        """See `Law`."""
+        known, clash = intersect(self.evidence, self._of_network(event))
+        law = (
+            self
+            if clash is not None
+            else RecordedLaw(self.states, [d for d in self.kept if d not in points_of(known)], known, self.chosen)
+        )
+        if clash is not None or law.log_known.max() == -np.inf:
+            self.refuse("given", event)
+        return law
+
+    def of(self, columns: Sequence[int]) -> "RecordedLaw":
+        """See `Law`."""
+        return RecordedLaw(self.states, [self.kept[d] for d in columns], self.evidence, self.chosen)
+
+    def fewer(self, n: int) -> "RecordedLaw":
+        """See `Law`: evenly spaced, or by the weights that chains have."""
+        return RecordedLaw(self.states, self.kept, self.evidence, fewer_draws(self.chosen, n))
+
+    def whole(self) -> "RecordedLaw":
+        """The law of all columns with the same weights of chains, nothing known."""
+        return RecordedLaw(self.states, None, None, self.chosen)
+
+    # ---- densities and probabilities
+
+    def embedded(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (M, D) of all columns of the network, with the points that are known."""
+        values = np.tile(self.row(self.evidence), (len(rows), 1))
+        values[:, list(self.kept)] = rows
+        return values
+
+    def row(self, known: Events) -> np.ndarray:
+        """Row (D,) of all columns of the network with these points."""
+        row = np.full(len(self.schema.columns), np.nan)
+        for d, x in points_of(known).items():
+            row[d] = x
+        return row
+
+    def cells(self, values: np.ndarray) -> RoundedCells | None:
+        """What the rounded columns of embedded rows stand for; points of the evidence are exact values."""
+        return self.states.cells_of(values, points_of(self.evidence), spread_of(self.evidence))
+
+    def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
+        """See `Law`."""
+        return self._log_density(self.embedded(rows), cells)
+
+    def _log_density(self, values: np.ndarray, cells: bool) -> np.ndarray:
+        rounded = self.cells(values) if cells else None
+        logs = self.states.log_densities(values, spread_of(self.evidence), rounded)
+        return self._less_known(logs, self._possible(values, rounded))
+
+    def _less_known(self, logs: np.ndarray, possible: np.ndarray) -> np.ndarray:
+        """Logs (S, M, ...) of rows together with the evidence, given it."""
+        known = self.log_known.reshape(-1, *(1,) * (logs.ndim - 1))
+        possible = possible.reshape(-1, *(1,) * (logs.ndim - 2)) & (known > -np.inf)
+        return np.where(possible, logs - np.where(known > -np.inf, known, 0.0), -np.inf)
+
+    def log_density_left_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Law`."""
+        values = self.embedded(rows)
+        rounded = self.cells(values)
+        possible = self._possible(values, rounded)
+        logs, without = self.states.log_densities_left_out(values, spread_of(self.evidence), rounded)
+        without = self._less_known(without[:, :, list(self.kept)], possible)
+        for k, d in enumerate(self.kept):
+            if d in self.evidence:  # what is given of the column is still known
+                seen = ~np.isnan(values[:, d])
+                rest = values[seen]
+                rest[:, d] = np.nan
+                without[:, seen, k] = self._log_density(rest, True)
+        return self._less_known(logs, possible), without
+
+    def log_event(self, event: Events) -> np.ndarray:
+        """See `Law`."""
+        both = both_or_none(self.evidence, self._of_network(event))
+        if both is None:
+            return np.full(self.n_circuits, -np.inf)
+        return self._less_known(self._log_of(both)[:, None], np.ones(1, np.bool_))[:, 0]
+
+    def _log_of(self, known: Events) -> np.ndarray:
+        """Log probability (S,) of points and events of the network under each draw."""
+        if not known:
+            return np.zeros(self.states.n_draws)
+        return self.states.log_densities(self.row(known)[None], spread_of(known))[:, 0]
+
+    def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
+        """See `Law`."""
+        values = self.embedded(rows)
+        return self._possible(values, self.cells(values) if cells else None)
+
+    def _possible(self, values: np.ndarray, rounded: RoundedCells | None) -> np.ndarray:
+        possible = np.ones(len(values), np.bool_) if rounded is None else rounded.possible.copy()
+        for d, event in spread_of(self.evidence).items():
+            if rounded is None or d not in rounded.columns or not self.states.compiled.is_density[d]:
+                possible &= holds(event, values[:, d])
+        return possible
+
+    # ---- columns
+
+    def column(self, d: int) -> ColumnLaw:
+        """See `Law`."""
+        return law_of_column(self.states, self.kept[d], self.row(self.evidence), spread_of(self.evidence))
+
+    def on_grids(self, s: int) -> "DrawOnGrids":
+        """See `Law`."""
+        return DrawOnGrids(DrawLaws(self.states, s, self.row(self.evidence), spread_of(self.evidence)), self.kept)
+
+    def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
+        """See `Law`."""
+        asked = [self.kept[d] for d in columns]
+        means, found = self.states.moments(self.row(self.evidence), spread_of(self.evidence), asked, covariance)
+        return means[:, asked], found[:, asked][:, :, asked] if covariance else found
+
+    def moment_tolerance(self, columns: Sequence[int]) -> float:
+        """See `Law`: of a column within an interval they are by quadrature."""
+        return TOLERANCE if any(isinstance(self.known(d), Interval) for d in columns) else 0.0
+
+    def centred(self, columns: Sequence[int], every: bool = False) -> list[str]:
+        """See `Law`: where the learned leaf shape is 1/2 or less, unoccupied leaves count with their centre."""
+        shapes = self.states.hyperparameters[HYPERPARAMETERS.index("leaf_shape")]
+        shape = shapes.min(axis=0)
+        if not every and np.any(shape <= 0.5):
+            shape = shapes[relative_weights(self.log_weights) > 0.0].min(axis=0)
+        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self.schema.palette]
+        asked = {self.kept[d] for d in columns} - self.evidence.keys()
+        gaussian = [d for d in self.schema.gaussian_columns if d in asked and not skewed[d]]
+        return [self.schema.columns[d].name for d in gaussian if shape[d] <= 0.5]
+
+    def shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
+        """A function that writes log density and `column_shares` of embedded rows under the network of a draw."""
+        cells, events, states = self.cells(values), spread_of(self.evidence), self.states
+        coded = states.coded_rows(values)
+
+        def ask(s: int, net: Any, log: np.ndarray, out: np.ndarray) -> None:
+            given = states.event_logs(s, net, events)
+            if cells is None:
+                share_kernels.column_shares(net, coded, *given, regions, log, out)
+            else:
+                cells.shares(net, given, regions, log, out)
+
+        return ask
+
+    # ---- rows
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """See `Law`."""
+        chosen = choose_draws(self.log_weights[:, None], n, rng)
+        row = self.row(self.evidence)[None]
+        return complete_rows(self.states, row, spread_of(self.evidence), chosen, rng)[:, 0, list(self.kept)]
+
+    def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
+        """See `Law`."""
+        values = self.embedded(rows)
+        chosen, few, impossible = [np.empty((n, 0), np.int64)], np.inf, np.zeros(len(values), np.bool_)
+        block = max(1, BLOCK_VALUES // self.n_circuits)
+        for start in range(0, len(values), block):
+            part = slice(start, start + block)
+            logs = self._log_density(values[part], True) + self.log_weights[:, None]
+            impossible[part] = ~np.isfinite(logs.max(axis=0))
+            logs[:, impossible[part]] = self.chosen[:, None]
+            chosen.append(choose_draws(logs, n, rng))
+            few = min(few, float(effective_draws(logs).min()))
+        asked = np.where(impossible[:, None], self.row(self.evidence), values)  # nothing follows from what cannot be
+        of_rows = np.concatenate(chosen, axis=1)
+        completed = complete_rows(self.states, asked, spread_of(self.evidence), of_rows, rng, self.cells(asked))
+        completed[:, impossible] = values[impossible]
+        return Completed(completed[:, :, list(self.kept)], impossible, few)
+
+    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
+        """See `Law`: a best-first search over boxes."""
+        points, columns, asked = points_of(self.evidence), self.schema.columns, self.kept
+        unasked = {d: self.evidence.get(d) for d in range(len(columns)) if d not in points and d not in self.kept}
+        # before the evidence: the constants of the tape weight the draws by it
+        tape = tape_of_draws(self.states, points, unasked, self.chosen)
+        discrete = np.array([not d for d in self.states.compiled.is_density])
+        inside = {d: e for d, e in spread_of(self.evidence).items() if d in asked}
+        for d in asked:
+            if any(isinstance(e, LogNormal) for e in self.schema.palette[d]):
+                event: Any = inside.get(d, Interval(0.0, np.inf))
+                if event.low < LEAST_POSITIVE:
+                    law = self.column(self.kept.index(d)).mixed(relative_weights(self.log_weights))
+                    negative = law.cdf(np.zeros(1))[0]  # of Gaussian leaves beside the log-normal ones
+                    least = law.quantile(negative + BULK * (1.0 - negative))[0]
+                    inside[d] = Interval(float(least), event.high)
+        allowed = allowed_values(inside, discrete, columns)
+        found = search(tape, allowed, discrete, tolerance, box_limit(max_boxes, tape.kind.size))
+        log_known = float(logsumexp(self.log_weights) - logsumexp(self.chosen))
+        low, high = found.log_density - log_known, found.upper_bound - log_known
+        return Best(found.x[list(self.kept)], float(low), float(high), found.n_boxes)
+
+    # ---- refusals
+
+    def refuse(self, where: str, event: Events) -> NoReturn:
+        """See `Law`."""
+        new = self._of_network(event)
+        known, clash = intersect(self.evidence, new)
+        columns = self.schema.columns
+        if clash is not None:
+            raise ValueError(
+                f"{where}: column {columns[clash].name!r} cannot be {describe(columns[clash], new[clash])}: "
+                f"the posterior is conditioned on it being {describe(columns[clash], self.evidence[clash])}"
+            )
+        for d, what in known.items():
+            if self._log_of({d: what}).max() == -np.inf:
+                raise ValueError(
+                    f"{where}: column {columns[d].name!r} cannot be {describe(columns[d], what)}, "
+                    f"its probability is zero {self.marks.everywhere}"
+                )
+        raise ValueError(f"{where}: {self._in_words(known)} cannot occur together")
+
+    def refuse_row(self, where: str, row: np.ndarray) -> NoReturn:
+        """See `Law`; recorded values of rounded columns stand for their cells."""
+        observed: Events = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
+        cells = self.cells(self.embedded(row[None]))
+        if cells is not None:
+            low, high = (end[0].tolist() for end in cells.ends)
+            for d, *ends in zip(cells.columns.tolist(), low, high, strict=True):
+                own = self.kept.index(d) if d in self.kept else -1
+                if own in observed and self.states.compiled.is_density[d]:
+                    observed[own] = Interval(*ends)
+        for d in [d for d in observed if d in range(len(self.kept)) and self.known(d) is not None]:
+            if intersect({0: self.known(d)}, {0: observed[d]})[1] is not None:
+                self.refuse(where, {d: observed[d]})
+        self.refuse(where, observed)
+
+    def impossible_column(self, event: Events) -> int | None:
+        """See `Law`; of columns by themselves, whatever else is known."""
+        logs = ((d, self._log_of({self.kept[d]: e})) for d, e in event.items())
+        return next((d for d, log in logs if log.max() == -np.inf), None)
+
+
+class DrawOnGrids:
+    """One draw on grids of the columns of a law.
+
+    Parameters
+    ----------
+    laws : DrawLaws
+    kept : tuple of int
+        The column of the network that each is.
+    """
+
+    def __init__(self, laws: DrawLaws, kept: tuple[int, ...]) -> None:
+        self.laws, self.kept = laws, kept
+
+    def masses(self, d: int, grid: Grid) -> np.ndarray:
+        """See `CircuitOnGrids`."""
+        return self.laws.masses(self.kept[d], grid)
+
+    def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
+        """See `CircuitOnGrids`."""
+        return self.laws.single(self.kept[d], on_d)
+
+    def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
+        """See `CircuitOnGrids`."""
+        return self.laws.pair(self.kept[a], self.kept[b], on_a, on_b)
+
+    def entropy_bounds(self, grids: dict[int, Grid]) -> tuple[float, float]:
+        """See `CircuitOnGrids`."""
+        return entropy_bounds(self.laws, {self.kept[d]: grid for d, grid in grids.items()})
+
+    def divergence_bound(self, other: "DrawOnGrids", columns: Sequence[int]) -> float:
+        """Upper bound in nats of the divergence of the same draw's law from this one, over some columns."""
+        return divergence_bound(self.laws, other.laws, {self.kept[d] for d in columns})

@@ -1,0 +1,131 @@
+"""The posterior of a sum-product network as variational Bayes has it: the same questions, one state."""
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.networks.network_posterior import NetworkPosterior
+from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.networks.stored_queries import read_law, written_law
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.saved_files import save_tree
+from pymc_spn.tables.tree_files import reading
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@own_names
+class VariationalPosterior(NetworkPosterior):
+    """Answers from a variational fit, made by `fit_variational`.
+
+    It answers the questions of `SPNPosterior` that need no chains and no training rows. Weights and leaf parameters are
+    integrated out under their variational posterior, which is exact: ``exactness`` is about the query given the fit.
+    What a fit does not know is how far the assignments of rows and the hyperparameters are uncertain, and that there
+    are other modes; no answer carries a standard error for that, and ``per_draw=True`` returns the one answer there
+    is, as chain 0 and draw 0.
+    """
+
+    @property
+    def _states(self) -> FittedStates:
+        states = self._first.states
+        assert isinstance(states, FittedStates)
+        return states
+
+    @classmethod
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "VariationalPosterior":
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        idata : DataTree or path of a netCDF file
+        name : str, optional
+            Name of the network; checked if given.
+
+        Raises
+        ------
+        ValueError
+            If it holds no variational fit, or one of another name.
+        """
+        with reading(idata) as idata:
+            states = read_fit(idata)
+            if name is not None and name != states.schema.name:
+                raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {quoted(name)}")
+            return cls(read_law(idata.attrs[QUERY], states))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all that `from_idata` needs to one netCDF file; training rows are not in it."""
+        save_tree(write_fit(self._states, written_law(self._law)), path)
+
+    def __repr__(self) -> str:
+        return f"VariationalPosterior({self.name!r}: {self._read_as}, bound {self.bound:.1f} nats{self._given_words()})"
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on the log evidence log p(data | hyperparameters), in nats."""
+        return float(max(b[-1] for b in self._states.fit.bounds)) - self._states.fit.log_prior
+
+    @property
+    def converged(self) -> bool:
+        """Whether the restart that was kept gained less than the tolerance in its last step."""
+        best = int(np.argmax([b[-1] for b in self._states.fit.bounds]))
+        return bool(self._states.fit.converged[best])
+
+    def trace(self) -> "xr.DataArray":
+        """The bound plus the log prior of the learned hyperparameters (restart, step) in nats; NaN after the end.
+
+        It never falls. Restarts that end apart are different modes, of which the highest is kept.
+        """
+        import xarray as xr
+
+        bounds = self._states.fit.bounds
+        out = np.full((len(bounds), max(b.size for b in bounds)), np.nan)
+        for i, b in enumerate(bounds):
+            out[i, : b.size] = b
+        coords = {"restart": np.arange(len(bounds)), "step": np.arange(out.shape[1])}
+        return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs() | {"exactness": "bound"})
+
+    def hyperparameters(self) -> "xr.Dataset":
+        """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates."""
+        import xarray as xr
+
+        data = {
+            kind: ("sum_node" if kind == "concentration" else "column", vector)
+            for kind, vector in self._states.fit.hyperparameters.items()
+        }
+        names = [c.name for c in self._first.schema.columns]
+        return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
+
+    def log_likelihood(self, df: Any) -> "xr.DataTree":
+        """Log predictive of new rows, as a group; a fit keeps no training rows to leave out one by one.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+            As for `log_density`.
+
+        Returns
+        -------
+        DataTree
+            One variable of the network's name, (chain, draw, <name>_row) float64, in nats.
+        """
+        return self._log_likelihood(df)
+
+    def co_clustering(self, df: Any) -> "xr.DataArray":
+        """Probability that two new rows use the same child of the top sum node.
+
+        Rows on children that hold no training row count as apart. The training rows are not kept: pass them as `df`;
+        each is then assigned by itself, with what the fit has learned from all of them.
+
+        Parameters
+        ----------
+        df : DataFrame, mapping, array or Table
+
+        Returns
+        -------
+        DataArray
+            (row, other), 1 on the diagonal; NaN for rows whose density is zero, which a warning names.
+        """
+        return self._co_clustering(df)
