@@ -79,7 +79,7 @@ def cells() -> Any:
 def learned() -> bytes:
     structure = ps.circuits.complete_tree(["x0", "x1", "x2"])
     few = {"max_children": 2, "restarts": 1, "max_steps": 20, "random_seed": 1, "progressbar": False}
-    return pickle.dumps(ps.fit_variational(structure, ps.Table.from_frame(frame(), KINDS), **few))
+    return pickle.dumps(ps.fit_variational(ps.Table.from_frame(frame(), KINDS), structure, **few))
 
 
 @cache

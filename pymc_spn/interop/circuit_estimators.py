@@ -84,8 +84,8 @@ class NetworkEstimator(PosteriorEstimator):
         if self.method == "variational":
             self.idata_ = None
             self.posterior_ = fit_variational(
-                structure,
                 table,
+                structure,
                 leaves=self.leaves,
                 resolution=self.resolution,
                 max_children=self.max_children,

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
@@ -16,8 +16,20 @@ from pymc_spn.trees.draws import GROUP as TREES
 if TYPE_CHECKING:
     import xarray as xr
 
+    from pymc_spn.dags.mcmc_posterior import DagDraws
+    from pymc_spn.dags.order_spn import OrderSPN
+    from pymc_spn.indian_chefs.graph_draws import GraphDraws
+    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+    from pymc_spn.networks.posterior import SPNPosterior
+    from pymc_spn.networks.variational_posterior import VariationalPosterior
+    from pymc_spn.trees.posterior import TreePosterior
 
-def load(path: str | PathLike[str], name: str | None = None) -> Any:
+type Posterior = (
+    "SPNPosterior | VariationalPosterior | OrderSPN | DagDraws | GraphDraws | BeliefNetworkPosterior | TreePosterior"
+)
+
+
+def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     """Read a posterior object from the netCDF file that its ``save`` wrote, or that a result of ``pm.sample`` went to.
 
     Parameters
@@ -73,7 +85,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Any:
         return _sampled(tree, path, name)
 
 
-def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) -> Any:
+def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) -> Posterior:
     """The posterior object of one structure among those that ``pm.sample`` drew."""
     found = sampled_structures(idata)
     if not found:

@@ -16,10 +16,8 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.leaves.families import Exponential, Gaussian, LogNormal
 from pymc_spn.leaves.family_codes import EXPONENTIAL
 from pymc_spn.leaves.family_codes import LOG_NORMAL as LOG_NORMAL_LEAF
@@ -27,13 +25,13 @@ from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import table_of_network
+from pymc_spn.networks.network_tables import network_inputs
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
-from pymc_spn.tables import Table, read_table, row_labels
+from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.fingerprints import data_digest
 
@@ -103,7 +101,7 @@ def SPN(
     name: str,
     structure: RegionTree | Circuit | None = None,
     *,
-    observed: Any,
+    observed: Any = None,
     leaves: dict | None = None,
     concentration: Any = None,
     leaf_scale: Any = None,
@@ -130,8 +128,9 @@ def SPN(
         or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None is the
         `complete_tree` over the table's columns, halves in their order with the width learned.
     observed : DataFrame, Table, dict of columns or (N, D) array
-        The data; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy datetimes or text (a
-        MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
+        The data, which must be given; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy
+        datetimes or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text,
+        ``str(label)``.
     leaves : dict, optional
         Palette by column name: an entry such as ``ps.leaves.Gaussian()`` or a list of entries. Other columns have the
         default of their kind, with a `Circuit` as structure the families of its leaves.
@@ -197,14 +196,13 @@ def SPN(
         )
     if start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans" or "prior"; got {quoted(start)}')
-    if leaves is not None and not isinstance(leaves, dict):
-        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
-    if structure is None:
-        observed, kinds = read_table(observed, kinds, name), None
-        structure = complete_tree(observed.columns)
-    structure, leaves = tree_and_leaves(structure, leaves)
+    if observed is None:
+        is_table = structure is not None and not isinstance(structure, RegionTree | Circuit)
+        given = f"structure must be a RegionTree or a Circuit, got {type(structure).__name__}. " if is_table else ""
+        between = ", structure" if not is_table and structure is not None else ""
+        raise TypeError(f"{given}Give the table as observed: ps.SPN({name!r}{between}, observed=df)")
     name = model.name_for(name)  # a model inside a model puts its own name before it
-    table = table_of_network(structure, observed, kinds, name)
+    structure, leaves, table = network_inputs(structure, observed, leaves, kinds, name)
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)

@@ -6,10 +6,9 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.networks.distributions import PRIORS, _check_supports, _numbers
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.network_tables import table_of_network
+from pymc_spn.networks.network_tables import network_inputs
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -21,8 +20,8 @@ STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the p
 
 
 def fit_variational(
-    structure: RegionTree | Circuit,
     df: Any,
+    structure: RegionTree | Circuit | None = None,
     *,
     leaves: dict | None = None,
     concentration: Any = None,
@@ -52,10 +51,10 @@ def fit_variational(
 
     Parameters
     ----------
-    structure : RegionTree or Circuit
-        As in `SPN`: of finite or infinite width, with any splits.
     df : DataFrame, Table, dict of columns or (N, D) array
         The data; missing cells are summed out.
+    structure : RegionTree or Circuit, optional
+        As in `SPN`: of finite or infinite width, with any splits. None is the `complete_tree` over the table's columns.
     leaves, resolution
         As in `SPN`.
     concentration, leaf_scale, leaf_shape, precision_ratio : None, float, array or dict
@@ -94,9 +93,10 @@ def fit_variational(
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
-    if leaves is not None and not isinstance(leaves, dict):
-        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
-    structure, leaves = tree_and_leaves(structure, leaves)
+    if isinstance(df, RegionTree | Circuit):
+        got = type(df).__name__
+        raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
+    structure, leaves, table = network_inputs(structure, df, leaves, kinds, name)
     for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
@@ -108,7 +108,6 @@ def fit_variational(
         "leaf_shape": leaf_shape,
         "precision_ratio": precision_ratio,
     }
-    table = table_of_network(structure, df, kinds, name)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
     centre, scale = choose_coding(palette, table.values, table.columns)
     draft = NetworkSchema(

@@ -1,11 +1,33 @@
 """The table that a network learns from, in the order of its structure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
+
+
+def network_inputs(
+    structure: RegionTree | Circuit | None,
+    data: Any,
+    leaves: Mapping[str, Any] | None,
+    kinds: Mapping[str, str] | None,
+    name: str,
+) -> tuple[RegionTree, dict[str, Any] | None, Table]:
+    """Structure, palettes and table of a network; without a structure the `complete_tree` over the table's columns."""
+    if leaves is not None and not isinstance(leaves, dict):
+        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
+    if structure is None:
+        data, kinds = read_table(data, kinds, name), None
+        structure = complete_tree(data.columns)
+    tree, palettes = tree_and_leaves(structure, leaves)
+    return tree, palettes, table_of_network(tree, data, kinds, name)
 
 
 def table_of_network(structure: RegionTree, observed: Any, kinds: Any, name: str) -> Table:

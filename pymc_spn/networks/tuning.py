@@ -121,8 +121,8 @@ def tune_leaf_priors(
 
     def usual_fit(own: dict[str, list[Any]]) -> Any:
         return fit_variational(
-            structure,
             table,
+            structure,
             leaves=own,
             leaf_scale=1.0,
             resolution=resolution,

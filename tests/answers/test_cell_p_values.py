@@ -139,7 +139,7 @@ def test_far_tails_have_digits_on_both_sides(given):
 def test_counts_with_gaussian_leaves_alone_are_recorded_as_whole_numbers():
     df = pd.DataFrame({"n": np.arange(40) % 9, "x": np.arange(40) / 7.0})
     structure = ps.circuits.complete_tree(ps.Table.from_frame(df).columns, n_children=2)
-    post = ps.fit_variational(structure, df, leaves={"n": [ps.leaves.Gaussian()]}, random_seed=1)
+    post = ps.fit_variational(df, structure, leaves={"n": [ps.leaves.Gaussian()]}, random_seed=1)
     found = post.cell_p_value({"n": [1], "x": [2.5]}).sel(column="n")
     assert float(found[0]) == pytest.approx(2.0 * float(post.cdf(1.5, "n", {"x": 2.5})), rel=1e-9)
 

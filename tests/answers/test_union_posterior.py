@@ -69,7 +69,7 @@ def test_counts_with_densities_lose_nothing_between_integers():
     frame = pd.DataFrame({"a": rng.normal(size=40), "n": rng.poisson(20, 40)})
     tree = ps.circuits.complete_tree(frame.columns, n_children=2)
     leaves = {"n": [ps.leaves.Gaussian()]}
-    fit = ps.fit_variational(tree, frame, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    fit = ps.fit_variational(frame, tree, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
     given = [{"n": (0, 20)}, {"a": (0, None)}]
     expected = float(fit.probability({"n": (15, 25)}, given))
     assert float(fit.condition(given).probability({"n": (15, 25)})) == pytest.approx(expected, rel=1e-10)
@@ -155,7 +155,7 @@ def test_information_by_sums_and_by_a_fine_grid():
     level = rng.random(40) < 0.5
     frame = pd.DataFrame({"a": rng.normal(2.0 * level), "l": level, "b": rng.normal(-1.0 * level)})
     tree = ps.circuits.complete_tree(frame.columns, n_children=2)
-    post = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=0, progressbar=False)
+    post = ps.fit_variational(frame, tree, restarts=1, max_steps=20, random_seed=0, progressbar=False)
     given = [{"a": (-0.5, 0.7)}, {"b": (0.0, None), "l": True}]
     union = post.condition(given)
     p = np.array([float(post.probability({"l": value}, given=given)) for value in (False, True)])
@@ -268,7 +268,7 @@ def test_conditions_on_conditions_and_a_fit_by_variational_bayes():
     )
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
     tree = ps.circuits.complete_tree(frame.columns, n_children=2)
-    fit = ps.fit_variational(tree, frame, restarts=1, random_seed=0, progressbar=False)
+    fit = ps.fit_variational(frame, tree, restarts=1, random_seed=0, progressbar=False)
     given = [{"a": (0, None)}, {"b": (0, None)}]
     found = fit.condition(given)
     assert float(found.probability({"a": (0, 1)})) == pytest.approx(
@@ -516,7 +516,7 @@ def test_most_probable_rows_between_two_counts():
         ps.circuits.complete_tree(table.columns, n_children=2),
         {"a": ps.leaves.Gaussian(), "n": ps.leaves.Gaussian()},
     )
-    fit = ps.fit_variational(tree, table, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
+    fit = ps.fit_variational(table, tree, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
     low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
     union, part = fit.condition([low, high]), fit.condition(low)
     found, alone = union.mpe(), part.mpe()

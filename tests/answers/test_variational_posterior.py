@@ -40,7 +40,7 @@ def table():
 @cache
 def fitted(n_children="infinite", seed=1):
     structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns, n_children=n_children)
-    return ps.fit_variational(structure, table(), leaves={"n": ps.leaves.Poisson()}, random_seed=seed)
+    return ps.fit_variational(table(), structure, leaves={"n": ps.leaves.Poisson()}, random_seed=seed)
 
 
 @pytest.mark.parametrize("n_children", [2, "infinite"])
@@ -139,7 +139,7 @@ def test_several_splits_as_a_circuit():
     structure = ps.circuits.complete_tree(
         ps.Table.from_frame(frame).columns, n_children=3, split="random", repetitions=2, random_seed=1
     )
-    post = ps.fit_variational(structure, frame, leaves={"visits": ps.leaves.Poisson()}, restarts=1, random_seed=0)
+    post = ps.fit_variational(frame, structure, leaves={"visits": ps.leaves.Poisson()}, restarts=1, random_seed=0)
     np.testing.assert_allclose(post.as_circuit().log_density(frame), post.log_density(frame), rtol=0, atol=1e-10)
     observed = frame.notna().sum()
     rows = [post._states.rows_on_entries(d).sum() for d in range(len(observed))]
@@ -162,7 +162,7 @@ def test_leaf_types_are_expected_shares_of_the_observed_cells():
     both = [ps.leaves.Gaussian(), ps.leaves.Exponential()]
     data = ps.Table.from_frame(frame, kinds={"bell": "positive", "wait": "positive"})
     structure = ps.circuits.complete_tree(data.columns, n_children=4)
-    post = ps.fit_variational(structure, data, leaves={"bell": both, "wait": both}, random_seed=3)
+    post = ps.fit_variational(data, structure, leaves={"bell": both, "wait": both}, random_seed=3)
     bell, wait = post.leaf_types("bell"), post.leaf_types("wait")
     assert bell.dims == ("chain", "draw", "family") and bell.sizes["draw"] == 1
     assert bell["family"].values.tolist() == ["gaussian", "exponential"]
@@ -245,20 +245,29 @@ def test_a_structure_of_names_gives_the_same_fit():
     leaves = {"n": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}
     options = {"leaves": leaves, "random_seed": 1, "restarts": 1, "max_steps": 20}
     by_kind, by_name = (
-        ps.fit_variational(ps.circuits.complete_tree(columns, n_children=2), table(), **options)
+        ps.fit_variational(table(), ps.circuits.complete_tree(columns, n_children=2), **options)
         for columns in (ps.Table.from_frame(table()).columns, list(table()))
     )
     np.testing.assert_array_equal(by_name.trace(), by_kind.trace())
 
 
+def test_without_a_structure_it_is_the_complete_tree():
+    options = {"leaves": {"n": ps.leaves.Poisson()}, "random_seed": 1, "restarts": 1, "max_steps": 20}
+    given = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
+    one, other = ps.fit_variational(table(), **options), ps.fit_variational(table(), given, **options)
+    np.testing.assert_array_equal(one.trace(), other.trace())
+    with pytest.raises(TypeError, match=r"got RegionTree. .* second: fit_variational\(df, structure\)"):
+        ps.fit_variational(given, table())
+
+
 def test_given_hyperparameters_stay_and_estimates_do_better():
     structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
     fixed = {"concentration": [1.5, 0.7], "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
-    held = ps.fit_variational(structure, table(), **fixed, random_seed=1)
+    held = ps.fit_variational(table(), structure, **fixed, random_seed=1)
     h = held.hyperparameters()
     assert h.concentration.values.tolist() == [1.5, 0.7] and set(h.leaf_scale.values) == {0.3}
     assert held._states.fit.log_prior == 0.0
-    free = ps.fit_variational(structure, table(), **(fixed | {"leaf_scale": None}), random_seed=1)
+    free = ps.fit_variational(table(), structure, **(fixed | {"leaf_scale": None}), random_seed=1)
     assert free.bound > held.bound + 1.0
 
 
@@ -268,7 +277,7 @@ def test_gaps_splits_and_single_columns_are_fitted(width):
     columns = ps.Table.from_frame(frame).columns
     two_trees = ps.circuits.complete_tree(columns, n_children=width, split="random", repetitions=2, random_seed=1)
     for structure in (two_trees, ps.circuits.skewed_tree(columns, n_children=width)):
-        post = ps.fit_variational(structure, frame, restarts=2, random_seed=0)
+        post = ps.fit_variational(frame, structure, restarts=2, random_seed=0)
         logs = post.log_density(frame)
         assert np.isfinite(logs).all() and logs.values[6] > logs.values[3]  # one cell against five
         levels = np.exp(post.marginal(["colour"]).log_density({"colour": ["red", "blue", "green"]}))
@@ -276,7 +285,7 @@ def test_gaps_splits_and_single_columns_are_fitted(width):
         rises = np.diff(post.trace().values)
         assert np.nanmin(rises) > -1e-9
     one = ps.circuits.complete_tree(["size"], n_children=width)
-    assert np.isfinite(ps.fit_variational(one, frame[["size"]], random_seed=0).log_density(frame[["size"]])).all()
+    assert np.isfinite(ps.fit_variational(frame[["size"]], one, random_seed=0).log_density(frame[["size"]])).all()
 
 
 def test_dropping_empty_edges_costs_only_what_they_held():
@@ -320,16 +329,16 @@ def test_falling_counts_are_the_best_order_of_sticks():
 def test_bad_arguments_are_named(change, message):
     structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
     with pytest.raises(ValueError, match=message):
-        ps.fit_variational(structure, table(), **change)
+        ps.fit_variational(table(), structure, **change)
     with pytest.raises(TypeError, match="name must be a string, got 1"):
-        ps.fit_variational(structure, table(), name=1)
+        ps.fit_variational(table(), structure, name=1)
 
 
 def test_what_a_fit_cannot_answer_is_refused(tmp_path):
     with pytest.raises(TypeError, match="structure must be a RegionTree"):
-        ps.fit_variational(["a"], table())
+        ps.fit_variational(table(), ["a"])
     with pytest.raises(TypeError, match="leaves must be a dict"):
-        ps.fit_variational(ps.circuits.complete_tree(["a"]), table()[["a"]], leaves=[ps.leaves.Gaussian()])
+        ps.fit_variational(table()[["a"]], ps.circuits.complete_tree(["a"]), leaves=[ps.leaves.Gaussian()])
     for ask in (fitted().log_likelihood, fitted().co_clustering):
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'df'"):
             ask()

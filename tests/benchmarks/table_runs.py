@@ -297,7 +297,7 @@ def vary(prepared, structure, seed, budget):
 
     def fit(number, n_steps):
         begin = time.process_time()
-        post = fit_variational(structure, train, max_steps=n_steps, random_seed=1000 * seed + number, **fixed)
+        post = fit_variational(train, structure, max_steps=n_steps, random_seed=1000 * seed + number, **fixed)
         return post, time.process_time() - begin
 
     fit(0, 1)  # compiles

@@ -87,7 +87,7 @@ def test_table_2_complete(n_parts, width, n_splits):
     assert tree.n_product_nodes() == (width * power - width) // (n_parts * width - 1)
     assert tree.n_leaves() == width * power
     assert tree.n_induced_trees() == width ** (n_parts * (n_columns - 1) // (n_parts - 1) + 1)
-    assert tree.height == 2 * n_splits + 2
+    assert tree.height() == 2 * n_splits + 2
 
 
 @pytest.mark.parametrize("n_parts", [2, 3])
@@ -116,7 +116,7 @@ def test_table_2_skewed(n_parts, width, n_splits):
     assert tree.n_product_nodes() == counted[1] == (top - width) // (width - 1)
     assert tree.n_leaves() == counted[2] == numerator_l // (width - 1)
     assert tree.n_induced_trees() == induced == width ** (n_parts * n_splits + 1)
-    assert tree.height == height == 2 * n_splits + 2
+    assert tree.height() == height == 2 * n_splits + 2
     # as printed
     assert (width - 1) * tree.n_sum_nodes() != numerator_s
     printed_l = (n_parts * width - 1) * top + (width - 1) * (1 - n_parts) * width**2
@@ -149,7 +149,7 @@ def test_any_tree_partitions_its_columns(n_columns, n_parts, width, build, seed)
     assert [tree.scope(int(r)) for r in tree.leaf_region] == [(name,) for name in tree.names]
     counted, height, induced = count_directly(tree, width)
     counts = (tree.n_sum_nodes(), tree.n_product_nodes(), tree.n_leaves())
-    assert (*counts, tree.height, tree.n_induced_trees()) == (*counted, height, induced)
+    assert (*counts, tree.height(), tree.n_induced_trees()) == (*counted, height, induced)
     assert tree.n_nodes() == sum(counted)
     assert RegionTree.from_json(json.loads(json.dumps(tree.to_json()))) == tree
 
@@ -180,7 +180,7 @@ def test_any_tree_with_several_splits(n_columns, n_parts, width, repetitions, sp
     assert [tree.scope(int(r)) for r in tree.leaf_region] == [(f"x{d}",) for d in tree.leaf_column]
     counted, height, induced = count_directly(tree, width)
     counts = (tree.n_sum_nodes(), tree.n_product_nodes(), tree.n_leaves())
-    assert (*counts, tree.height, tree.n_induced_trees()) == (*counted, height, induced)
+    assert (*counts, tree.height(), tree.n_induced_trees()) == (*counted, height, induced)
     assert RegionTree.from_json(json.loads(json.dumps(tree.to_json()))) == tree
     circuit = tree.circuit({name: ["gaussian"] for name in tree.names})
     assert circuit.n_nodes == tree.n_nodes() == sum(counted)

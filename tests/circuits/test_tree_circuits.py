@@ -221,7 +221,7 @@ def test_what_is_no_structure_is_refused(case):
     with pm.Model(), pytest.raises(ValueError, match=message):
         ps.SPN("x", circuit, observed=df, **given)
     with pytest.raises(ValueError, match=message):
-        ps.fit_variational(circuit, df)
+        ps.fit_variational(df, circuit)
 
 
 def test_leaves_that_no_palette_deals_are_refused():

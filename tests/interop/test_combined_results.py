@@ -248,7 +248,7 @@ def test_saved_posteriors_are_put_together_where_they_are_alike(tmp_path):
 
 def test_variational_fits_are_not_put_together(tmp_path):
     tree = ps.circuits.complete_tree(["a", "b"], n_children=2)
-    ps.fit_variational(tree, NUMBERS, random_seed=1, progressbar=False).save(tmp_path / "fit.nc")
+    ps.fit_variational(NUMBERS, tree, random_seed=1, progressbar=False).save(tmp_path / "fit.nc")
     with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as fit:
         both = xr.concat([fit.load()] * 2, "chain", data_vars="all", join="outer")
     with pytest.raises(ValueError, match=r"must hold one variational fit, got several along \['chain'\]"):

@@ -50,7 +50,7 @@ def circuit(problem):
 
 
 def variational(folder):
-    post = ps.fit_variational(ps.circuits.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
+    post = ps.fit_variational(FRAME, ps.circuits.complete_tree(list("abc"), n_children=2), random_seed=1)
     return saved(post, folder), ps.VariationalPosterior.from_idata, lambda p: p.log_density(FRAME[:3])
 
 

@@ -59,7 +59,7 @@ def numbers():
 
 
 def by_hand(table, structure, seed=1):
-    return ps.fit_variational(structure, table, **SMALL, random_seed=seed, progressbar=False)
+    return ps.fit_variational(table, structure, **SMALL, random_seed=seed, progressbar=False)
 
 
 # ---- the same answers as without scikit-learn
@@ -95,7 +95,7 @@ def test_leaves_and_resolution_reach_the_network():
     own = {"leaves": {"a": ps.leaves.LogNormal()}, "resolution": {"b": 0.5}}
     table = ps.Table.from_frame(frame, {"a": "positive"})
     structure = ps.circuits.complete_tree(table.columns)
-    post = ps.fit_variational(structure, table, **own, **SMALL, random_seed=1, progressbar=False)
+    post = ps.fit_variational(table, structure, **own, **SMALL, random_seed=1, progressbar=False)
     density = ps.sklearn.SPNDensity(structure=structure, kinds={"a": "positive"}, **own, **SMALL, random_state=1).fit(
         frame
     )

@@ -29,7 +29,7 @@ def tree(**more):
 
 def variational():
     structure = ps.circuits.complete_tree(list("abc"), n_children=2)
-    post = ps.fit_variational(structure, FRAME, restarts=1, max_steps=20, random_seed=1, progressbar=False)
+    post = ps.fit_variational(FRAME, structure, restarts=1, max_steps=20, random_seed=1, progressbar=False)
     return post.log_density(FRAME)
 
 

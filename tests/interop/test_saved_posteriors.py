@@ -21,7 +21,7 @@ def circuit():
 
 
 def variational():
-    post = ps.fit_variational(ps.circuits.complete_tree(list("abc"), n_children=2), FRAME, random_seed=1)
+    post = ps.fit_variational(FRAME, ps.circuits.complete_tree(list("abc"), n_children=2), random_seed=1)
     return post, lambda p: p.log_density(FRAME)
 
 

@@ -301,6 +301,19 @@ def test_structure_of_another_type(structure):
         ps.SPN("x", structure, observed=FRAME)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((FRAME,), r"must be a RegionTree or a Circuit, got DataFrame\. .* observed: ps\.SPN\('x', observed=df\)"),
+        ((), r"^Give the table as observed: ps\.SPN\('x', observed=df\)"),
+        ((ps.circuits.complete_tree(["a"]),), r"^Give the table as observed: ps\.SPN\('x', structure, observed=df\)"),
+    ],
+)
+def test_a_table_that_is_not_given_as_observed(arguments, message):
+    with pm.Model(), pytest.raises(TypeError, match=message):
+        ps.SPN("x", *arguments)
+
+
 @pytest.mark.parametrize("make", [dict, ps.Table.from_frame, lambda frame: frame])
 def test_without_a_structure_it_is_the_complete_tree(make):
     frame = FRAME.assign(level=pd.Categorical(np.where(np.arange(len(FRAME)) % 2, "u", "v")))

@@ -113,7 +113,7 @@ def test_a_floor_keeps_constant_subsamples_from_infinite_density():
 
 def test_a_fit_takes_the_priors():
     found = ps.leaves.empirical_leaf_priors(table(), tree(2), 0.1, random_seed=1)
-    post = ps.fit_variational(tree(2), table(), leaves=found, leaf_scale=1.0, restarts=1, random_seed=1)
+    post = ps.fit_variational(table(), tree(2), leaves=found, leaf_scale=1.0, restarts=1, random_seed=1)
     assert np.isfinite(post.log_density(table())).all()
 
 

@@ -34,8 +34,8 @@ LEVELS = np.arange(1.0, 6.0)
 def posteriors():
     """A fit, draws, and the fit given an event and a union of events."""
     fit = ps.fit_variational(
-        ps.circuits.complete_tree(list(FRAME), n_children=2),
         FRAME,
+        ps.circuits.complete_tree(list(FRAME), n_children=2),
         restarts=1,
         max_steps=30,
         random_seed=1,
@@ -277,7 +277,7 @@ def test_kinds_go_where_the_columns_are_made():
     with pm.Model(), pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
         ps.SPN("s", tree, observed=FRAME, kinds={"year": "real"})
     with pytest.raises(ValueError, match="kinds: the columns of the structure have their kinds"):
-        ps.fit_variational(tree, FRAME, kinds={"year": "real"})
+        ps.fit_variational(FRAME, tree, kinds={"year": "real"})
 
 
 def test_dependence_of_whole_numbers_with_long_tails(monkeypatch):
@@ -312,7 +312,7 @@ def of_counts():
     )
     kinds = {"visits": "count", "change": "integer"}
     tree = ps.circuits.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
-    fit = ps.fit_variational(tree, frame, restarts=1, max_steps=20, random_seed=1, progressbar=False)
+    fit = ps.fit_variational(frame, tree, restarts=1, max_steps=20, random_seed=1, progressbar=False)
     with pm.Model():
         ps.SPN("x", observed=frame, kinds=kinds)
         idata = pm.sample(

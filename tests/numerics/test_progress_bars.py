@@ -118,7 +118,7 @@ BUILDERS = {
     ),
     "Variational ascent": lambda **k: (
         ps.fit_variational(
-            ps.circuits.complete_tree(list("abcde"), n_children=2), FRAME, max_steps=5, random_seed=1, **k
+            FRAME, ps.circuits.complete_tree(list("abcde"), n_children=2), max_steps=5, random_seed=1, **k
         )
         .log_density(FRAME)
         .values

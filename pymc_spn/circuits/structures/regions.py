@@ -215,7 +215,6 @@ class RegionTree:
         """(R,) int64, columns per region."""
         return self.end - self.begin
 
-    @property
     def height(self) -> int:
         """Levels of nodes from the root to the deepest leaf, both included (the paper's Table 2)."""
         return 2 * int(self.depth.max()) + 2
