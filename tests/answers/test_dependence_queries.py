@@ -371,7 +371,7 @@ def test_tolerances_hold_where_a_gap_lies_between_two_quantiles(sizes):
 def test_bad_questions_are_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask(posterior_of("missing"))
-    with pytest.raises(TypeError, match="other must be an SPNPosterior"):
+    with pytest.raises(TypeError, match="other must be a posterior, a fit or a circuit"):
         posterior_of("missing").kl(3)
 
 
