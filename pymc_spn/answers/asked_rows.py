@@ -65,6 +65,10 @@ class AskedRows:
         """Leaves (S,) of each draw."""
         return np.array([leaves.family.size for leaves in self.leaves])
 
+    def leaf_moments(self, s: int, event: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of the column's leaves under draw s, given an event of it or None."""
+        return self.states.leaf_moments(s, self._in_network, event)
+
     def blocks(self, n_values: int) -> Iterator[slice]:
         """Blocks of rows of which so many values each are held; one without rows where there are none."""
         self._step = max(1, BLOCK_VALUES // max(n_values, 1))

@@ -10,7 +10,7 @@ from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
-from pymc_spn.networks.records.leaf_predictives import Leaves, leaf_moments
+from pymc_spn.networks.records.leaf_predictives import Leaves
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
@@ -55,7 +55,7 @@ def predict_sd(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -
     d = _number_asked(self, target)
     asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
     n_draws = len(asked.leaves)
-    laws = [[leaf_moments(leaves, event) for leaves in asked.leaves] for event in asked.events]
+    laws = [[asked.leaf_moments(s, event) for s in range(n_draws)] for event in asked.events]
     answer, errors = [np.zeros(0)], []
     for rows in asked.blocks(max(2 * n_draws * len(laws), int(asked.n_leaves.max(initial=0)))):
         mean, variance = np.empty((2, len(laws), n_draws, rows.stop - rows.start))

@@ -9,7 +9,6 @@ import numpy as np
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.leaves.families import Categorical, DirichletLevels
-from pymc_spn.networks.records.leaf_predictives import leaf_moments
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
@@ -55,7 +54,11 @@ def predict_proba(
     if column.levels is None:
         raise ValueError(f"target must be binary, categorical or ordinal, {target!r} is {column.kind}; use predict")
     df = known_levels(df, self.columns, unseen)
-    return _predicted(self, "predict_proba", df, d, leaf_levels, {"level": list(column.levels)}, per_draw)
+
+    def of_levels(asked: AskedRows, s: int, event: Any) -> np.ndarray:
+        return leaf_levels(asked.leaves[s], event)
+
+    return _predicted(self, "predict_proba", df, d, of_levels, {"level": list(column.levels)}, per_draw)
 
 
 def predict(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
@@ -97,8 +100,8 @@ def predict(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "
     if centred:
         attrs["principal_value"] = centred
 
-    def leaf_means(leaves: Any, event: Any) -> np.ndarray:
-        return leaf_moments(leaves, event)[0] + column.origin
+    def leaf_means(asked: AskedRows, s: int, event: Any) -> np.ndarray:
+        return asked.leaf_moments(s, event)[0] + column.origin
 
     found = _predicted(self, "predict", known_levels(df, self.columns, unseen), d, leaf_means, {}, False, **attrs)
     if np.isinf(found.values).any():
@@ -120,14 +123,14 @@ def _predicted(
     name: str,
     df: Any,
     d: int,
-    of_leaves: Callable[[Any, Any], np.ndarray],
+    of_leaves: Callable[[AskedRows, int, Any], np.ndarray],
     coords: dict[str, Any],
     per_draw: bool,
     **attrs: Any,
 ) -> "xr.DataArray":
     """Average over leaves, parts and draws of a number (or of several) that each leaf of a column has."""
     asked = AskedRows.of_table(self, df, d)
-    laws = [[of_leaves(one, event) for one in asked.leaves] for event in asked.events]
+    laws = [[of_leaves(asked, s, event) for s in range(len(asked.leaves))] for event in asked.events]
     shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     n_draws = len(asked.leaves)
     if per_draw:

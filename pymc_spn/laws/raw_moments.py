@@ -24,8 +24,9 @@ from pymc_spn.leaves.interval_moments import (
     log_student_about,
     lomax_about,
     student_about,
+    student_whole,
 )
-from pymc_spn.leaves.rounded_gaussian import cells_within
+from pymc_spn.leaves.rounded_moments import rounded_about
 from pymc_spn.networks.records.leaf_predictives import FAMILY, Interval, Leaves, by_family, log_masses, relative_masses
 
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
@@ -68,21 +69,8 @@ def _moments_within(code: int, params: Any, centre: float, order: int, event: An
     return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)
 
 
-def _student_moments(params: Any, centre: float, order: int) -> np.ndarray:
-    """Even central moments of t: scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i)."""
-    nu, scale = 2.0 * params.a, FAMILY[GAUSSIAN].predictive_scale(params)
-    own = np.zeros((nu.size, order + 1))
-    for k in range(0, order + 1, 2):
-        value = scale**k * nu ** (k // 2)
-        for i in range(1, k // 2 + 1):
-            value = value * (2 * i - 1) / np.where(nu > 2 * i, nu - 2 * i, np.nan)
-        own[:, k] = np.where(nu > k, value, np.inf)
-    with np.errstate(invalid="ignore"):
-        out = about(own, params.mu - centre)
-    for k in range(order + 1):
-        out[nu <= k, k] = np.inf if k % 2 == 0 else np.nan
-    out[:, 0] = 1.0
-    return out
+def _rounded_whole(params: Any, centre: float, order: int, is_count: bool) -> np.ndarray:
+    return rounded_about(params, -np.inf, np.inf, np.full(params.mu.size, centre), order, is_count)
 
 
 def _lomax_moments(params: Any, centre: float, order: int) -> np.ndarray:
@@ -114,17 +102,17 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
 
 _ABOUT: dict[int, Any] = {
     GAUSSIAN: student_about,
-    ROUNDED_GAUSSIAN: lambda p, low, high, *how: student_about(p, *cells_within(low, high), *how),
-    ROUNDED_COUNT: lambda p, low, high, *how: student_about(p, *cells_within(max(low, 0.0), max(high, 0.0)), *how),
+    ROUNDED_GAUSSIAN: lambda *of: rounded_about(*of, False),
+    ROUNDED_COUNT: lambda *of: rounded_about(*of, True),
     EXPONENTIAL: lomax_about,
     LOG_NORMAL: log_student_about,
     GEOMETRIC: beta_geometric_about,
     BINOMIAL: beta_binomial_about,
 }
 _MOMENTS: dict[int, Any] = {
-    GAUSSIAN: _student_moments,
-    ROUNDED_GAUSSIAN: _student_moments,
-    ROUNDED_COUNT: _student_moments,
+    GAUSSIAN: student_whole,
+    ROUNDED_GAUSSIAN: lambda p, centre, order: _rounded_whole(p, centre, order, False),
+    ROUNDED_COUNT: lambda p, centre, order: _rounded_whole(p, centre, order, True),
     LOG_NORMAL: lambda p, centre, order: log_student_about(p, 0.0, np.inf, np.full(p.mu.size, centre), order),
     GEOMETRIC: lambda p, centre, order: beta_geometric_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),
     BINOMIAL: lambda p, centre, order: beta_binomial_about(p, 0.0, np.inf, np.full(p.alpha.size, centre), order),

@@ -117,6 +117,26 @@ def student_about(params: NormalGamma, low: float, high: float, centre: np.ndarr
     return _powers(away, weight, order, 2.0 * params.a, low, high)
 
 
+def student_whole(params: NormalGamma, centre: float | np.ndarray, order: int) -> np.ndarray:
+    """As `student_about` without an interval; NaN of odd order where there is none.
+
+    Even central moments are scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i).
+    """
+    nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
+    own = np.zeros((nu.size, order + 1))
+    for k in range(0, order + 1, 2):
+        value = scale**k * nu ** (k // 2)
+        for i in range(1, k // 2 + 1):
+            value = value * (2 * i - 1) / np.where(nu > 2 * i, nu - 2 * i, np.nan)
+        own[:, k] = np.where(nu > k, value, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, params.mu - centre)
+    for k in range(order + 1):
+        out[nu <= k, k] = np.inf if k % 2 == 0 else np.nan
+    out[:, 0] = 1.0
+    return out
+
+
 def _student_points(params: NormalGamma, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
     """Unit and origin (n,), distances from it in that unit and weights (n, points).
 

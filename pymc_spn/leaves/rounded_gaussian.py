@@ -9,7 +9,7 @@ from pymc_spn.leaves.real_families import Gaussian
 
 
 class RoundedGaussian(Gaussian):
-    """The predictive of a Gaussian leaf, a Student t, rounded to whole numbers; its moments are those before."""
+    """The predictive of a Gaussian leaf, a Student t, rounded to whole numbers; moments in `rounded_moments`."""
 
     @staticmethod
     def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:

@@ -7,14 +7,16 @@ import pandas as pd
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.special import gamma, kv
 
 import pymc_spn as ps
 from pymc_spn.laws import draw_laws
 from pymc_spn.laws.column_laws import ColumnLaw
-from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT
+from pymc_spn.laws.raw_moments import raw_moments
+from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
 from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, log_event
+from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments, log_event
 from pymc_spn.networks.schema import NetworkSchema
 
 rng = np.random.default_rng(1)
@@ -406,3 +408,163 @@ def test_the_most_probable_whole_numbers_are_those_of_largest_mass(name, known):
     pd.testing.assert_frame_equal(found.value, at[found.value.columns.to_list()], check_dtype=False)
     rest = np.log(float(post.probability(known))) if known else 0.0
     assert found.certified and float(found.log_density) == pytest.approx(logs.max() - rest, abs=1e-6)
+
+
+# ---- moments are sums over whole numbers
+
+
+def rounded_leaf(mu, scale, dof, code):
+    """One leaf whose Student t is known."""
+    return Leaves(np.array([code]), np.array([[mu, 2.0, 0.5 * dof, scale**2 * dof / 3.0]]))
+
+
+def sums_over_cells(mu, scale, dof, code, low, high, order):
+    """Mean and central moments by the distribution function of the t at each whole number."""
+    reach = 3_000.0 * scale + 40.0
+    first, last = (v if np.isfinite(v) else np.round(mu + np.sign(v) * reach) for v in (low, high))
+    k = np.arange(max(first, 0.0) if code == ROUNDED_COUNT else first, last + 1.0)
+    t, below, above = stats.t(dof), (k - 0.5 - mu) / scale, (k + 0.5 - mu) / scale
+    below = np.where((k == 0.0) & (code == ROUNDED_COUNT), -np.inf, below)
+    p = np.where(below > 0.0, t.sf(below) - t.sf(above), t.cdf(above) - t.cdf(below))
+    p = p / p.sum()
+    near = min(max(round(mu), k[0]), k[-1])
+    mean = p @ (k - near)
+    return near + mean, [p @ (k - near - mean) ** m for m in range(order + 1)]
+
+
+@pytest.mark.parametrize("code", [ROUNDED_GAUSSIAN, ROUNDED_COUNT])
+@pytest.mark.parametrize("scale", [0.05, 0.4, 2.3, 6.0, 40.0])
+@pytest.mark.parametrize("mu", [0.37, -1.2, 8.5, 2004.3])
+def test_moments_of_a_leaf_are_sums_over_its_masses(code, scale, mu):
+    for dof in (9.0, 60.0):
+        leaf = rounded_leaf(mu, scale, dof, code)
+        for low, high in ((-np.inf, np.inf), (0.0, 3.0), (mu - 0.2, mu + 9.0), (mu // 1 + 1.0, np.inf)):
+            if high < 0.0 and code == ROUNDED_COUNT:
+                continue
+            whole = np.ceil(max(low, 0.0) if code == ROUNDED_COUNT and np.isfinite(low) else low)
+            mean, central = sums_over_cells(mu, scale, dof, code, whole, np.floor(high), 4)
+            event = None if np.isinf(low) and np.isinf(high) else Interval(low, high)
+            if not np.isfinite(log_event(leaf, event or Interval(low, high))[0]) or np.isnan(mean):
+                continue
+            found, variance = leaf_moments(leaf, event)
+            spread = max(np.sqrt(central[2]), 1e-9 * (1.0 + abs(mean)))
+            assert found[0] == pytest.approx(mean, abs=1e-9 * spread)
+            assert variance[0] == pytest.approx(central[2], rel=1e-8, abs=1e-18)
+            about = raw_moments(leaf, mean, 4, event)[0]
+            np.testing.assert_allclose(about[2:], central[2:], rtol=1e-7, atol=1e-9 * spread**3)
+
+
+@pytest.mark.parametrize("dof", [2.3, 3.0, 12.0])
+def test_means_and_variances_by_the_series_of_the_rounding_error(dof):
+    """K - X is a sum of sines; its mean is one of values of the characteristic function, by quadrature."""
+    mu = np.array([0.0, 0.31, 0.5, 7.8, -3.1])
+    for scale in (0.3, 1.1, 3.0, 5.0):
+        leaves = [rounded_leaf(m, scale, dof, ROUNDED_GAUSSIAN) for m in mu]
+        found = np.array([leaf_moments(one)[0][0] for one in leaves])
+        j = np.arange(1, 60)[:, None]
+        x = np.sqrt(dof) * 2.0 * np.pi * j * scale
+        flat = kv(0.5 * dof, x) * x ** (0.5 * dof) / (gamma(0.5 * dof) * 2.0 ** (0.5 * dof - 1.0))
+        expected = mu + ((-1.0) ** j / (np.pi * j) * np.sin(2.0 * np.pi * j * mu) * flat).sum(axis=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_moments_that_a_rounded_leaf_does_not_have():
+    leaf = rounded_leaf(3.3, 2.0, 2.0, ROUNDED_GAUSSIAN)
+    assert leaf_moments(leaf)[1][0] == np.inf and np.isfinite(leaf_moments(leaf)[0][0])
+    assert leaf_moments(leaf, Interval(-np.inf, 4.0))[1][0] == np.inf
+    assert np.isfinite(leaf_moments(rounded_leaf(3.3, 2.0, 2.0, ROUNDED_COUNT), Interval(-np.inf, 4.0))[1][0])
+    assert leaf_moments(rounded_leaf(3.3, 2.0, 0.9, ROUNDED_GAUSSIAN))[0][0] == 3.3  # its principal value
+    assert leaf_moments(rounded_leaf(3.3, 2.0, 0.9, ROUNDED_GAUSSIAN), Interval(2.0, np.inf))[0][0] == np.inf
+    assert np.isinf(raw_moments(leaf, 0.0, 4)[0][[2, 4]]).all() and np.isnan(raw_moments(leaf, 0.0, 3)[0][3])
+    for event in (Interval(2.1, 2.9), Interval(5.0, 4.0)):  # no whole number
+        for code in (ROUNDED_GAUSSIAN, ROUNDED_COUNT):
+            mean, variance = leaf_moments(rounded_leaf(2.5, 1.0, 5.0, code), event)
+            assert mean[0] == 0.0 and variance[0] == 0.0
+    far = raw_moments(rounded_leaf(0.2, 0.5, 4.1, ROUNDED_GAUSSIAN), 0.0, 4)[0][4]  # its tail holds nearly all of it
+    k = np.arange(-2_000_000.0, 2_000_001.0)
+    p = np.diff(stats.t.cdf(np.append(k - 0.5, k[-1] + 0.5), 4.1, 0.2, 0.5)[: k.size // 2 + 1])
+    low = k[: k.size // 2]
+    constant = p[0] * np.abs(low[0] - 0.2) ** 5.1  # the tail is a power
+    rest = constant * 2_000_000.5**-0.1 / 0.1
+    right = stats.t.sf(-low[1:] - 0.5, 4.1, 0.2, 0.5) - stats.t.sf(-low[1:] + 0.5, 4.1, 0.2, 0.5)
+    assert far == pytest.approx(p @ low**4 + right @ low[1:] ** 4 + 2.0 * rest, rel=1e-5)
+
+
+@cache
+def masses_of(name, column, known):
+    """Whole numbers and their probabilities given what is known, by sets."""
+    post = of_counts()[1][name]
+    if known:
+        post = post.condition(known)
+    k = np.arange(0 if column == "visits" else -3_000, 3_001)
+    p = np.diff(np.append(0.0, post.cdf(k.astype(float), column).values))
+    p[0] = float(post.probability({column: {int(k[0])}}))
+    return k, p, post
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn", "rounded"])
+@pytest.mark.parametrize(
+    "known",
+    [
+        "",
+        "0 <= visits <= 40 and -4 <= change <= 12",
+        "visits < 3 and change > -2 and change < 3",
+        "visits in [0, 3, 50] and change <= 9 and change >= -30",
+        "visits <= 1 and 0 <= change <= 9 or 30 <= visits <= 80 and -3 <= change <= 40",
+    ],
+)
+def test_moments_of_counts_are_sums_over_their_probabilities(name, known):
+    for column in ("visits", "change"):
+        k, p, post = masses_of(name, column, known)
+        if not known:  # heavy tails: compare what an interval holds, and the whole by halves
+            post = post.condition({column: (int(k[0]), 3_000)})
+            p = p / p.sum()
+            if column == "visits":
+                assert float(post.mean().sel(column=column)) > 0.0
+        assert p.sum() == pytest.approx(1.0, abs=1e-9)
+        mean = p @ k
+        spread = np.sqrt(p @ (k - mean) ** 2)
+        assert float(post.mean().sel(column=column)) == pytest.approx(mean, abs=1e-7 * spread)
+        assert float(post.cov().sel(column=column, other=column)) == pytest.approx(spread**2, rel=1e-6)
+        for order in range(1, 5):
+            found = float(post.moment(order).sel(column=column))
+            assert found == pytest.approx(p @ k.astype(float) ** order, rel=1e-5, abs=1e-7 * spread**order)
+            central = float(post.moment(order, central=True).sel(column=column))
+            expected = p @ (k - mean) ** order
+            assert central == pytest.approx(expected, rel=1e-5, abs=1e-6 * spread**order)
+
+
+@pytest.mark.parametrize("name", ["fit", "drawn", "rounded"])
+def test_predictions_of_counts_are_sums_over_their_probabilities(name):
+    frame, posteriors = of_counts()
+    post = posteriors[name].condition({"visits": (0, 200)})
+    rows = frame[["change"]].head(3)
+    k = np.arange(0.0, 201.0)
+    p = np.diff(post.predict_cdf(rows, "visits", k).values, axis=1, prepend=0.0)
+    mean = p @ k
+    np.testing.assert_allclose(post.predict(rows, "visits"), mean, rtol=1e-7)
+    sd = np.sqrt((p * (k - mean[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(post.predict_sd(rows, "visits"), sd, rtol=1e-7)
+
+
+def test_moments_of_a_zero_inflated_count():
+    """The mean above 1 is above 2, that of no visits is 0, and that of all is that of the probabilities."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"c": rng.poisson(0.4, 300), "u": rng.normal(size=300)})
+    fit = ps.fit_variational(
+        frame,
+        ps.circuits.complete_tree(["c", "u"]),
+        leaves={"c": [ps.leaves.Gaussian()]},
+        random_seed=1,
+        progressbar=False,
+    )
+    k = np.arange(0, 400)
+    p = np.diff(np.append(0.0, fit.cdf(k.astype(float), "c").values))
+    assert float(fit.mean()[0]) == pytest.approx(p @ k, rel=1e-4)
+    above = float(fit.mean(given={"c": (2, None)})[0])
+    assert above == pytest.approx(p[2:] @ k[2:] / p[2:].sum(), rel=1e-3) and above > 2.0
+    assert float(fit.mean(given={"c": (None, 0)})[0]) == 0.0
+    known = fit.condition({"c": (0, 40)})
+    row = pd.DataFrame({"u": [0.3]})
+    masses = np.diff(np.append(0.0, known.predict_cdf(row, "c", np.arange(41.0)).values[0]))
+    assert float(known.predict(row, target="c")[0]) == pytest.approx(masses @ np.arange(41.0), rel=1e-9)

@@ -46,6 +46,7 @@ from pymc_spn.leaves.interval_moments import (
     weighted_moments,
 )
 from pymc_spn.leaves.rounded_gaussian import RoundedCount, RoundedGaussian, cells_within, count_cells_within
+from pymc_spn.leaves.rounded_moments import rounded_moments
 from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.halving import smallest_whole_reaching
 
@@ -226,8 +227,13 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
             mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
-            mean[which] = params.mu if code in (GAUSSIAN, *ROUNDED) else FAMILY[code].predictive_mean(params)
-            spread = FAMILY[code].predictive_variance(params)
+            if code in ROUNDED:
+                first, spread = _WITHIN[code](params, -np.inf, np.inf)
+                centre = np.maximum(params.mu, 0.0) if code == ROUNDED_COUNT else params.mu
+                mean[which] = np.where(params.a > 0.5, first, centre)
+            else:
+                mean[which] = params.mu if code == GAUSSIAN else FAMILY[code].predictive_mean(params)
+                spread = FAMILY[code].predictive_variance(params)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
@@ -239,8 +245,8 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
 
 _WITHIN: dict[int, Any] = {
     GAUSSIAN: student_moments,
-    ROUNDED_GAUSSIAN: lambda params, low, high: student_moments(params, *cells_within(low, high)),
-    ROUNDED_COUNT: lambda params, low, high: student_moments(params, *cells_within(max(low, 0.0), max(high, 0.0))),
+    ROUNDED_GAUSSIAN: lambda params, low, high: rounded_moments(params, low, high, False),
+    ROUNDED_COUNT: lambda params, low, high: rounded_moments(params, low, high, True),
     LOG_NORMAL: log_student_moments,
     EXPONENTIAL: lomax_moments,
     POISSON: count_moments,

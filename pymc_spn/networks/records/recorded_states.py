@@ -200,6 +200,11 @@ class RecordedStates:
         columns, k = self.column_leaves(s, self._shared_network(s))
         return columns.leaves(k, d)
 
+    def leaf_moments(self, s: int, d: int, event: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of each leaf of a column under draw s, given an event of it or None."""
+        columns, k = self.column_leaves(s, self._shared_network(s))
+        return columns.moments(k, d, event)
+
     def column_leaves(self, s: int, net: Any) -> tuple[ColumnLeaves, int]:
         """Leaves of networks, that of draw s among them, and its place; of all draws as far as they are kept."""
         if s not in self._kept:
