@@ -12,6 +12,7 @@ import pandas as pd
 from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.score_sizes import n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
@@ -19,6 +20,7 @@ from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.column import as_name, by_name
+from pymc_spn.tables.inputs import TableLike
 
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
@@ -178,7 +180,7 @@ class LocalScores:
                 parents &= ~(1 << int(j))
         return -1 if parents else index
 
-    def log_score(self, graph: Any) -> float:
+    def log_score(self, graph: np.ndarray) -> float:
         """Log score of a graph.
 
         Parameters
@@ -214,15 +216,15 @@ class LocalScores:
     @classmethod
     def from_data(
         cls,
-        data: Any,
-        score: "BGe | BDeu | Callable[[str, tuple[str, ...]], float] | None" = None,
+        data: TableLike,
+        score: "BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None" = None,
         prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
         max_candidates: int = 16,
         max_indegree: int | None = None,
         required: Iterable[tuple[str, str]] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
         tiers: Sequence[Iterable[str]] | None = None,
-        interventions: Any = None,
+        interventions: TableLike | None = None,
         kinds: Mapping[str, str] | None = None,
         max_gigabytes: float = MEMORY_LIMIT,
         progressbar: bool = True,
@@ -287,7 +289,7 @@ class LocalScores:
     @classmethod
     def from_table(
         cls,
-        scores: Mapping[str, Mapping[Any, float]],
+        scores: Mapping[str, Mapping[tuple[str, ...] | frozenset[str], float]],
         required: Iterable[tuple[str, str]] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
         tiers: Sequence[Iterable[str]] | None = None,

@@ -6,9 +6,10 @@ import numpy as np
 
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
-from pymc_spn.dags.structure_prior import EdgePenalty, prior_terms
+from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table
+from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 MOST_VARIABLES = 20
 
 
-def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **options: Any) -> "TensorVariable":
+def dag_log_evidence(
+    data: TableLike,
+    score: "BGe | BDeu | None" = None,
+    prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
+    **options: Any,
+) -> "TensorVariable":
     """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
 
     The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
@@ -61,7 +67,7 @@ def dag_log_evidence(data: Any, score: Any = None, prior: Any = "fair", **option
     if not isinstance(score, BGe | BDeu):
         raise TypeError(f"score must be a BGe or a BDeu, got {quoted(score)}")
     learned = isinstance(prior, EdgePenalty)
-    penalty = prior.penalty if learned else 0.0
+    penalty = prior.penalty if isinstance(prior, EdgePenalty) else 0.0
     own_parameter = ("BGe: t", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
     for argument, value in (own_parameter, ("EdgePenalty: penalty", penalty)):
         if not is_number(value) and getattr(value, "ndim", None) != 0:

@@ -26,6 +26,7 @@ from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -189,8 +190,8 @@ class OrderSPN(ExactQueries, SampledQueries):
         expansion_factors: Sequence[int],
         oracle: str = "order_mcmc",
         random_seed: Seed = None,
-        data: Any = None,
-        dibs: Mapping[str, Any] | None = None,
+        data: TableLike | None = None,
+        dibs: Mapping[str, object] | None = None,
         progressbar: bool = True,
     ) -> "OrderSPN":
         """The paper's network: a tree in which every level halves the variables, with closed-form weights.

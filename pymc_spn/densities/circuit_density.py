@@ -41,8 +41,10 @@ from pymc_spn.densities.parameters_of_rows import (
 )
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
+from pymc_spn.tables.inputs import Dims, TableLike
 
 
 class CircuitDensityRV(RandomVariable):
@@ -99,14 +101,14 @@ class _CircuitDensityDistribution(Distribution):
 def CircuitDensity(
     name: str,
     circuit: Circuit,
-    log_weights: Any,
-    leaf_parameters: Mapping[str, Any],
-    observed: Any = None,
+    log_weights: NumbersOrVariable,
+    leaf_parameters: Mapping[str, NumbersOrVariable],
+    observed: TableLike | TensorVariable | None = None,
     *,
-    given: Any = None,
+    given: TableLike | None = None,
     total_size: int | None = None,
-    dims: Any = None,
-    shape: Any = None,
+    dims: Dims | None = None,
+    shape: tuple[int, ...] | None = None,
 ) -> TensorVariable:
     """A circuit with given or random parameters as the distribution of rows.
 
@@ -230,7 +232,7 @@ def CircuitDensity(
     if dims is None and known is not None:
         index = known.index if known.rows.type.shape[0] is not None else None
         dims = _own_dims(model, name, names, known.rows, index)
-    elif dims is None and len(shape) == 1:
+    elif dims is None and shape is not None and len(shape) == 1:
         dims = _own_dims(model, name, names)
     positive, shares = bounded_columns(circuit, targets)
     is_bounded = positive.size + shares.size > 0

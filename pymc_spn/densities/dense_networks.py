@@ -14,7 +14,9 @@ from pymc_spn.circuits.evaluation.parameters import families_in_use, refuse_dist
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.tables import Column
+from pymc_spn.tables.inputs import TableLike
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": pt.tanh, "relu": lambda x: pt.maximum(x, 0.0), "sin": pt.sin}
 DOF = 5.0  # of a Student leaf at an output of 0
@@ -22,12 +24,12 @@ DOF = 5.0  # of a Student leaf at an output of 0
 
 def dense_network(
     name: str,
-    inputs: Any,
+    inputs: NumbersOrVariable,
     n_outputs: int,
     hidden: Sequence[int] = (16,),
     *,
-    activation: str | Callable[[Any], Any] = "tanh",
-    sigma: Any = 1.0,
+    activation: str | Callable[[TensorVariable], TensorVariable] = "tanh",
+    sigma: float | Variable = 1.0,
 ) -> TensorVariable:
     """Fully connected network with normal priors, in a PyMC model.
 
@@ -158,13 +160,13 @@ ON_LOGS = ("log_normal", "log_student_t")
 def network_parameters(
     name: str,
     circuit: Circuit,
-    covariates: Any,
+    covariates: NumbersOrVariable,
     *,
-    observed: Any = None,
+    observed: TableLike | None = None,
     hidden: Sequence[int] = (16,),
-    activation: str | Callable[[Any], Any] = "tanh",
-    sigma: Any = 1.0,
-    leaf_parameters: Mapping[str, Any] | None = None,
+    activation: str | Callable[[TensorVariable], TensorVariable] = "tanh",
+    sigma: float | Variable = 1.0,
+    leaf_parameters: Mapping[str, NumbersOrVariable] | None = None,
 ) -> dict[str, Any]:
     """Weights and leaf parameters of a circuit, each row's own, as outputs of one network of covariates.
 

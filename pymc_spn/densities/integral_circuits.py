@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
 from scipy.special import log_softmax
 
 from pymc_spn.circuits.evaluation.parameters import check_names, checked_family, refuse_distributions
@@ -26,6 +27,7 @@ from pymc_spn.leaves.validation import checked_columns, column_name
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import as_name, by_name
+from pymc_spn.tables.inputs import TableLike
 
 RULES = ("legendre", "trapezoid")
 
@@ -133,8 +135,8 @@ class IntegralCircuit:
 
     def log_weights(
         self,
-        root_log_density: Callable[..., Any],
-        log_density: Callable[..., Any] | None = None,
+        root_log_density: Callable[..., TensorVariable],
+        log_density: Callable[..., TensorVariable] | None = None,
     ) -> Any:
         """Log weights of the circuit: of all sums, each normalised.
 
@@ -174,7 +176,7 @@ class IntegralCircuit:
             raise TypeError("log_density must not be given where no hidden variable has a parent")
         return pt.concatenate(found) if any(isinstance(f, Variable) for f in found) else np.concatenate(found)
 
-    def leaf_parameters(self, functions: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    def leaf_parameters(self, functions: Mapping[str, Callable[..., TensorVariable]]) -> dict[str, Any]:
         """Leaf parameters of the circuit.
 
         Parameters
@@ -224,7 +226,7 @@ class IntegralCircuit:
 
 
 def integral_circuit(
-    data: Any,
+    data: TableLike,
     n_points: int = 32,
     leaves: Mapping[str, str] | None = None,
     *,

@@ -1,5 +1,6 @@
 """`monotone_parts`: a circuit with weights of either sign as the difference of two with positive weights."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.densities.circuit_density import packed_inputs
 from pymc_spn.densities.symbolic_products import normalised, uniform_weights
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import NumbersOrVariable
 
 ADDED, TAKEN = 0, 1  # the two parts of a node: its value is the first less the second
 ABSENT = -1
@@ -41,7 +43,9 @@ class _Node(NamedTuple):
     leaf: int
 
 
-def monotone_parts(circuit: Circuit, weights: Any, leaf_parameters: Any) -> MonotoneParts:
+def monotone_parts(
+    circuit: Circuit, weights: NumbersOrVariable, leaf_parameters: Mapping[str, NumbersOrVariable]
+) -> MonotoneParts:
     """A circuit whose sums have weights of either sign, as circuits that can be squared.
 
     Each node is the difference of two nodes with positive weights: below a sum a negative weight exchanges the two, and

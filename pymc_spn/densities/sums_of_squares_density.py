@@ -1,6 +1,6 @@
 """`SumOfSquaresDensity`: a sum of squares of circuits, with random parameters, as a variable of a PyMC model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,15 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.algebra.sums_of_squares import check_components, checked_coefficients, known_columns
 from pymc_spn.circuits.evaluation.signed_draws import draw_row_of_squares
+from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import operand
 from pymc_spn.densities.circuit_density import _observed_rows, _own_dims, _value
 from pymc_spn.densities.symbolic_squares import SymbolicSquares
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
+from pymc_spn.tables.inputs import Dims, TableLike
 
 
 class SumOfSquaresRV(RandomVariable):
@@ -82,7 +85,12 @@ def _(op, values, *inputs, **kwargs):
 
 
 def SumOfSquaresDensity(
-    name: str, components: Sequence[Any], coefficients: Any, observed: Any, *, dims: Any = None
+    name: str,
+    components: Sequence[tuple[Circuit, NumbersOrVariable, Mapping[str, NumbersOrVariable]]],
+    coefficients: NumbersOrVariable,
+    observed: TableLike,
+    *,
+    dims: Dims | None = None,
 ) -> TensorVariable:
     """A sum of squares of circuits, with given or random parameters, as the distribution of rows.
 

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import prod
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.steps.inputs import NumbersOrVariable
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,7 +23,15 @@ class Builders:
     """Class methods of `FactorGraph` that make graphs of common shape."""
 
     @classmethod
-    def hmm(cls, n_steps: int, log_initial: Any, log_transition: Any, *, states: Any = None, name: str = "z") -> Any:
+    def hmm(
+        cls,
+        n_steps: int,
+        log_initial: NumbersOrVariable,
+        log_transition: NumbersOrVariable,
+        *,
+        states: int | Sequence[object] | None = None,
+        name: str = "z",
+    ) -> Any:
         """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
 
         Parameters
@@ -47,7 +57,15 @@ class Builders:
         return _hmm(cls, n_steps, log_initial, log_transition, states, name)
 
     @classmethod
-    def ising(cls, shape: Any, coupling: Any, field: Any = 0.0, *, periodic: bool = False, name: str = "x") -> Any:
+    def ising(
+        cls,
+        shape: int | tuple[int, int],
+        coupling: NumbersOrVariable,
+        field: NumbersOrVariable = 0.0,
+        *,
+        periodic: bool = False,
+        name: str = "x",
+    ) -> Any:
         """Ising model: log p = sum over neighbours of coupling x_i x_j + sum of field x_i, states -1 and 1.
 
         Parameters
@@ -71,7 +89,15 @@ class Builders:
         return _ising(cls, shape, coupling, field, periodic, name)
 
     @classmethod
-    def potts(cls, shape: Any, states: Any, coupling: Any, *, periodic: bool = False, name: str = "x") -> Any:
+    def potts(
+        cls,
+        shape: int | tuple[int, int],
+        states: int | Sequence[object],
+        coupling: NumbersOrVariable,
+        *,
+        periodic: bool = False,
+        name: str = "x",
+    ) -> Any:
         """Potts model: log p = coupling times the number of neighbouring pairs in equal states.
 
         Parameters
@@ -87,7 +113,13 @@ class Builders:
         return _potts(cls, shape, states, coupling, periodic, name)
 
     @classmethod
-    def tree(cls, edges: Any, states: Any, pair: Any, unary: Any = None) -> Any:
+    def tree(
+        cls,
+        edges: Sequence[tuple[str, str]],
+        states: int | Sequence[object] | Mapping[str, int | Sequence[object]],
+        pair: NumbersOrVariable,
+        unary: NumbersOrVariable | None = None,
+    ) -> Any:
         """Tree or forest with a factor for each edge and, optionally, one for each variable.
 
         Parameters
@@ -112,7 +144,12 @@ class Builders:
         return _tree(cls, edges, states, pair, unary)
 
     @classmethod
-    def from_bayesian_network(cls, states: Any, parents: Any, probabilities: Any) -> Any:
+    def from_bayesian_network(
+        cls,
+        states: Mapping[str, int | Sequence[object]],
+        parents: Mapping[str, Sequence[str]],
+        probabilities: Mapping[str, NumbersOrVariable],
+    ) -> Any:
         """Bayesian network, one factor for each variable.
 
         Parameters
@@ -135,7 +172,7 @@ class Builders:
         return _bayesian_network(cls, states, parents, probabilities)
 
     @classmethod
-    def from_bif(cls, source: Any, *, encoding: str = "utf-8", max_entries: int = 2**24) -> Any:
+    def from_bif(cls, source: str | PathLike[str], *, encoding: str = "utf-8", max_entries: int = 2**24) -> Any:
         """Bayesian network from a file or text in the Bayesian Interchange Format.
 
         Rows may be rounded: each entry may be off by half a unit of its last written digit, but by no more than 0.0005.
@@ -178,7 +215,7 @@ class Builders:
             raise ValueError(f"{place}: {error}") from None
 
     @classmethod
-    def from_pgmpy(cls, model: Any) -> Any:
+    def from_pgmpy(cls, model: object) -> Any:
         """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`."""
         from pymc_spn.factor_graphs import exchange
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pymc as pm
 import pytensor
@@ -13,6 +14,7 @@ from pymc.distributions.shape_utils import change_dist_size, convert_dims, rv_si
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.evaluation.parameters import array_values
 from pymc_spn.factor_graphs.evidence import code_values
@@ -20,6 +22,7 @@ from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.tables.inputs import Dims
 
 
 class DiscreteField(NoTensor):
@@ -233,10 +236,10 @@ def FieldEmission(
     name: str,
     field: DiscreteField,
     *,
-    components: Mapping[str, Any] | None = None,
-    observed: Any,
+    components: Mapping[str, TensorVariable] | None = None,
+    observed: Mapping[str, npt.ArrayLike] | pd.DataFrame,
     sites: Mapping[str, Sequence[str]] | None = None,
-    dims: Any = None,
+    dims: Dims | None = None,
 ) -> Any:
     """Observations of a discrete field; registers the observed variable ``name`` whose log density sums the field out.
 

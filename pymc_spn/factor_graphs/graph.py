@@ -9,6 +9,7 @@ from pymc_spn.factor_graphs.builders import Builders
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.steps.inputs import NumbersOrVariable
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -36,7 +37,7 @@ class FactorGraph(Builders):
     0.888...
     """
 
-    def __init__(self, variables: Mapping[str, int | Sequence[Any]]) -> None:
+    def __init__(self, variables: Mapping[str, int | Sequence[object]]) -> None:
         if not isinstance(variables, Mapping):
             raise TypeError(f"variables must be a mapping of names to states, got {type(variables).__name__}")
         self.names: tuple[str, ...] = tuple(variables)
@@ -65,7 +66,7 @@ class FactorGraph(Builders):
         """Whether some table is a PyTensor tensor."""
         return any(not isinstance(b, np.ndarray) for b in self.blocks)
 
-    def add_factor(self, variables: Sequence[str], log_table: Any) -> None:
+    def add_factor(self, variables: Sequence[str], log_table: NumbersOrVariable) -> None:
         """Add one factor.
 
         Parameters
@@ -86,7 +87,7 @@ class FactorGraph(Builders):
         scope = self.numbers(variables)
         self._add(scope[None, :], log_table, tuple(self.card[scope].tolist()))
 
-    def add_factors(self, scopes: Sequence[Sequence[str]], log_tables: Any) -> None:
+    def add_factors(self, scopes: Sequence[Sequence[str]], log_tables: NumbersOrVariable) -> None:
         """Add many factors of equal shape.
 
         Parameters

@@ -1,7 +1,7 @@
 """Answers about a factor graph given evidence: labelled, one row of evidence each."""
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,10 @@ from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.inputs import Seed
+
+if TYPE_CHECKING:
+    from pymc_spn.factor_graphs.junction_tree import JunctionTree
 
 EXACT = {"exactness": "exact"}
 MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
@@ -29,7 +33,7 @@ class Inference:
     need a configuration raise and name the row.
     """
 
-    def __init__(self, tree: Any, evidence: Evidence) -> None:
+    def __init__(self, tree: "JunctionTree", evidence: Evidence) -> None:
         self.tree = tree
         self.evidence = evidence
         self._potentials = tree.graph.potentials()[None]
@@ -383,7 +387,7 @@ class Inference:
 
     # -- draws ----------------------------------------------------------------------------------------
 
-    def sample(self, n: int, random_seed: Any = None) -> xr.DataArray:
+    def sample(self, n: int, random_seed: Seed | None = None) -> xr.DataArray:
         """Exact joint draws, as labels.
 
         Parameters

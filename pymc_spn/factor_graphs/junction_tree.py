@@ -1,8 +1,11 @@
 """A compiled factor graph: the plan, its limits, and the entry to inference."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
@@ -99,7 +102,11 @@ class JunctionTree:
             self._log_z = float(run(self.plan, self.graph.potentials()[None], None, None, 1).log_z[0])
         return self._log_z
 
-    def infer(self, given: Any = None, soft_evidence: Any = None) -> "Inference":
+    def infer(
+        self,
+        given: Mapping[str, object] | pd.DataFrame | None = None,
+        soft_evidence: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> "Inference":
         """Condition on evidence, row by row.
 
         Parameters

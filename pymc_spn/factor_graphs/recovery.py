@@ -1,6 +1,7 @@
 """Discrete states back from the draws of a model in which they were summed out."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables.fingerprints import BY_LISTS
+from pymc_spn.tables.inputs import Seed
 from pymc_spn.tables.tree_files import read_results
 
 KINDS = ("marginals", "map", "samples")
@@ -26,7 +28,11 @@ MOST_NUMBERS = 4_000_000  # log evidence entries held at a time
 
 
 def recover_discrete(
-    idata: Any, *, model: Any = None, what: Sequence[str] = ("marginals", "map", "samples"), random_seed: Any = None
+    idata: "xr.DataTree | str | PathLike[str]",
+    *,
+    model: "pm.Model | None" = None,
+    what: Sequence[str] = ("marginals", "map", "samples"),
+    random_seed: Seed | None = None,
 ) -> xr.Dataset:
     """States of the discrete fields of a model, for every draw of its posterior.
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
 from pymc_spn.indian_chefs.process import check_count, check_nodes, check_positive, node_labels
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.tables.inputs import Seed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,7 +68,7 @@ class CascadingIBP:
         """Mass and concentration of hidden layer 1, 2, ..."""
         return self.mass[min(layer, len(self.mass)) - 1], self.concentration[min(layer, len(self.concentration)) - 1]
 
-    def log_density(self, parents: Any, layers: Any) -> float:
+    def log_density(self, parents: npt.ArrayLike, layers: npt.ArrayLike) -> float:
         """Log probability of a layered graph, each layer in left-ordered form: units with equal children count once.
 
         Parameters
@@ -127,7 +129,7 @@ class CascadingIBP:
             return np.zeros(0, np.int64)
         return np.flatnonzero(layers < layer - 1)
 
-    def sample(self, draws: int = 1000, random_seed: Any = None) -> "xr.Dataset":
+    def sample(self, draws: int = 1000, random_seed: Seed | None = None) -> "xr.Dataset":
         """Independent exact draws.
 
         Parameters

@@ -1,9 +1,11 @@
 """`IndianChefsProcess`: a directed acyclic graph of unknown size as a variable of a PyMC model."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -33,6 +35,7 @@ from pymc_spn.indian_chefs.process import (
     check_reputations,
 )
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 
@@ -252,13 +255,13 @@ class IndianChefsProcess:
     def dist(
         cls,
         *,
-        alpha: Any,
-        gamma: Any,
-        phi: Any,
-        observed_nodes: Any,
-        reputations: Any = 0.0,
+        alpha: NumbersOrVariable,
+        gamma: NumbersOrVariable,
+        phi: NumbersOrVariable,
+        observed_nodes: int | Sequence[str],
+        reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
         max_nodes: int = 32,
-        base: Any = None,
+        base: float | Mapping[str, float] | None = None,
     ) -> TensorVariable:
         """The packed graph as an unregistered variable, for ``pm.draw`` and ``pm.logp``; see `unpack_graphs`.
 

@@ -14,6 +14,7 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
+from pymc_spn.tables.inputs import Seed
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked
 from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
@@ -254,7 +255,7 @@ class GraphDraws:
         shared = np.swapaxes(below, -1, -2) @ below > 0.0
         return self._probabilities(shared, "common_ancestor_probabilities", {"node": names, "other": names})
 
-    def popularities(self, random_seed: Any = None) -> "xr.DataArray":
+    def popularities(self, random_seed: Seed | None = None) -> "xr.DataArray":
         """Outgoing connection probabilities of the nodes, one draw for each graph.
 
         Beta(m, alpha + a - m) for hidden nodes, Beta(phi + m, alpha + a - m) for observed ones.

@@ -27,6 +27,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.inputs import Dims, TableLike
 
 STALE = (
     "it needs the hidden units of the running chain, which stored draws do not hold, so that PyMC can neither evaluate "
@@ -91,12 +92,12 @@ def NLGBN(
     name: str,
     graph: GraphVariable,
     *,
-    observed: Any,
+    observed: TableLike,
     scaling: UnitScaling | None = None,
     weight_sd: float = 1.0,
     bias_sd: float = 1.0,
     precision: tuple[float, float] = (0.5, 0.5),
-    dims: Any = None,
+    dims: Dims | None = None,
 ) -> TensorVariable:
     """Nonlinear Gaussian belief network on a graph: u_i = sigmoid(a_i), a_i ~ N(b_i + sum_k w_ki u_k, 1 / rho_i).
 
@@ -160,11 +161,11 @@ def LinearGaussianNetwork(
     name: str,
     graph: GraphVariable,
     *,
-    observed: Any,
+    observed: TableLike,
     weight_sd: float = 1.0,
     bias_sd: float = 1.0,
     precision: tuple[float, float] = (0.5, 0.5),
-    dims: Any = None,
+    dims: Dims | None = None,
 ) -> TensorVariable:
     """Linear Gaussian belief network on a graph: x_i ~ N(b_i + sum_k w_ki x_k, 1 / rho_i), hidden nodes too.
 
@@ -208,10 +209,10 @@ def SigmoidBeliefNetwork(
     name: str,
     graph: GraphVariable,
     *,
-    observed: Any,
+    observed: TableLike,
     weight_sd: float = 1.0,
     bias_sd: float = 1.0,
-    dims: Any = None,
+    dims: Dims | None = None,
 ) -> TensorVariable:
     """Sigmoid belief network on a graph: binary x_i with P(x_i = 1) = sigmoid(b_i + sum_k w_ki x_k).
 

@@ -18,6 +18,7 @@ from pymc_spn.numerics.chain_mixing import Questions, diagnosis
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -131,11 +132,11 @@ class BeliefNetworkPosterior:
     def diagnose(
         self,
         questions: Questions | None = None,
-        X: Any = None,
+        X: TableLike | None = None,
         *,
         n_pool: int = 2000,
         max_draws: int = 400,
-        random_seed: Any = None,
+        random_seed: Seed | None = None,
     ) -> "pd.DataFrame":
         """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
 
@@ -177,7 +178,7 @@ class BeliefNetworkPosterior:
 
     # ---- data
 
-    def sample(self, n: int = 1000, random_seed: Any = None) -> "pd.DataFrame":
+    def sample(self, n: int = 1000, random_seed: Seed | None = None) -> "pd.DataFrame":
         """Fantasy data from the posterior predictive, in the units of the training data.
 
         Each row comes from a draw of its own, taken at random from all chains.
@@ -223,12 +224,12 @@ class BeliefNetworkPosterior:
 
     def log_density(
         self,
-        X: Any,
+        X: TableLike,
         *,
         n_pool: int = 2000,
         max_draws: int = 50,
         per_draw: bool = False,
-        random_seed: Any = None,
+        random_seed: Seed | None = None,
     ) -> "xr.DataArray":
         """Log density (or probability of binary rows) under the posterior predictive, in nats, in the units of `X`.
 

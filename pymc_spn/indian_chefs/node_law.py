@@ -8,9 +8,11 @@ measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes stri
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.indian_chefs.process import check_base, check_nodes, check_positive, check_reputations
 
@@ -22,7 +24,12 @@ LARGEST_GAMMA = 1e100  # products of rates stay numbers
 
 
 def node_count_pmf(
-    alpha: float, gamma: float, n_observed: int, max_nodes: int, reputations: Any = 0.0, base: Any = None
+    alpha: float,
+    gamma: float,
+    n_observed: int,
+    max_nodes: int,
+    reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
+    base: float | Mapping[str, float] | None = None,
 ) -> "xr.DataArray":
     """Exact law of the number of nodes.
 
@@ -64,7 +71,12 @@ def node_count_pmf(
 
 
 def expected_graph(
-    alpha: float, gamma: float, phi: float, n_observed: int, reputations: Any = 0.0, base: Any = None
+    alpha: float,
+    gamma: float,
+    phi: float,
+    n_observed: int,
+    reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
+    base: float | Mapping[str, float] | None = None,
 ) -> "xr.Dataset":
     """Exact expectations of the numbers of nodes and edges.
 
@@ -117,7 +129,11 @@ def expected_graph(
 
 
 def gamma_for_nodes(
-    expected_nodes: float, alpha: float, n_observed: int, reputations: Any = 0.0, base: Any = None
+    expected_nodes: float,
+    alpha: float,
+    n_observed: int,
+    reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
+    base: float | Mapping[str, float] | None = None,
 ) -> float:
     """The gamma at which the expected number of nodes, hidden and observed, is a given one.
 

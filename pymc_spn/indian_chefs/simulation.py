@@ -1,8 +1,10 @@
 """Independent forward draws of the Indian chefs process as labelled arrays."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
@@ -15,6 +17,7 @@ from pymc_spn.indian_chefs.process import (
     check_reputations,
     node_labels,
 )
+from pymc_spn.tables.inputs import Seed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,11 +29,11 @@ def sample_indian_chefs(
     alpha: float,
     gamma: float,
     phi: float,
-    n_observed: Any,
-    reputations: Any = 0.0,
+    n_observed: int | Sequence[str],
+    reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     draws: int = 1000,
-    random_seed: Any = None,
-    base: Any = None,
+    random_seed: Seed | None = None,
+    base: float | Mapping[str, float] | None = None,
 ) -> "xr.Dataset":
     """Exact independent draws; nothing is truncated.
 

@@ -1,7 +1,7 @@
 """Recorded graphs lent to a model, so that its other terms can be predicted or evaluated given each of them."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from pymc_spn.indian_chefs.process import TICKET
 from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, reading
 
 if TYPE_CHECKING:
+    import pymc as pm
     import xarray as xr
 
 
-def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -> None:
+def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | None" = None) -> None:
     """Lend the recorded graphs of unknown size to the model, so that stored draws can be evaluated.
 
     ``pm.sample_posterior_predictive(idata)`` and ``pm.compute_log_likelihood(idata)`` then find the graph of every

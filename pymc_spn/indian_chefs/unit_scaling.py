@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class UnitScaling:
     high: float = 0.9
 
     @classmethod
-    def from_data(cls, data: Any, low: float = 0.1, high: float = 0.9) -> "UnitScaling":
+    def from_data(cls, data: TableLike, low: float = 0.1, high: float = 0.9) -> "UnitScaling":
         """The scaling of a training table.
 
         Parameters
@@ -73,7 +74,7 @@ class UnitScaling:
         minimum, maximum = (tuple(ends[p] for p in places) for ends in (self.minimum, self.maximum))
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
-    def transform(self, data: Any) -> pd.DataFrame:
+    def transform(self, data: TableLike) -> pd.DataFrame:
         """Data on the unit scale.
 
         Parameters
@@ -95,7 +96,7 @@ class UnitScaling:
         index = data.index if isinstance(data, pd.DataFrame) else None
         return pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
 
-    def inverse(self, unit: Any) -> pd.DataFrame:
+    def inverse(self, unit: TableLike) -> pd.DataFrame:
         """Data in their own units from the unit scale.
 
         Parameters

@@ -1,8 +1,10 @@
 """scikit-learn estimators above the Bayesian sum-product network: `SPNDensity` and `SPNClassifier`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pymc as pm
 
@@ -25,6 +27,7 @@ from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
@@ -38,12 +41,12 @@ class NetworkEstimator(PosteriorEstimator):
     def __init__(
         self,
         *,
-        structure: Any = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
         method: str = "variational",
-        kinds: Any = None,
+        kinds: Kinds | None = None,
         unseen: str = "error",
-        leaves: Any = None,
-        resolution: Any = "auto",
+        leaves: Palettes | None = None,
+        resolution: Resolution = "auto",
         max_children: int = 4,
         restarts: int = 3,
         max_steps: int = 500,
@@ -51,7 +54,7 @@ class NetworkEstimator(PosteriorEstimator):
         tune: int = 500,
         chains: int = 4,
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         self.structure = structure
@@ -191,7 +194,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     the same.
     """
 
-    def fit(self, X: Any, y: Any = None) -> "SPNDensity":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNDensity":
         """Learn the network.
 
         Parameters
@@ -214,7 +217,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         self._learn(Table.from_frame(rows, self.kinds))
         return self
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: TableLike) -> np.ndarray:
         """Log density of each row, (N,) float64, in nats: ``posterior_.log_density``.
 
         Densities are in the units of the data; a row without an observed cell has log density 0.
@@ -226,7 +229,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         rows = self._rows(X)
         return self.posterior_.log_density(rows).values
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableLike, y: npt.ArrayLike | None = None) -> float:
         """Mean log density of the rows, in nats a row.
 
         Parameters
@@ -236,7 +239,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         """
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: EstimatorSeed | None = None) -> Any:
         """Rows drawn from the posterior predictive.
 
         Parameters
@@ -288,7 +291,7 @@ cores, random_state, progressbar
         Where the training rows were a frame with such names.
     """
 
-    def fit(self, X: Any, y: Any) -> "SPNClassifier":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "SPNClassifier":
         """Learn the network.
 
         Parameters
@@ -324,7 +327,7 @@ cores, random_state, progressbar
                 )
         return made
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
 
         Parameters
@@ -335,7 +338,7 @@ cores, random_state, progressbar
         rows = self._rows(X)
         return self.posterior_.predict_proba(rows, self.target_).values
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The most probable class of each row, (N,); of equally probable ones the first.
 
         Rows whose density is zero, which a warning names, get the class that is most probable without looking at them.

@@ -4,6 +4,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.interop.scikit_learn import (
@@ -68,7 +69,7 @@ def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, n
     return classes, codes
 
 
-def check_response(y: np.ndarray, X: pd.DataFrame) -> None:
+def check_response(y: npt.ArrayLike, X: pd.DataFrame) -> None:
     """Refuse a response of another length than the rows, and missing values in it."""
     check_consistent_length(X, y)
     missing = pd.isna(y)

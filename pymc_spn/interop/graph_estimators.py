@@ -1,12 +1,18 @@
 """scikit-learn estimator above the posterior over graphs: `OrderDAG`."""
 
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy.typing as npt
 
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.dags.scores import BDeu, BGe
+from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.tables import Table
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 
 METHODS = ("auto", "exact", "lattice")
 MOST_EXACT = 20  # columns: 2^20 prefixes are summed in a second, and each further column doubles that
@@ -53,16 +59,16 @@ class OrderDAG(PosteriorEstimator):
         self,
         *,
         method: str = "auto",
-        local_score: Any = None,
-        prior: Any = "fair",
+        local_score: BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None = None,
+        prior: str | EdgePenalty | EdgeLogOdds = "fair",
         max_candidates: int = 16,
         max_indegree: int | None = None,
-        required: Any = None,
-        forbidden: Any = None,
-        tiers: Any = None,
+        required: Iterable[tuple[str, str]] | None = None,
+        forbidden: Iterable[tuple[str, str]] | None = None,
+        tiers: Sequence[Sequence[str]] | None = None,
         max_prefixes: int = 10_000,
-        kinds: Any = None,
-        random_state: Any = None,
+        kinds: Kinds | None = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         self.method = method
@@ -78,7 +84,7 @@ class OrderDAG(PosteriorEstimator):
         self.random_state = random_state
         self.progressbar = progressbar
 
-    def fit(self, X: Any, y: Any = None) -> "OrderDAG":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "OrderDAG":
         """Score parent sets and sum over orders.
 
         Parameters

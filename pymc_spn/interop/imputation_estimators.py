@@ -1,14 +1,18 @@
 """scikit-learn transformer that completes tables: `SPNImputer`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OneToOneFeatureMixin, TransformerMixin
 from pymc_spn.tables import Table
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
 from pymc_spn.tables.unseen_levels import known_levels
 
 STRATEGIES = ("mean", "draw")
@@ -44,12 +48,12 @@ cores, random_state, progressbar
         self,
         *,
         strategy: str = "mean",
-        structure: Any = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
         method: str = "variational",
-        kinds: Any = None,
+        kinds: Kinds | None = None,
         unseen: str = "error",
-        leaves: Any = None,
-        resolution: Any = "auto",
+        leaves: Palettes | None = None,
+        resolution: Resolution = "auto",
         max_children: int = 4,
         restarts: int = 3,
         max_steps: int = 500,
@@ -57,7 +61,7 @@ cores, random_state, progressbar
         tune: int = 500,
         chains: int = 4,
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         super().__init__(
@@ -84,7 +88,7 @@ cores, random_state, progressbar
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> "SPNImputer":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNImputer":
         """Learn the network.
 
         Parameters
@@ -108,7 +112,7 @@ cores, random_state, progressbar
         self._learn(Table.from_frame(rows, self.kinds))
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """The rows with their missing cells filled in; observed cells are unchanged.
 
         Parameters

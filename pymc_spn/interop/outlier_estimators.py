@@ -1,16 +1,19 @@
 """scikit-learn estimator that finds unusual rows: `SPNOutlierDetector`."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.reference_rows import check_comparison
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
 
 SCORES = ("density", "cells")
 LARGEST_CONTAMINATION = 0.5
@@ -60,15 +63,15 @@ cores, random_state, progressbar
         self,
         *,
         by: str = "density",
-        contamination: Any = "auto",
+        contamination: float | str = "auto",
         level: float = 0.01,
         n_reference: int = 1000,
-        structure: Any = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
         method: str = "variational",
-        kinds: Any = None,
+        kinds: Kinds | None = None,
         unseen: str = "error",
-        leaves: Any = None,
-        resolution: Any = "auto",
+        leaves: Palettes | None = None,
+        resolution: Resolution = "auto",
         max_children: int = 4,
         restarts: int = 3,
         max_steps: int = 500,
@@ -76,7 +79,7 @@ cores, random_state, progressbar
         tune: int = 500,
         chains: int = 4,
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         super().__init__(
@@ -101,7 +104,7 @@ cores, random_state, progressbar
         self.level = level
         self.n_reference = n_reference
 
-    def fit(self, X: Any, y: Any = None) -> "SPNOutlierDetector":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNOutlierDetector":
         """Learn the network.
 
         Parameters
@@ -136,7 +139,7 @@ cores, random_state, progressbar
             self.offset_ = float(np.percentile(self._scores(table), 100.0 * share))
         return self
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: TableLike) -> np.ndarray:
         """Scores of the rows, (N,) float64, in nats: higher is more usual.
 
         -inf for a row that is impossible, by "cells" also for one with a p-value too small for a number, some 1e-308; a
@@ -149,7 +152,7 @@ cores, random_state, progressbar
         """
         return self._scores(Table.from_frame(self._rows(X), schema=self.posterior_.columns))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """`score_samples` less ``offset_``, (N,) float64, in nats: negative for outliers.
 
         Parameters
@@ -158,7 +161,7 @@ cores, random_state, progressbar
         """
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """-1 for outliers, 1 for the others, (N,) int64.
 
         Parameters

@@ -1,14 +1,18 @@
 """scikit-learn estimator of numbers above the Bayesian sum-product network: `SPNRegressor`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_training_rows
 from pymc_spn.interop.scikit_learn import RegressorMixin
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.coding import guessed_kind
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
 
 KINDS = ("real", "positive", "integer", "count", "ordinal")
 
@@ -48,12 +52,12 @@ cores, random_state, progressbar
         self,
         *,
         target_kind: str = "auto",
-        structure: Any = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
         method: str = "variational",
-        kinds: Any = None,
+        kinds: Kinds | None = None,
         unseen: str = "error",
-        leaves: Any = None,
-        resolution: Any = "auto",
+        leaves: Palettes | None = None,
+        resolution: Resolution = "auto",
         max_children: int = 4,
         restarts: int = 3,
         max_steps: int = 500,
@@ -61,7 +65,7 @@ cores, random_state, progressbar
         tune: int = 500,
         chains: int = 4,
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         self.target_kind = target_kind
@@ -83,7 +87,7 @@ cores, random_state, progressbar
             progressbar=progressbar,
         )
 
-    def fit(self, X: Any, y: Any) -> "SPNRegressor":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "SPNRegressor":
         """Learn the network.
 
         Parameters
@@ -125,7 +129,7 @@ cores, random_state, progressbar
                 )
         return made
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Posterior predictive mean, and on request the standard deviation.
 
         Parameters
@@ -144,7 +148,7 @@ cores, random_state, progressbar
         mean = self.posterior_.predict(rows, self.target_).values
         return (mean, self.posterior_.predict_sd(rows, self.target_).values) if return_std else mean
 
-    def predict_quantile(self, X: Any, q: Any) -> np.ndarray:
+    def predict_quantile(self, X: TableLike, q: npt.ArrayLike) -> np.ndarray:
         """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
 
         Parameters

@@ -1,8 +1,10 @@
 """scikit-learn estimators above `fit_tree`: `BayesianTreeClassifier` and `BayesianTreeRegressor`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.interop.estimator_inputs import (
@@ -17,9 +19,10 @@ from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN
 from pymc_spn.trees.fit import fit_tree
-from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves
+from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves, ResponseFamily
 
 NUMBER_FAMILIES = ("real", "counts")
 
@@ -32,7 +35,7 @@ class TreeEstimator(PosteriorEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _grow(self, rows: pd.DataFrame, y: np.ndarray, family: Any) -> None:
+    def _grow(self, rows: pd.DataFrame, y: npt.ArrayLike, family: ResponseFamily) -> None:
         """Set ``posterior_``."""
         one_of("unseen", self.unseen, UNSEEN)
         self.posterior_ = fit_tree(
@@ -103,11 +106,11 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         beta_s: float = 0.5,
         max_depth: int | None = None,
         min_size: int = 2,
-        categorical: Any = "onehot",
-        kinds: Any = None,
+        categorical: str | Mapping[str, str] = "onehot",
+        kinds: Kinds | None = None,
         unseen: str = "error",
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         self.alpha = alpha
@@ -125,7 +128,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         self.random_state = random_state
         self.progressbar = progressbar
 
-    def fit(self, X: Any, y: Any) -> "BayesianTreeClassifier":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeClassifier":
         """Grow trees.
 
         Parameters
@@ -156,7 +159,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         self._grow(rows, self.classes_[codes], ClassLeaves(alpha=self.alpha, levels=tuple(self.classes_.tolist())))
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
 
         Parameters
@@ -166,7 +169,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         rows = read_rows(self, X)
         return self.posterior_.predict_proba(rows, unseen=self.unseen).values
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The most probable class of each row, (N,); of equally probable ones the first."""
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
@@ -194,7 +197,7 @@ random_state, progressbar
     def __init__(
         self,
         *,
-        family: Any = "real",
+        family: ResponseFamily = "real",
         particles: int = 100,
         islands: int = 4,
         weights: str = "evidence",
@@ -202,11 +205,11 @@ random_state, progressbar
         beta_s: float = 0.5,
         max_depth: int | None = None,
         min_size: int = 2,
-        categorical: Any = "onehot",
-        kinds: Any = None,
+        categorical: str | Mapping[str, str] = "onehot",
+        kinds: Kinds | None = None,
         unseen: str = "error",
         cores: int = 1,
-        random_state: Any = None,
+        random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
         self.family = family
@@ -224,7 +227,7 @@ random_state, progressbar
         self.random_state = random_state
         self.progressbar = progressbar
 
-    def fit(self, X: Any, y: Any) -> "BayesianTreeRegressor":
+    def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeRegressor":
         """Grow trees.
 
         Parameters
@@ -262,7 +265,7 @@ random_state, progressbar
         self._grow(rows, y, self.family)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Posterior predictive mean, and on request the standard deviation.
 
         Parameters
@@ -280,7 +283,7 @@ random_state, progressbar
         mean = self.posterior_.predict(rows, unseen=self.unseen).values
         return (mean, self.posterior_.predict_sd(rows, unseen=self.unseen).values) if return_std else mean
 
-    def predict_quantile(self, X: Any, q: Any) -> np.ndarray:
+    def predict_quantile(self, X: TableLike, q: npt.ArrayLike) -> np.ndarray:
         """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
 
         Parameters

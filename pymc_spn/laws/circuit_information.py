@@ -192,7 +192,7 @@ def _divergence_bounds(law: Law, other: Law) -> Answer:
     low, tolerance = max(_divergence_of_column(law.column(name), other.column(name)) for name in law.names)
     if np.isinf(low):
         return Answer(np.inf, _numerical(law, 0.0))
-    both = mixture_of([tuple(law.part), tuple(other.part)])
+    both = mixture_of([law.part, other.part])
     mixed = Law(Part(both.circuit, both.log_weights, both.leaf_parameters))
     is_same = law.part.circuit == other.part.circuit
 

@@ -96,7 +96,7 @@ def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: li
     found = [part_of(given, events[k], kept, known) for k in some[share > 0.0]]
     if len(found) == 1:
         return found[0]
-    mixture = mixture_of([tuple(part) for part in found], share[share > 0.0])
+    mixture = mixture_of(found, share[share > 0.0])
     return Part(mixture.circuit, mixture.log_weights, mixture.leaf_parameters)
 
 

@@ -30,10 +30,12 @@ from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
 # leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
@@ -101,17 +103,17 @@ def SPN(
     name: str,
     structure: RegionTree | Circuit | None = None,
     *,
-    observed: Any = None,
-    leaves: dict | None = None,
-    concentration: Any = None,
-    leaf_scale: Any = None,
-    leaf_shape: Any = None,
-    precision_ratio: Any = None,
-    resolution: Any = "auto",
+    observed: TableLike | None = None,
+    leaves: Palettes | None = None,
+    concentration: HyperparameterLike | None = None,
+    leaf_scale: HyperparameterLike | None = None,
+    leaf_shape: HyperparameterLike | None = None,
+    precision_ratio: HyperparameterLike | None = None,
+    resolution: Resolution = "auto",
     rounded: bool = False,
     missing: str = "marginal",
     start: str = "kmeans",
-    kinds: dict | None = None,
+    kinds: Kinds | None = None,
 ) -> TensorVariable:
     """Bayesian sum-product network with weights and leaf parameters integrated out.
 

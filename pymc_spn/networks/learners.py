@@ -1,7 +1,5 @@
 """Learners other than sampling: `fit_variational`."""
 
-from typing import Any
-
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -15,20 +13,22 @@ from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import HyperparameterLike
+from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
 
 def fit_variational(
-    df: Any,
+    df: TableLike,
     structure: RegionTree | Circuit | None = None,
     *,
-    leaves: dict | None = None,
-    concentration: Any = None,
-    leaf_scale: Any = None,
-    leaf_shape: Any = None,
-    precision_ratio: Any = None,
-    resolution: Any = "auto",
+    leaves: Palettes | None = None,
+    concentration: HyperparameterLike | None = None,
+    leaf_scale: HyperparameterLike | None = None,
+    leaf_shape: HyperparameterLike | None = None,
+    precision_ratio: HyperparameterLike | None = None,
+    resolution: Resolution = "auto",
     max_children: int = 4,
     restarts: int = 3,
     max_steps: int = 500,
@@ -36,7 +36,7 @@ def fit_variational(
     name: str = "x",
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
-    kinds: dict | None = None,
+    kinds: Kinds | None = None,
 ) -> VariationalPosterior:
     """Collapsed variational Bayes for a Bayesian sum-product network: seconds instead of a chain, and one mode.
 

@@ -21,7 +21,7 @@ def network_inputs(
     name: str,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table]:
     """Structure, palettes and table of a network; without a structure the `complete_tree` over the table's columns."""
-    if leaves is not None and not isinstance(leaves, dict):
+    if leaves is not None and not isinstance(leaves, Mapping):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
     if structure is None:
         data, kinds = read_table(data, kinds, name), None

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -121,7 +122,9 @@ class SPNPosterior(NetworkPosterior):
         if self._mixing is not None and not np.any(self._first.chosen):
             self._mixing.warn(self.name, ADVICE, stacklevel + 1)
 
-    def diagnose(self, questions: Questions | None = None, df: Any = None, max_rows: int = SHOWN_ROWS) -> pd.DataFrame:
+    def diagnose(
+        self, questions: Questions | None = None, df: TableLike | None = None, max_rows: int = SHOWN_ROWS
+    ) -> pd.DataFrame:
         """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
 
         The log joint can agree where an answer does not, and the other way round: ask here what you report.
@@ -210,7 +213,7 @@ class SPNPosterior(NetworkPosterior):
 
     # ---- training rows
 
-    def log_likelihood(self, df: Any = None) -> "xr.DataTree":
+    def log_likelihood(self, df: TableLike | None = None) -> "xr.DataTree":
         """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
 
         Without `df`: for each draw and training row the log predictive given the other rows (the row is taken
@@ -245,7 +248,7 @@ class SPNPosterior(NetworkPosterior):
         logs = self._labelled("log", found, rows, True, **self._cell_mark())
         return xr.DataTree(xr.Dataset({self.name: logs}))
 
-    def co_clustering(self, df: Any = None) -> "xr.DataArray":
+    def co_clustering(self, df: TableLike | None = None) -> "xr.DataArray":
         """Probability that two rows use the same child of the top sum node.
 
         Parameters

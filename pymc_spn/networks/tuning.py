@@ -9,10 +9,12 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.networks.learners import fit_variational
+from pymc_spn.networks.network_posterior import NetworkPosterior
 from pymc_spn.networks.variational.empirical_priors import empirical_leaf_priors
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
+from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,17 @@ class TunedLeafPriors:
 
 
 def tune_leaf_priors(
-    train: Any,
+    train: TableLike,
     structure: RegionTree | Circuit,
-    validation: Any,
+    validation: TableLike,
     *,
     n_trials: int = 100,
-    fit: Callable[[dict[str, list[Any]]], Any] | None = None,
+    fit: Callable[[dict[str, list[object]]], NetworkPosterior] | None = None,
     smallest_ratio: float = 0.01,
-    leaves: dict | None = None,
+    leaves: Palettes | None = None,
     n_entries: int | None = None,
     floor: float = 1e-4,
-    resolution: Any = "auto",
+    resolution: Resolution = "auto",
     random_seed: int | None = None,
     progressbar: bool = True,
 ) -> TunedLeafPriors:
@@ -119,7 +121,7 @@ def tune_leaf_priors(
             random_seed=seed,
         )
 
-    def usual_fit(own: dict[str, list[Any]]) -> Any:
+    def usual_fit(own: dict[str, list[object]]) -> NetworkPosterior:
         return fit_variational(
             table,
             structure,

@@ -1,7 +1,7 @@
 """The posterior of a sum-product network as variational Bayes has it: the same questions, one state."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fi
 from pymc_spn.networks.stored_queries import read_law, written_law
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
@@ -98,7 +99,7 @@ class VariationalPosterior(NetworkPosterior):
         names = [c.name for c in self._first.schema.columns]
         return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
 
-    def log_likelihood(self, df: Any) -> "xr.DataTree":
+    def log_likelihood(self, df: TableLike) -> "xr.DataTree":
         """Log predictive of new rows, as a group; a fit keeps no training rows to leave out one by one.
 
         Parameters
@@ -113,7 +114,7 @@ class VariationalPosterior(NetworkPosterior):
         """
         return self._log_likelihood(df)
 
-    def co_clustering(self, df: Any) -> "xr.DataArray":
+    def co_clustering(self, df: TableLike) -> "xr.DataArray":
         """Probability that two new rows use the same child of the top sum node.
 
         Rows on children that hold no training row count as apart. The training rows are not kept: pass them as `df`;

@@ -10,12 +10,17 @@ from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 SMALLEST = 1e-6  # p-values below it have its colour
 
 
 def plot_cells(
-    cells: "xr.DataArray", data: pd.DataFrame | None = None, n_rows: int = 20, ax: Any = None, annotate: bool = True
+    cells: "xr.DataArray",
+    data: pd.DataFrame | None = None,
+    n_rows: int = 20,
+    ax: "Axes | None" = None,
+    annotate: bool = True,
 ) -> Any:
     """The rows with the smallest p-values of cells, the smallest on top; darker cells are more extreme.
 

@@ -10,10 +10,11 @@ from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 
 def plot_cluster_profile(
-    data: pd.DataFrame, clusters: "xr.DataArray | np.ndarray", ax: Any = None, max_clusters: int = 8
+    data: pd.DataFrame, clusters: "xr.DataArray | np.ndarray", ax: "Axes | None" = None, max_clusters: int = 8
 ) -> Any:
     """Mean of each column in each cluster, in standard deviations from the mean of the column.
 

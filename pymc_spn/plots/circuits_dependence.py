@@ -7,9 +7,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 
-def plot_dependence(dependence: "xr.Dataset", ax: Any = None, annotate: bool = True) -> Any:
+def plot_dependence(dependence: "xr.Dataset", ax: "Axes | None" = None, annotate: bool = True) -> Any:
     """Mean mutual information above the diagonal, width of its interval below.
 
     Parameters

@@ -1,18 +1,22 @@
 """Drawing of a small explicit circuit, level by level."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_NODES = 400
 SYMBOL = {0: "+", 1: "×"}
 COLOUR = {0: "#4c72b0", 1: "#dd8452", 2: "#ffffff"}
 
 
-def plot_circuit(circuit: Circuit, log_weights: Any = None, ax: Any = None) -> Any:
+def plot_circuit(circuit: Circuit, log_weights: npt.ArrayLike | None = None, ax: "Axes | None" = None) -> Any:
     """The graph of a circuit: sums blue, products orange, leaves with the name of their column.
 
     Parameters

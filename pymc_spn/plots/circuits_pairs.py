@@ -14,7 +14,11 @@ MOST_LABELS = 8  # of levels on one axis of these small drawings
 
 
 def plot_pairs(
-    data: pd.DataFrame, drawn: pd.DataFrame, columns: Sequence[str] | None = None, axes: Any = None, max_rows: int = 500
+    data: pd.DataFrame,
+    drawn: pd.DataFrame,
+    columns: Sequence[str] | None = None,
+    axes: "np.ndarray | None" = None,
+    max_rows: int = 500,
 ) -> Any:
     """Scatter plots of every pair of columns below the diagonal, distributions on it; data and draws.
 

@@ -10,9 +10,12 @@ from pymc_spn.tables.tree_files import with_sample_dimensions
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 
-def plot_log_joint(results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str | None = None, ax: Any = None) -> Any:
+def plot_log_joint(
+    results: "xr.DataTree | Mapping[str, xr.DataTree]", name: str | None = None, ax: "Axes | None" = None
+) -> Any:
     """Log p(data, assignments given hyperparameters) of every chain, coloured by start.
 
     Parameters

@@ -1,7 +1,7 @@
 """Drawings of posteriors over graphs: edge probabilities and equivalence classes."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -76,8 +76,8 @@ def plot_graph(
     graph: DAG | CPDAG,
     ax: "Axes | None" = None,
     title: str | None = None,
-    positions: "Mapping[str, Any] | None" = None,
-    **more: Any,
+    positions: Mapping[str, tuple[float, float]] | None = None,
+    **more: object,
 ) -> "Axes":
     """Drawing of a graph or of an equivalence class: arrows are directed, lines may point either way.
 

@@ -1,10 +1,13 @@
 """Graphs of unknown size, the curves of the paper's Figure 3 from exact laws, and fantasy data against data."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Column
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -98,7 +101,11 @@ def _places(graph):
 
 
 def plot_expected_nodes(
-    alphas: Any, gammas: Any, n_observed: int = 1, levels: Any = None, ax: "Axes | None" = None
+    alphas: npt.ArrayLike,
+    gammas: npt.ArrayLike,
+    n_observed: int = 1,
+    levels: Sequence[float] | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Level curves of the expected number of nodes over alpha and gamma: Figure 3(a), from the exact law.
 
@@ -139,7 +146,10 @@ def plot_expected_nodes(
 
 
 def plot_expected_edges(
-    alphas: Any, expected_nodes: Any = (3.0, 5.0, 8.0), n_observed: int = 1, ax: "Axes | None" = None
+    alphas: Sequence[float],
+    expected_nodes: Sequence[float] = (3.0, 5.0, 8.0),
+    n_observed: int = 1,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Expected number of edges over alpha, for fixed expected numbers of nodes: Figure 3(b), from the exact law.
 
@@ -178,7 +188,10 @@ def plot_expected_edges(
 
 
 def plot_expected_hidden(
-    n_observed: Any, alphas: Any = (0.1, 1.0, 10.0), gamma: float = 1.0, ax: "Axes | None" = None
+    n_observed: Sequence[int],
+    alphas: Sequence[float] = (0.1, 1.0, 10.0),
+    gamma: float = 1.0,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Expected number of hidden nodes over the number of observed ones: Figure 3(c), from the exact law.
 
@@ -212,8 +225,8 @@ def plot_expected_hidden(
 def plot_fantasies(
     data: "pd.DataFrame",
     fantasies: "pd.DataFrame",
-    columns: Any = None,
-    axes: Any = None,
+    columns: Iterable[str | int | Column] | None = None,
+    axes: "Sequence[Axes] | np.ndarray | None" = None,
     max_rows: int = 2000,
 ) -> Any:
     """Two columns of the data and of fantasy data side by side, on the same axes: Figure 4.

@@ -1,19 +1,25 @@
 """Drawings of decision trees: one tree, importance and inclusion of features, partial dependence, convergence."""
 
+from collections.abc import Sequence
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import BY_LISTS
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.tree_files import with_sample_dimensions
 from pymc_spn.trees.effects import dimension_of
 from pymc_spn.trees.leaf_summaries import leaf_words, rule_of
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import class_masses
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _CLASSES = "tab10"
 _INK = "black"  # on boxes that are light whatever the style
@@ -104,7 +110,12 @@ def _leaf_colour(draws: Any, node: int) -> Any:
 
 
 def variable_importance(
-    post: TreePosterior, X: Any = None, y: Any = None, *, max_features: int | None = None, ax: Axes | None = None
+    post: TreePosterior,
+    X: TableLike | None = None,
+    y: npt.ArrayLike | None = None,
+    *,
+    max_features: int | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Mean log predictive of submodels that see more and more features; see `TreePosterior.variable_importance`."""
     table = post.variable_importance(X, y, max_features=max_features)
@@ -138,9 +149,9 @@ def plot_pdp(
     post: TreePosterior,
     feature: str,
     *,
-    grid: Any = None,
-    X: Any = None,
-    classes: Any = None,
+    grid: npt.ArrayLike | None = None,
+    X: TableLike | None = None,
+    classes: Sequence[object] | None = None,
     mass: float = 0.9,
     n_draws: int = 100,
     random_seed: int | np.random.Generator | None = None,
@@ -210,9 +221,9 @@ def plot_ice(
     post: TreePosterior,
     feature: str,
     *,
-    level: Any = None,
-    grid: Any = None,
-    X: Any = None,
+    level: object | None = None,
+    grid: npt.ArrayLike | None = None,
+    X: TableLike | None = None,
     n_rows: int = 50,
     random_seed: int | np.random.Generator | None = None,
     ax: Axes | None = None,
@@ -267,7 +278,7 @@ def plot_ice(
     return ax
 
 
-def plot_tree_convergence(idata: Any, name: str | None = None, *, ax: Axes | None = None) -> Axes:
+def plot_tree_convergence(idata: "xr.DataTree", name: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Trace of the log joint of each chain of ``pm.sample``."""
     from pymc_spn.trees.record import tree_names
 

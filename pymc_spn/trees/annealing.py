@@ -1,19 +1,29 @@
 """Evidence of the trees by annealed importance sampling, where the particles' estimates disagree by nats."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.chipman_kernels import chipman_sweep
 from pymc_spn.trees.features import check_at_least, check_same_rows, make_features, make_rules
-from pymc_spn.trees.leaves import as_family, centre_of, make_leaf_prior, make_response, numbers_of_family
+from pymc_spn.trees.leaves import (
+    ResponseFamily,
+    as_family,
+    centre_of,
+    make_leaf_prior,
+    make_response,
+    numbers_of_family,
+)
 
 
 def annealed_tree_evidence(
-    X: Any,
-    y: Any,
-    family: Any = None,
+    X: TableLike,
+    y: npt.ArrayLike,
+    family: ResponseFamily | None = None,
     *,
     temperatures: int = 500,
     moves: int = 20,
@@ -22,8 +32,8 @@ def annealed_tree_evidence(
     beta_s: float = 0.5,
     max_depth: int | None = None,
     min_size: int = 2,
-    split_weights: Any = None,
-    categorical: Any = "onehot",
+    split_weights: Mapping[str, float] | npt.ArrayLike | None = None,
+    categorical: str | Mapping[str, str] = "onehot",
     missing: str = "branch",
     random_seed: int | np.random.Generator | None = None,
     kinds: dict | None = None,

@@ -1,10 +1,12 @@
 """`DecisionTree` and `TreeResponse`: a Bayesian decision tree inside a PyMC model."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -20,10 +22,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
+from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
-from pymc_spn.trees.leaves import FAMILIES, as_family, family_to_json
+from pymc_spn.trees.leaves import FAMILIES, ClassLeaves, ResponseFamily, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
 from pymc_spn.trees.ticket import FlatTicket
 
@@ -86,14 +90,14 @@ class TreeHandle(NoTensor):
 
 def DecisionTree(
     name: str,
-    X: Any,
+    X: TableLike | SharedVariable,
     *,
-    alpha_s: Any = 0.95,
-    beta_s: Any = 0.5,
+    alpha_s: NumbersOrVariable = 0.95,
+    beta_s: NumbersOrVariable = 0.5,
     max_depth: int | None = None,
     min_size: int = 2,
-    split_weights: Any = None,
-    categorical: Any = "onehot",
+    split_weights: Mapping[str, float] | npt.ArrayLike | None = None,
+    categorical: str | Mapping[str, str] = "onehot",
     missing: str = "branch",
     kinds: dict | None = None,
 ) -> TreeHandle:
@@ -156,7 +160,14 @@ def DecisionTree(
     return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket, row_labels_of(X))
 
 
-def TreeResponse(name: str, tree: TreeHandle, *, family: Any = None, observed: Any, dims: Any = None) -> TensorVariable:
+def TreeResponse(
+    name: str,
+    tree: TreeHandle,
+    *,
+    family: ResponseFamily | None = None,
+    observed: npt.ArrayLike | SharedVariable,
+    dims: Dims | None = None,
+) -> TensorVariable:
     """The response of a `DecisionTree`, leaf parameters integrated out.
 
     Parameters
@@ -189,11 +200,12 @@ def TreeResponse(name: str, tree: TreeHandle, *, family: Any = None, observed: A
     if f"{tree.name}{SCHEMA}" in model.named_vars:
         raise ValueError(f"tree {tree.name!r} has a response already; make one DecisionTree for each response")
     container = observed if isinstance(observed, SharedVariable) else None
-    response = observed.get_value() if container is not None else observed
+    response: Any = observed if container is None else container.get_value()
     coded, family = as_family(family, response).code(response)
-    if container is not None and family.family == "classes" and list(family.levels) != list(range(len(family.levels))):
+    levels = list(family.levels or ()) if isinstance(family, ClassLeaves) else []
+    if container is not None and levels != list(range(len(levels))):
         raise ValueError(
-            f"observed: a data container must hold the classes as 0..K-1, got {quoted(list(family.levels))}; code "
+            f"observed: a data container must hold the classes as 0..K-1, got {quoted(levels)}; code "
             f"them first, "
             "or give the labels themselves"
         )
@@ -209,7 +221,7 @@ def TreeResponse(name: str, tree: TreeHandle, *, family: Any = None, observed: A
     schema = TreeSchema(
         name=tree.name, response=full, family=family_to_json(family), parameters=sources, **tree.settings
     )
-    n_statistics = len(family.levels) if family.family == "classes" else 2
+    n_statistics = len(levels) if isinstance(family, ClassLeaves) else 2
     dtype = "int64" if family.family != "real" else "float64"
     state = [
         pytensor.shared(v, name=f"{tree.name}_{label}", shape=shape)

@@ -5,11 +5,14 @@ Z(left, d + 1) Z(right, d + 1). Sum nodes are the pairs (row set, depth), shared
 feature that is cut, row sets are intervals. Evidence, root decision, most probable tree and exact draws are passes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
     TREE_BYTES,
@@ -22,6 +25,8 @@ from pymc_spn.trees.features import (
 from pymc_spn.trees.interval_kernels import fill_intervals
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.leaves import (
+    LeafFamily,
+    ResponseFamily,
     as_family,
     centre_of,
     family_to_json,
@@ -208,7 +213,7 @@ class Subsets:
 class ExactTrees:
     """The exact posterior over trees; made by `exact_tree_evidence`."""
 
-    def __init__(self, common: dict, family: Any, rules: tuple):
+    def __init__(self, common: dict, family: LeafFamily, rules: tuple):
         features, y = common["features"], common["y"]
         response = make_response(family, y)
         self._numbers = numbers_of_family(family)
@@ -366,16 +371,16 @@ def exact_draws(common: dict, family: Any, rules: tuple, draws: int, rng: np.ran
 
 
 def exact_tree_evidence(
-    X: Any,
-    y: Any,
-    family: Any = None,
+    X: TableLike,
+    y: npt.ArrayLike,
+    family: ResponseFamily | None = None,
     *,
     alpha_s: float = 0.95,
     beta_s: float = 0.5,
     max_depth: int | None = None,
     min_size: int = 2,
-    split_weights: Any = None,
-    categorical: Any = "onehot",
+    split_weights: Mapping[str, float] | npt.ArrayLike | None = None,
+    categorical: str | Mapping[str, str] = "onehot",
     missing: str = "branch",
     max_states: int = 100_000,
     kinds: dict | None = None,

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
 import pandas as pd
 
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees import effects
 from pymc_spn.trees.features import check_same_rows
 
@@ -28,7 +30,9 @@ class FeatureAnswers:
         """
         return effects.inclusion(self._draws, self._weights).assign_attrs(self._mark())
 
-    def variable_importance(self, X: Any = None, y: Any = None, *, max_features: int | None = None) -> pd.DataFrame:
+    def variable_importance(
+        self, X: TableLike | None = None, y: npt.ArrayLike | None = None, *, max_features: int | None = None
+    ) -> pd.DataFrame:
         """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
 
         A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
@@ -57,7 +61,7 @@ class FeatureAnswers:
         return frame
 
     def partial_dependence(
-        self, feature: str, grid: Any = None, X: Any = None, *, per_draw: bool = False
+        self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, *, per_draw: bool = False
     ) -> "xr.DataArray":
         """Mean prediction over rows with one feature set to each value of a grid.
 
@@ -88,7 +92,7 @@ class FeatureAnswers:
         answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
         return answer.assign_attrs({"exactness": "exact"} if per_draw else self._mark())
 
-    def ice(self, feature: str, grid: Any = None, X: Any = None) -> "xr.DataArray":
+    def ice(self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None) -> "xr.DataArray":
         """Individual conditional expectations: the curve of every row.
 
         Parameters

@@ -1,7 +1,7 @@
 """`fit_tree`: top-down particle filtering without a PyMC model."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,10 +11,12 @@ from typing import Any
 from warnings import warn
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
     TREE_BYTES,
@@ -25,6 +27,7 @@ from pymc_spn.trees.features import (
     make_rules,
 )
 from pymc_spn.trees.leaves import (
+    ResponseFamily,
     as_family,
     centre_of,
     family_to_json,
@@ -89,9 +92,9 @@ def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 
 def fit_tree(
-    X: Any,
-    y: Any,
-    family: Any = None,
+    X: TableLike,
+    y: npt.ArrayLike,
+    family: ResponseFamily | None = None,
     *,
     particles: int = 100,
     islands: int = 4,
@@ -104,8 +107,8 @@ def fit_tree(
     beta_s: float = 0.5,
     max_depth: int | None = None,
     min_size: int = 2,
-    split_weights: Any = None,
-    categorical: Any = "onehot",
+    split_weights: Mapping[str, float] | npt.ArrayLike | None = None,
+    categorical: str | Mapping[str, str] = "onehot",
     missing: str = "branch",
     exact: bool = False,
     draws: int = 1000,

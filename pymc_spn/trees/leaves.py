@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import gammaln
 
@@ -38,7 +39,7 @@ class ClassLeaves:
     family: ClassVar[str] = "classes"
     parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
-    def code(self, y: Any) -> "tuple[np.ndarray, ClassLeaves]":
+    def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, ClassLeaves]":
         """Classes as 0..K-1, and the family with its levels."""
         series = _series(y)
         if self.levels is not None:
@@ -87,7 +88,7 @@ class BinaryLeaves:
     family: ClassVar[str] = "binary"
     parameters: ClassVar[tuple[str, ...]] = ("a", "b")
 
-    def code(self, y: Any) -> "tuple[np.ndarray, BinaryLeaves]":
+    def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, BinaryLeaves]":
         """The response as floats, checked."""
         values = _numbers(y)
         _refuse(y, (values != 0.0) & (values != 1.0), "must hold 0 and 1, or bool, for ps.leaves.BinaryLeaves")
@@ -117,7 +118,7 @@ class NormalLeaves:
     family: ClassVar[str] = "real"
     parameters: ClassVar[tuple[str, ...]] = ("mu0", "kappa0", "a0", "b0")
 
-    def code(self, y: Any) -> "tuple[np.ndarray, NormalLeaves]":
+    def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, NormalLeaves]":
         """The response as floats, and the family with its defaults filled in."""
         values = _numbers(y)
         with np.errstate(over="ignore"):
@@ -152,7 +153,7 @@ class CountLeaves:
     family: ClassVar[str] = "counts"
     parameters: ClassVar[tuple[str, ...]] = ("shape", "rate")
 
-    def code(self, y: Any) -> "tuple[np.ndarray, CountLeaves]":
+    def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, CountLeaves]":
         """The response as floats, checked, and the family with its defaults filled in."""
         values = _numbers(y)
         _refuse(
@@ -166,6 +167,8 @@ class CountLeaves:
 
 
 LeafFamily = ClassLeaves | BinaryLeaves | NormalLeaves | CountLeaves
+type ResponseFamily = str | LeafFamily
+
 FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, NormalLeaves, CountLeaves)}
 
 

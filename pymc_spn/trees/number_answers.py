@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.numerics.asked_numbers import checked_levels
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.features import check_same_rows
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import average, class_payload, moment_payload
@@ -23,7 +25,7 @@ class NumberAnswers:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def predict_sd(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict_sd(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Standard deviation of the posterior predictive of a response that is a number.
 
         Parameters
@@ -62,7 +64,9 @@ class NumberAnswers:
             away = 0.5 * (parts - shares[:, None] * variance) / sd
         return self._labelled(sd, ("row",), {"row": labels}, away)
 
-    def predict_quantile(self, X: Any, q: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict_quantile(
+        self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
+    ) -> "xr.DataArray":
         """Quantiles of the posterior predictive of a response that is a number: predictive intervals.
 
         The smallest y with P(response <= y) >= q, of the average over the draws.
@@ -106,7 +110,9 @@ class NumberAnswers:
             answer.attrs |= self._mark("numerical") | {"tolerance": QUANTILE_TOLERANCE}
         return answer if asked.ndim else answer.isel(quantile=0)
 
-    def predict_cdf(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict_cdf(
+        self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
+    ) -> "xr.DataArray":
         """P(response <= y) at new rows: probability integral transforms of a real or count response.
 
         Over rows that were not learned from they are uniform where the predictive distribution of a real response is

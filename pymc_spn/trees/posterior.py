@@ -5,6 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing
@@ -12,6 +13,7 @@ from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import describe_columns, row_labels
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
@@ -57,7 +59,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
     # ---- origin and storage
 
     @classmethod
-    def from_idata(cls, idata: Any, name: str | None = None) -> "TreePosterior":
+    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "TreePosterior":
         """Posterior of a tree sampled by ``pm.sample``.
 
         Parameters
@@ -247,7 +249,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         return list(family["levels"])
 
     def predict_proba(
-        self, X: Any, *, soft: bool = True, per_draw: bool = False, unseen: str = "error"
+        self, X: TableLike, *, soft: bool = True, per_draw: bool = False, unseen: str = "error"
     ) -> "xr.DataArray":
         """Probabilities of the classes at new rows.
 
@@ -275,7 +277,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         """
         return self._answer(X, class_payload(self._draws), ("class", self.classes), soft, per_draw, unseen)
 
-    def predict(self, X: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Most probable class, or the predictive mean, at new rows.
 
         Parameters
@@ -297,7 +299,9 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         mean = moment_payload(self._draws)[:, :1].copy()
         return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)
 
-    def log_predictive(self, X: Any, y: Any, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def log_predictive(
+        self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
+    ) -> "xr.DataArray":
         """Log of the posterior predictive density or probability of ``y``, averaged over the draws.
 
         Parameters

@@ -17,6 +17,7 @@ from pymc_spn.trees.state import simulation_nodes
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
+    import pymc as pm
     import xarray as xr
 
 _APART = (
@@ -187,7 +188,7 @@ def read_log_joint(idata: "xr.DataTree", draws: TreeDraws) -> np.ndarray | None:
     return values if values.size == draws.n_trees else None
 
 
-def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: Any = None) -> None:
+def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | None" = None) -> None:
     """Lends the recorded trees to the model, so that ``pm.sample_posterior_predictive(idata)`` finds them.
 
     Parameters

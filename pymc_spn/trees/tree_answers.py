@@ -1,13 +1,16 @@
 """What a posterior over trees says of the drawn trees themselves, and how far they agree."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.trees import agreement
 from pymc_spn.trees.agreement import SHOWN_ROWS
 from pymc_spn.trees.features import TREE_BYTES, check_at_least
@@ -134,7 +137,11 @@ class TreeAnswers:
         return Mixing.of(self._draws.log_joint.reshape(len(np.unique(self._draws.group)), -1))
 
     def diagnose(
-        self, questions: Questions | None = None, X: Any = None, y: Any = None, max_rows: int = SHOWN_ROWS
+        self,
+        questions: Questions | None = None,
+        X: TableLike | None = None,
+        y: npt.ArrayLike | None = None,
+        max_rows: int = SHOWN_ROWS,
     ) -> pd.DataFrame:
         """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
 
@@ -166,7 +173,9 @@ class TreeAnswers:
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
         return agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
 
-    def tree_distance(self, numbers: Any = None, n_pairs: int = 2000, random_seed: Any = None) -> "xr.DataArray":
+    def tree_distance(
+        self, numbers: Sequence[int] | None = None, n_pairs: int = 2000, random_seed: Seed | None = None
+    ) -> "xr.DataArray":
         """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
 
         Parameters
@@ -191,7 +200,7 @@ class TreeAnswers:
         """
         return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
 
-    def rhat(self, X: Any = None, y: Any = None) -> "xr.DataArray":
+    def rhat(self, X: TableLike | None = None, y: npt.ArrayLike | None = None) -> "xr.DataArray":
         """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree.
 
         Parameters

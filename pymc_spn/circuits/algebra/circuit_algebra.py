@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, operand
+from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, operand
 from pymc_spn.laws.circuit_pairs import CircuitPairs
 from pymc_spn.laws.circuit_products import product_circuit
 from pymc_spn.numerics.own_names import own_names
@@ -44,7 +44,7 @@ class CircuitProduct(ParameterisedCircuit):
         return f"CircuitProduct({self.circuit!r}, log normaliser {self.log_normaliser:.6g} nats)"
 
 
-def log_inner_product(first: Any, second: Any) -> "xr.DataArray":
+def log_inner_product(first: CircuitLike, second: CircuitLike) -> "xr.DataArray":
     """Log of the integral of the product of two circuits' densities, in discrete columns the sum of that of masses.
 
     A recursion over pairs of nodes with the same columns: bilinear in sums, child by child in products, with integrals
@@ -82,7 +82,7 @@ def log_inner_product(first: Any, second: Any) -> "xr.DataArray":
     return _labelled("log_inner_product", value, tolerance)
 
 
-def renyi_entropy(circuit: Any) -> "xr.DataArray":
+def renyi_entropy(circuit: CircuitLike) -> "xr.DataArray":
     """Rényi entropy of order 2 of a circuit: minus the log of the integral of its squared density.
 
     It is at most the Shannon entropy, which has no closed form for mixtures.
@@ -112,7 +112,7 @@ def renyi_entropy(circuit: Any) -> "xr.DataArray":
     return _labelled("renyi_entropy", -value, tolerance)
 
 
-def squared_l2_distance(first: Any, second: Any) -> "xr.DataArray":
+def squared_l2_distance(first: CircuitLike, second: CircuitLike) -> "xr.DataArray":
     """Integral of the squared difference of two circuits' densities, in discrete columns the sum of that of masses.
 
     Parameters
@@ -142,7 +142,7 @@ def squared_l2_distance(first: Any, second: Any) -> "xr.DataArray":
     return _labelled("squared_l2_distance", value, tolerance)
 
 
-def cauchy_schwarz_divergence(first: Any, second: Any) -> "xr.DataArray":
+def cauchy_schwarz_divergence(first: CircuitLike, second: CircuitLike) -> "xr.DataArray":
     """Cauchy-Schwarz divergence of two circuits: minus the log of the cosine of the angle between their densities.
 
     With <p, q> the inner product, -log(<p, q> / sqrt(<p, p> <q, q>)): symmetric, 0 for equal circuits alone, and in
@@ -175,7 +175,7 @@ def cauchy_schwarz_divergence(first: Any, second: Any) -> "xr.DataArray":
     return _labelled("cauchy_schwarz_divergence", value, errors[0] + 0.5 * (errors[1] + errors[2]))
 
 
-def multiply(first: Any, second: Any) -> CircuitProduct:
+def multiply(first: CircuitLike, second: CircuitLike) -> CircuitProduct:
     """Normalised product of two compatible circuits' densities, a product of experts, as a circuit.
 
     It has a node for each pair of nodes with the same columns that are reached together, and an edge for each pair of

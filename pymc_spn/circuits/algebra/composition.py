@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit, checked_operand
+from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, checked_operand
 from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.events.circuit_events import masses_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
@@ -48,7 +48,7 @@ class _Part(NamedTuple):
     leaf_parameters: dict[str, np.ndarray]
 
 
-def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
+def leaf(column: str | Column, distribution: object, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
     """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
 
     ``ps.circuits.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
@@ -96,7 +96,7 @@ def leaf(column: str | Column, distribution: Any, parameters: Sequence[float] | 
     return ParameterisedCircuit(circuit, np.zeros(0), {family: checked_family(circuit, family, own)})
 
 
-def mixture_of(circuits: Iterable[Any], weights: Sequence[float] | np.ndarray | None = None) -> ComposedCircuit:
+def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.ndarray | None = None) -> ComposedCircuit:
     """Mixture of circuits over the same columns: one sum above them.
 
     Its density is the weighted sum of theirs. `fit_em` started at it fits weights and parts together.
@@ -128,7 +128,7 @@ def mixture_of(circuits: Iterable[Any], weights: Sequence[float] | np.ndarray | 
     return _composed(SUM, parts, columns, _log_shares(weights, len(parts)))
 
 
-def product_of(circuits: Iterable[Any]) -> ComposedCircuit:
+def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
     """Product of circuits over disjoint columns, which become independent of each other: one product above them.
 
     Not `multiply`, which is the normalised product of two circuits over the same columns.

@@ -18,6 +18,7 @@ from pymc_spn.laws.signed_mixtures import SignedMixture
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
+from pymc_spn.tables.inputs import EventLike, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import RowMoments
@@ -100,7 +101,7 @@ class SumOfSquares:
         squares = "1 square" if n_squares == 1 else f"{n_squares} squares"
         return f"SumOfSquares({squares} of {n_components} circuits, {len(self.names)} columns)"
 
-    def log_density(self, values: Any) -> np.ndarray:
+    def log_density(self, values: TableLike) -> np.ndarray:
         """Log density of rows, with missing cells summed out.
 
         Parameters
@@ -144,8 +145,8 @@ class SumOfSquares:
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: Mapping[str, object] | Sequence[Mapping[str, object]] | str,
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Probability of an event, or its density in the columns that are at a point.
 
@@ -167,8 +168,8 @@ class SumOfSquares:
 
     def log_probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: Mapping[str, object] | Sequence[Mapping[str, object]] | str,
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Log of `probability`, in nats.
 
@@ -189,7 +190,7 @@ class SumOfSquares:
         """
         return self._mixture.log_probability(event, given)
 
-    def moments(self, values: Any, covariance: bool = True) -> "RowMoments":
+    def moments(self, values: TableLike, covariance: bool = True) -> "RowMoments":
         """Means and covariances of each row's missing cells given its observed ones.
 
         Parameters
@@ -238,7 +239,7 @@ class SumOfSquares:
         refuse_count("n", int(n), 16.0 * len(self.names))
         return self.complete(np.full((n, len(self.names)), np.nan), random_seed)
 
-    def complete(self, values: Any, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+    def complete(self, values: TableLike, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Rows whose missing cells are drawn from their conditional given the observed cells, as by `sample`.
 
         Parameters

@@ -13,9 +13,10 @@ from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.inputs import TableLike
 
 
-def chow_liu_tree(data: Any, *, prior_rows: float = 1.0, kinds: Mapping[str, str] | None = None) -> CircuitFit:
+def chow_liu_tree(data: TableLike, *, prior_rows: float = 1.0, kinds: Mapping[str, str] | None = None) -> CircuitFit:
     """Tree-shaped distribution of columns of levels, each depending on one other, with its probabilities.
 
     The tree is the spanning tree of largest total mutual information, less the bias of its estimate where columns are

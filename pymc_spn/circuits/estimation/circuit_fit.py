@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 from warnings import warn
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.circuits.estimation.fit_starts import checked_start, random_start
 from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
@@ -17,15 +17,16 @@ from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 
 
 def fit_em(
     circuit: Circuit,
-    observed: Any,
+    observed: TableLike,
     *,
     edge_prior_rows: float = 0.1,
     leaf_prior_rows: float = 1.0,
-    start: tuple[Any | None, Mapping[str, Any]] | None = None,
+    start: tuple[npt.ArrayLike | None, Mapping[str, npt.ArrayLike]] | None = None,
     restarts: int = 3,
     max_steps: int = 500,
     tolerance: float = 1e-5,

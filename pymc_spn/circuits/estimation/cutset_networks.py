@@ -15,10 +15,11 @@ from pymc_spn.circuits.structures.or_trees import Divided, Forest, Growth, grow_
 from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import TableLike
 
 
 def cutset_network(
-    data: Any,
+    data: TableLike,
     *,
     score: str | None = "evidence",
     equivalent_sample_size: float = 1.0,

@@ -49,7 +49,7 @@ class CircuitFit(ParameterisedCircuit):
         return fit_to_json(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "CircuitFit":
+    def from_json(cls, data: Mapping[str, object]) -> "CircuitFit":
         """The fit of which `to_json` made the data, to the bit.
 
         Raises

@@ -19,11 +19,12 @@ from pymc_spn.circuits.structures.spanning_decompositions import spanning_decomp
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.inputs import Palettes, TableLike
 
 
 def prometheus(
-    data: Any,
-    leaves: Mapping[str, Any] | None = None,
+    data: TableLike,
+    leaves: Palettes | None = None,
     *,
     n_clusters: int = 2,
     dependence: str = "mutual_information",

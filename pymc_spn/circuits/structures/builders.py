@@ -11,12 +11,13 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order, is_int
 from pymc_spn.leaves.validation import checked_columns, column_name
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Column
 
 MAX_REGIONS = 100_000  # regions beyond this take seconds to check and do not mix anyway
 
 
 def complete_tree(
-    columns: Iterable[Any],
+    columns: Iterable[str | int | Column],
     n_children: int | str | Sequence[int | str] = "infinite",
     n_parts: int = 2,
     split: str | Sequence[str] = "order",
@@ -64,7 +65,7 @@ def complete_tree(
 
 
 def skewed_tree(
-    columns: Iterable[Any],
+    columns: Iterable[str | int | Column],
     n_children: int | str | Sequence[int | str] = "infinite",
     n_parts: int = 2,
     split: str | Sequence[str] = "order",

@@ -161,7 +161,7 @@ class Circuit(CircuitQueries):
         return circuit_to_json(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Circuit":
+    def from_json(cls, data: Mapping[str, object]) -> "Circuit":
         """The circuit that `to_json` wrote.
 
         Raises

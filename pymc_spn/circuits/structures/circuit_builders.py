@@ -15,6 +15,7 @@ from pymc_spn.leaves.validation import checked_columns, column_name
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS, by_name
+from pymc_spn.tables.inputs import Palettes, TableLike
 
 MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory
 FAMILY_OF_KIND = {
@@ -24,8 +25,8 @@ FAMILY_OF_KIND = {
 
 
 def rat_spn(
-    columns: Iterable[Any],
-    leaves: Mapping[str, Any] | None = None,
+    columns: Iterable[str | int | Column],
+    leaves: Palettes | None = None,
     *,
     depth: int = 2,
     repetitions: int = 4,
@@ -95,9 +96,9 @@ def rat_spn(
 
 
 def hidden_chow_liu_tree(
-    data: Any,
+    data: TableLike,
     n_states: int,
-    leaves: Mapping[str, Any] | None = None,
+    leaves: Palettes | None = None,
     *,
     dependence: str = "mutual_information",
     kinds: Mapping[str, str] | None = None,

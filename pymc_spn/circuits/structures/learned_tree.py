@@ -13,12 +13,13 @@ from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.inputs import TableLike
 
 Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
 
 
 def learn_tree(
-    data: Any,
+    data: TableLike,
     n_children: int | str = "infinite",
     *,
     n_clusters: int = 2,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.circuit_answers import CircuitAnswers
 from pymc_spn.answers.parameterised_queries import ParameterisedQueries
@@ -72,6 +73,10 @@ class ParameterisedCircuit(ParameterisedQueries, CircuitAnswers):
     def parameters(self) -> dict[str, Any]:
         """`log_weights` and `leaf_parameters` by name: ``circuit.log_density(values, **this.parameters)``."""
         return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
+
+
+type CircuitLike = ParameterisedCircuit | tuple[Circuit, npt.ArrayLike, Mapping[str, npt.ArrayLike]]
+"""A circuit that holds its parameters, or circuit, log weights and leaf parameters."""
 
 
 def operand(argument: str, given: Any) -> tuple[Circuit, Any, Any]:

@@ -3,14 +3,18 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Column
 
 
-def piecewise_linear(knots: Any, densities: Any, *, column: Any = "x", normalise: bool = False) -> ParameterisedCircuit:
+def piecewise_linear(
+    knots: npt.ArrayLike, densities: npt.ArrayLike, *, column: str | Column = "x", normalise: bool = False
+) -> ParameterisedCircuit:
     """Density with given values at knots, linear between these and 0 outside, as a circuit over one column.
 
     Exactly a sum of triangular leaves, one for each knot k_i where the density f_i is positive: from the knot before to

@@ -273,7 +273,7 @@ class RegionTree:
                 width[r] = max(width[r], int(palette_sizes[self.names[d]]))
         return width
 
-    def check_names(self, argument: str, mapping: Mapping[str, Any]) -> None:
+    def check_names(self, argument: str, mapping: Mapping[str, object]) -> None:
         """Refuse a mapping whose keys are not exactly the names of the columns."""
         missing = [n for n in self.names if n not in mapping]
         unknown = [n for n in mapping if n not in self.names]
@@ -335,7 +335,7 @@ class RegionTree:
 
     # -- other forms --------------------------------------------------------------------------------
 
-    def circuit(self, leaves: Mapping[str, Sequence[Any]], max_nodes: int = 1_000_000) -> "Circuit":
+    def circuit(self, leaves: Mapping[str, Sequence[object]], max_nodes: int = 1_000_000) -> "Circuit":
         """The explicit tree with every copy of every node.
 
         Nodes are numbered region by region: the sum nodes of a region, then their children. Child
@@ -368,7 +368,7 @@ class RegionTree:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "RegionTree":
+    def from_json(cls, data: Mapping[str, object]) -> "RegionTree":
         """The tree that `to_json` wrote.
 
         Raises
@@ -387,4 +387,5 @@ class RegionTree:
             from pymc_spn.tables import Column
 
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
-        return cls(columns=tuple(columns), **{a: data[a] for a in ARRAYS if a in data})
+        arrays: dict[str, Any] = {a: data[a] for a in ARRAYS if a in data}
+        return cls(columns=tuple(columns), **arrays)

@@ -24,19 +24,20 @@ from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknow
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import by_name
+from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
 
 USUAL_ENTRIES = 4  # of a column in infinite nodes
 
 
 def empirical_leaf_priors(
-    table: Any,
+    table: TableLike,
     structure: RegionTree | Circuit,
     ratio: float | Mapping[str, float],
     *,
-    leaves: Mapping[str, Any] | None = None,
+    leaves: Palettes | None = None,
     n_entries: int | None = None,
     floor: float = 1e-4,
-    resolution: Any = "auto",
+    resolution: Resolution = "auto",
     random_seed: int | np.random.Generator | None = None,
 ) -> dict[str, list[Any]]:
     """Palettes whose entries are fitted to random subsamples of their column: diverse priors from one number a column.

@@ -1,0 +1,33 @@
+"""Types of what users give, as annotations name them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pymc_spn.tables.table import Table
+
+type TableLike = pd.DataFrame | Table | Mapping[str, npt.ArrayLike] | np.ndarray | Sequence[Sequence[object]]
+"""DataFrame, Table, columns by name or rows and columns of an array."""
+
+type EventLike = Mapping[str, object] | Sequence[Mapping[str, object]] | str
+"""What columns satisfy, alternatives of it, or text such as ``"height > 1.5 and colour == 'red'"``."""
+
+type Kinds = Mapping[str, str]
+"""Kinds of columns by name."""
+
+type Palettes = Mapping[str, object]
+"""Leaf families by column: an entry or a list of entries."""
+
+type Resolution = str | float | Mapping[str, float]
+"""Recording grids: "auto", one number or numbers by column."""
+
+type Dims = str | Sequence[str]
+"""Names of dimensions."""
+
+type Seed = int | np.random.Generator
+"""Where random numbers come from."""
+
+type EstimatorSeed = int | np.random.RandomState | np.random.Generator
+"""`Seed`, and scikit-learn's."""
