@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -27,11 +27,12 @@ from pymc_spn.numerics.marks import limited
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import Column, describe_columns
 from pymc_spn.tables.column import as_name, by_name
+from pymc_spn.tables.inputs import EventLike
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Given = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None
+type Given = EventLike | None
 
 
 class Known(NamedTuple):

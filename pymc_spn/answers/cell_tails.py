@@ -12,6 +12,7 @@ from pymc_spn.answers.row_predictions import leaf_levels
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,7 +23,7 @@ FARTHEST_TAIL = np.array([1e-290])  # of those: leaves are left out that add les
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
-def cell_p_value(self: AskedLaw, df: Any) -> "xr.DataArray":
+def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
     """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
 
     Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels

@@ -1,20 +1,22 @@
 """Questions to a circuit with its parameters whose answer is a circuit, or a labelled number with its exactness."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.inputs import EventLike
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+    from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit
     from pymc_spn.laws.circuit_information import Answer, Law
 
-Given = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None
+type Given = EventLike | None
 SIMULATED = 10_000
 
 
@@ -78,7 +80,7 @@ class CircuitAnswers:
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         return self._part(given, None)
 
-    def cdf(self, x: Any, column: str, given: Given = None) -> "xr.DataArray":
+    def cdf(self, x: npt.ArrayLike, column: str, given: Given = None) -> "xr.DataArray":
         """P(column <= x given what is known) at one or several values, of a column of numbers; binary ones count.
 
         Parameters
@@ -104,7 +106,7 @@ class CircuitAnswers:
         found = law.cdf(points.ravel() - origin).reshape(points.shape)
         return self._marked("cdf", found, {"x": points} if points.ndim else {}, exactness="exact")
 
-    def quantile(self, q: Any, column: str, given: Given = None) -> "xr.DataArray":
+    def quantile(self, q: npt.ArrayLike, column: str, given: Given = None) -> "xr.DataArray":
         """Quantiles of a column of numbers given what is known: the smallest x with P(column <= x) >= q.
 
         Parameters
@@ -218,7 +220,7 @@ class CircuitAnswers:
         law = self._law([*groups[0], *groups[1]], given)
         return self._answer("mutual_information", mutual_information(law, groups, method, int(n), random_seed))
 
-    def event_information(self, first: Any, second: Any, given: Given = None) -> "xr.DataArray":
+    def event_information(self, first: EventLike, second: EventLike, given: Given = None) -> "xr.DataArray":
         """Mutual information in nats of whether one event and whether another one holds; exact.
 
         Parameters
@@ -271,7 +273,7 @@ class CircuitAnswers:
 
     def kl(
         self,
-        other: Any,
+        other: "CircuitLike",
         columns: str | Sequence[str] | None = None,
         method: str = "auto",
         n: int = SIMULATED,

@@ -1,13 +1,15 @@
 """What a `Circuit` answers once its parameters are given; the kernels load with the first question."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.no_interventions import do
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import EventLike, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
@@ -68,10 +70,10 @@ class CircuitQueries:
 
     def log_density(
         self,
-        values: Any,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
-        dtype: Any = np.float64,
+        values: TableLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
+        dtype: npt.DTypeLike = np.float64,
     ) -> np.ndarray:
         """Log density of rows, with missing cells summed out.
 
@@ -110,10 +112,10 @@ class CircuitQueries:
     def sample(
         self,
         n: int,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
         random_seed: int | np.random.Generator | None = None,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: EventLike | None = None,
     ) -> np.ndarray:
         """Independent rows from the circuit, also given an event.
 
@@ -148,9 +150,9 @@ class CircuitQueries:
 
     def complete(
         self,
-        values: Any,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
+        values: TableLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
         random_seed: int | np.random.Generator | None = None,
     ) -> np.ndarray:
         """Rows whose missing cells are drawn from their exact conditional given the observed cells.
@@ -178,7 +180,11 @@ class CircuitQueries:
         return complete(given, given.values(values), np.random.default_rng(random_seed))
 
     def moments(
-        self, values: Any, log_weights: Any, leaf_parameters: Mapping[str, Any], covariance: bool = True
+        self,
+        values: TableLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
+        covariance: bool = True,
     ) -> "RowMoments":
         """Means and covariances of each row's missing cells given its observed ones, exact.
 
@@ -211,10 +217,10 @@ class CircuitQueries:
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: EventLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Probability of an event, or its density in the columns that are at a point.
 
@@ -260,10 +266,10 @@ class CircuitQueries:
 
     def log_probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: EventLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Log of `probability`, in nats; it does not underflow.
 
@@ -289,9 +295,9 @@ class CircuitQueries:
 
     def mpe(
         self,
-        values: Any,
-        log_weights: Any,
-        leaf_parameters: Mapping[str, Any],
+        values: TableLike,
+        log_weights: npt.ArrayLike,
+        leaf_parameters: Mapping[str, npt.ArrayLike],
         search: bool = True,
         tolerance: float = 1e-6,
         max_boxes: int | None = None,

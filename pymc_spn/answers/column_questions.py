@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, joined_errors, relative
 from pymc_spn.laws.column_laws import QUANTILE_TOLERANCE
@@ -19,7 +20,7 @@ LARGEST_ORDER = 8
 BLOCK_VALUES = 1_000_000  # per-draw covariances averaged at a time (8 MB)
 
 
-def cdf(self: AskedLaw, x: Any, column: str, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
+def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
     """P(column <= x given what is known) at one or several values.
 
     Parameters
@@ -57,7 +58,9 @@ def cdf(self: AskedLaw, x: Any, column: str, given: Given = None, per_draw: bool
     return self._shaped("cdf", answer, coords, False, scalar, column=column, **mark, **error)
 
 
-def quantile(self: AskedLaw, q: Any, column: str, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
+def quantile(
+    self: AskedLaw, q: npt.ArrayLike, column: str, given: Given = None, per_draw: bool = False
+) -> "xr.DataArray":
     """Quantiles of a column given what is known: the smallest x with P(column <= x) >= q.
 
     Parameters

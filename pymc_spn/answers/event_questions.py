@@ -1,7 +1,7 @@
 """Questions about events: probabilities, conditions and marginals, new rows, the most probable one."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.inputs import EventLike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,7 +26,7 @@ ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the querie
 
 def probability(
     self: AskedLaw,
-    event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
+    event: EventLike,
     given: Given = None,
     per_draw: bool = False,
 ) -> "xr.DataArray":
@@ -89,7 +90,7 @@ def probability(
     return self._labelled("probability", answer, {}, False, **mark, **error)
 
 
-def condition[Asked: AskedLaw](self: Asked, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str) -> Asked:
+def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
     """The same kind of object given some of a row, or one of several events; draws are weighted by its probability.
 
     Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into events

@@ -25,7 +25,7 @@ BLOCK_ROWS = 10_000  # subsets of a row that are held as rows at a time
 
 def explain(
     self: AskedLaw,
-    row: Any,
+    row: "pd.Series | Mapping[str, object] | pd.DataFrame",
     target: str | None = None,
     prob: float = 0.94,
     n_permutations: int | None = None,

@@ -39,6 +39,7 @@ from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.inputs import EventLike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -108,7 +109,7 @@ def entropy(
 
 def kl(
     self: AskedLaw,
-    other: Any,
+    other: AskedLaw,
     columns: str | Sequence[str] | None = None,
     method: str = "auto",
     n: int = SIMULATED,
@@ -272,7 +273,7 @@ def mutual_information(
 
 
 def event_information(
-    self: AskedLaw, first: Any, second: Any, given: Given = None, per_draw: bool = False
+    self: AskedLaw, first: EventLike, second: EventLike, given: Given = None, per_draw: bool = False
 ) -> "xr.DataArray":
     """Mutual information in nats of whether one event and whether another one holds.
 

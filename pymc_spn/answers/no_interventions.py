@@ -3,7 +3,7 @@
 from typing import Any, NoReturn
 
 
-def do(self: Any, *args: Any, **interventions: Any) -> NoReturn:
+def do(self: Any, *args: object, **interventions: object) -> NoReturn:
     """Refused: a circuit of a joint distribution has no interventions."""
     raise NotImplementedError(
         "do() is not offered: a sum-product network is a model of the joint distribution and says nothing of "

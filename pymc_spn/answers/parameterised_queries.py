@@ -1,12 +1,13 @@
 """What a circuit that holds its parameters answers: they are checked and prepared once, not with every question."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.circuit_queries import sample_rows
 from pymc_spn.answers.no_interventions import do
+from pymc_spn.tables.inputs import EventLike, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments
@@ -36,7 +37,7 @@ class ParameterisedQueries:
             self.__dict__["_prepared"] = kept
         return kept[1]
 
-    def log_density(self, values: Any, dtype: Any = np.float64) -> np.ndarray:
+    def log_density(self, values: TableLike, dtype: npt.DTypeLike = np.float64) -> np.ndarray:
         """Log density of rows, with missing cells summed out; see `Circuit.log_density`.
 
         Parameters
@@ -60,7 +61,7 @@ class ParameterisedQueries:
         self,
         n: int,
         random_seed: int | np.random.Generator | None = None,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        given: EventLike | None = None,
     ) -> np.ndarray:
         """Independent rows from the circuit, also given an event; see `Circuit.sample`.
 
@@ -83,7 +84,7 @@ class ParameterisedQueries:
         """
         return sample_rows(self._given, n, random_seed, given)
 
-    def complete(self, values: Any, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+    def complete(self, values: TableLike, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Rows whose missing cells are drawn given the observed ones; see `Circuit.complete`.
 
         Parameters
@@ -105,7 +106,7 @@ class ParameterisedQueries:
         given = self._given
         return complete(given, given.values(values), np.random.default_rng(random_seed))
 
-    def moments(self, values: Any, covariance: bool = True) -> "RowMoments":
+    def moments(self, values: TableLike, covariance: bool = True) -> "RowMoments":
         """Means and covariances of each row's missing cells given its observed ones; see `Circuit.moments`.
 
         Parameters
@@ -131,8 +132,8 @@ class ParameterisedQueries:
 
     def probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: EventLike,
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Probability of an event, or its density in the columns that are at a point; see `Circuit.probability`.
 
@@ -155,8 +156,8 @@ class ParameterisedQueries:
 
     def log_probability(
         self,
-        event: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
+        event: EventLike,
+        given: EventLike | None = None,
     ) -> "float | np.ndarray":
         """Log of `probability`, in nats; it does not underflow.
 
@@ -180,7 +181,7 @@ class ParameterisedQueries:
         return log_probability(self._given, event, given)
 
     def mpe(
-        self, values: Any, search: bool = True, tolerance: float = 1e-6, max_boxes: int | None = None
+        self, values: TableLike, search: bool = True, tolerance: float = 1e-6, max_boxes: int | None = None
     ) -> "MostProbable":
         """Most probable completion of each row, certified where the search finishes; see `Circuit.mpe`.
 

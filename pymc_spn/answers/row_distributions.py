@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
@@ -17,6 +18,7 @@ from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.row_mixtures import RowMixtures
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ SMALLEST_TAIL = np.array([1e-9])  # of distribution functions: leaves are left o
 ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what these leaves could move
 
 
-def predict_sd(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
+def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
     """Standard deviation of a numeric column given the other columns of each row.
 
     Of a new value, not of its mean: within the leaves, between them, and between the draws.
@@ -83,7 +85,9 @@ def predict_sd(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -
     return self._labelled("predict_sd", values, coords, False, **attrs, **asked.marks(errors))
 
 
-def predict_quantile(self: AskedLaw, df: Any, target: str, q: Any, *, unseen: str = "error") -> "xr.DataArray":
+def predict_quantile(
+    self: AskedLaw, df: TableLike, target: str, q: npt.ArrayLike, *, unseen: str = "error"
+) -> "xr.DataArray":
     """Quantiles of a numeric column given the other columns of each row: predictive intervals.
 
     The smallest x with P(target <= x given the row) >= q, of the average over the draws.
@@ -145,7 +149,9 @@ def predict_quantile(self: AskedLaw, df: Any, target: str, q: Any, *, unseen: st
     return found.isel(quantile=0)
 
 
-def predict_cdf(self: AskedLaw, df: Any, target: str, x: Any = None, *, unseen: str = "error") -> "xr.DataArray":
+def predict_cdf(
+    self: AskedLaw, df: TableLike, target: str, x: npt.ArrayLike | None = None, *, unseen: str = "error"
+) -> "xr.DataArray":
     """P(target <= x) given the other columns of each row: its predictive distribution function.
 
     Parameters

@@ -13,6 +13,7 @@ from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def predict_proba(
-    self: AskedLaw, df: Any, target: str, per_draw: bool = False, *, unseen: str = "error"
+    self: AskedLaw, df: TableLike, target: str, per_draw: bool = False, *, unseen: str = "error"
 ) -> "xr.DataArray":
     """Probability of each level of a binary or categorical column, given the other columns of each row.
 
@@ -61,7 +62,7 @@ def predict_proba(
     return _predicted(self, "predict_proba", df, d, of_levels, {"level": list(column.levels)}, per_draw)
 
 
-def predict(self: AskedLaw, df: Any, target: str, *, unseen: str = "error") -> "xr.DataArray":
+def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
     """The most probable level, or the mean of a numeric column, given the other columns of each row.
 
     Parameters

@@ -13,6 +13,7 @@ from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relati
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import Table, decode, row_labels
+from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,7 +22,7 @@ BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
 def log_density(
-    self: AskedLaw, df: Any, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
+    self: AskedLaw, df: TableLike, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
 ) -> "xr.DataArray":
     """Log density of the predictive at new rows, missing cells summed out.
 
@@ -60,7 +61,7 @@ def log_density(
     return self._labelled("log_density", answer, rows, False, **attrs)
 
 
-def anomaly(self: AskedLaw, df: Any) -> "xr.Dataset":
+def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     """How unusual rows are, and in which columns.
 
     Parameters
@@ -112,7 +113,7 @@ def anomaly(self: AskedLaw, df: Any) -> "xr.Dataset":
 
 
 def impute(
-    self: AskedLaw, df: Any, n: int = 1, random_seed: int | np.random.Generator | None = None
+    self: AskedLaw, df: TableLike, n: int = 1, random_seed: int | np.random.Generator | None = None
 ) -> pd.DataFrame | list[pd.DataFrame]:
     """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
 
@@ -170,7 +171,7 @@ def impute(
 
 def predictive_p_value(
     self: AskedLaw,
-    df: Any,
+    df: TableLike,
     n: int = 1000,
     level: float = 0.01,
     random_seed: int | np.random.Generator | None = None,

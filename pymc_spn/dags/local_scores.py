@@ -211,8 +211,6 @@ class LocalScores:
         )
         return words + (f", candidates restricted for {len(self.restricted)})" if self.restricted else ")")
 
-    # ---- making
-
     @classmethod
     def from_data(
         cls,

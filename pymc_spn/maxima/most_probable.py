@@ -70,7 +70,7 @@ def most_probable(
     circuit: Circuit,
     log_weights: np.ndarray,
     leaf_parameters: Mapping[str, np.ndarray],
-    given: Mapping[str, Any] | str | None = None,
+    given: Mapping[str, object] | str | None = None,
     tolerance: float = TOLERANCE,
     max_boxes: int | None = None,
 ) -> MostProbable:
