@@ -102,8 +102,8 @@ def _level_moments(params: Any, centre: float, order: int) -> np.ndarray:
 
 _ABOUT: dict[int, Any] = {
     GAUSSIAN: student_about,
-    ROUNDED_GAUSSIAN: lambda *of: rounded_about(*of, False),
-    ROUNDED_COUNT: lambda *of: rounded_about(*of, True),
+    ROUNDED_GAUSSIAN: lambda p, low, high, at, order: rounded_about(p, low, high, at, order, False),
+    ROUNDED_COUNT: lambda p, low, high, at, order: rounded_about(p, low, high, at, order, True),
     EXPONENTIAL: lomax_about,
     LOG_NORMAL: log_student_about,
     GEOMETRIC: beta_geometric_about,
