@@ -1,6 +1,6 @@
 """Rows of a table in which one column is asked for: their weights under each draw, and its leaves in them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, joined_errors
-from pymc_spn.laws.column_laws import regions_of
 from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
 from pymc_spn.tables import Table, decode
 from pymc_spn.tables.column import as_name
@@ -40,6 +39,7 @@ class AskedRows:
         self._refuse = refuse
         self.states, self._in_network = self.parts[0].states, self.parts[0].kept[d]
         self.leaves = [self.states.leaves(s, self._in_network) for s in range(self.states.n_draws)]
+        self._begin = np.concatenate([[0], np.cumsum(self.n_leaves)]).astype(np.int64)
         self._step, self._ess, self._impossible = 1, [np.zeros(0)], [np.zeros(0, np.bool_)]
 
     @classmethod
@@ -75,26 +75,57 @@ class AskedRows:
         for start in range(0, max(len(self.index), 1), self._step):
             yield slice(start, min(start + self._step, len(self.index)))
 
-    def weigh(self, rows: slice, note: Callable[[int, int, np.ndarray], None]) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (S, M) of the draws in some rows, of mean 1, and shares (J, S, M) of the parts in each.
+    def averages(
+        self, rows: slice, laws: Sequence[np.ndarray], variance: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Averages over the leaves of the column in some rows, under each part and draw.
 
-        ``note(j, s, share)`` is told the probabilities (M, n) of the column's leaves under part j and draw s.
+        Parameters
+        ----------
+        rows : slice
+        laws : sequence of (n, K) float64
+            For each part K numbers of every leaf of all draws, of which infinite ones make the average infinite.
+        variance : bool
+            Whether the variance of the first number over the leaves is wanted, too, as one number more.
+
+        Returns
+        -------
+        averages : (J, S, M, K) or (J, S, M, K + 1) float64
+        weight : (S, M) float64
+            Of the draws, of mean 1.
+        share_of_part : (J, S, M) float64
+            Of the parts in each draw.
 
         Raises
         ------
         ValueError
             If a row is outside of what is known, unless none is to be refused.
         """
-        n_rows, states = rows.stop - rows.start, self.states
-        path = regions_of(states.structure, self._in_network)
-        logs = np.empty((len(self.parts), states.n_draws, n_rows))
-        for j, (part, possible) in enumerate(zip(self.parts, self._possible, strict=True)):
-            shares = part.shares(part.embedded(self.values[rows]), path)
-            for s in range(states.n_draws):
-                share = np.zeros((n_rows, self.n_leaves[s]))
-                shares(s, states.network(s), logs[j, s], share)
-                note(j, s, share)
-            logs[j] = np.where(possible[rows], logs[j], -np.inf)
+        found, logs = [], []
+        for j, law in enumerate(laws):
+            heavy = np.isinf(law)
+            some = np.flatnonzero(heavy.any(axis=0))
+            finite = np.concatenate([np.where(heavy, 0.0, law), heavy[:, some]], axis=1)
+            asked = self.parts[j].leaf_question(self.values[rows], self.column, self._begin, finite)
+            log, mean = self.states.blocks.averages(asked, variance)
+            width = law.shape[1]
+            for i, k in enumerate(some.tolist()):
+                mean[:, :, k] = np.where(mean[:, :, width + i] > 0.0, np.inf, mean[:, :, k])
+            found.append(np.delete(mean, np.s_[width : width + some.size], axis=2))
+            logs.append(log)
+        return np.stack(found), *self._weigh(rows, np.stack(logs))
+
+    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities (J, M, n) of the leaves of all draws in some rows, given each draw; else as `averages`."""
+        nothing = np.empty((int(self._begin[-1]), 0))
+        asked = [part.leaf_question(self.values[rows], self.column, self._begin, nothing) for part in self.parts]
+        found = [self.states.blocks.shares(one) for one in asked]
+        logs, shares = (np.stack(each) if len(each) > 1 else each[0][None] for each in zip(*found, strict=True))
+        return shares, *self._weigh(rows, logs)
+
+    def _weigh(self, rows: slice, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the draws and shares of the parts by log densities (J, S, M) of some rows."""
+        logs = np.where(np.stack([possible[rows] for possible in self._possible])[:, None], logs, -np.inf)
         whole = np.logaddexp.reduce(logs, axis=0)
         impossible = ~np.isfinite(whole.max(axis=0))
         if self._refuse:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
-from pymc_spn.answers.row_distributions import SMALLEST_TAIL, LeavesOfDraws
+from pymc_spn.answers.row_distributions import LeavesOfDraws
 from pymc_spn.answers.row_predictions import leaf_levels
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.tables import Table, row_labels
@@ -90,8 +90,9 @@ def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[T
         ends = ends[:1]
     x, of_draws = np.stack(ends, axis=1), LeavesOfDraws(asked)
     for rows in of_draws.blocks(len(ends)):
-        shares, weight = of_draws.shares(rows)
-        below = of_draws.below(of_draws.laws(shares, SMALLEST_TAIL), x[rows])
+        shares = of_draws.shares(rows)
+        weight = shares.weight
+        below = of_draws.below(shares, x[rows])
         lower, upper = below[:, :, 0], weight / len(weight) - below[:, :, -1]
         of_lower, of_upper = lower.sum(axis=0), np.maximum(upper.sum(axis=0), 0.0)
         is_lower = of_lower <= of_upper
@@ -100,7 +101,7 @@ def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[T
         if far.size:
             at, down = own[rows][far], is_lower[far]
             low, high = np.where(down, -np.inf, at - half)[:, None], np.where(down, at + half, np.inf)[:, None]
-            side[:, far] = of_draws.within(of_draws.laws(shares[:, far], FARTHEST_TAIL), low, high)[:, :, 0]
+            side[:, far] = of_draws.within(of_draws.laws(shares.of_rows(far), FARTHEST_TAIL), low, high)[:, :, 0]
         smaller = side.sum(axis=0)
         influence = 2.0 * (len(weight) * side - weight * smaller)
         yield np.minimum(2.0 * smaller, 1.0), np.where(2.0 * smaller < 1.0, influence, 0.0)
@@ -109,15 +110,9 @@ def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[T
 def _of_levels(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
     """Probability of all levels that are no more probable than the one that is there."""
     n_draws = len(asked.leaves)
-    laws = [[leaf_levels(one, event) for one in asked.leaves] for event in asked.events]
-    n_levels = laws[0][0].shape[1]
-    for rows in asked.blocks(n_draws * n_levels * len(laws)):
-        found = np.empty((len(laws), n_draws, rows.stop - rows.start, n_levels))
-
-        def note(j: int, s: int, share: np.ndarray, found: np.ndarray = found) -> None:
-            found[j, s] = share @ laws[j][s]
-
-        weight, share_of_part = asked.weigh(rows, note)
+    laws = [np.concatenate([leaf_levels(one, event) for one in asked.leaves]) for event in asked.events]
+    for rows in asked.blocks(n_draws * laws[0].shape[1] * len(laws)):
+        found, weight, share_of_part = asked.averages(rows, laws)
         per = weighted(share_of_part, found).sum(axis=0)
         mean = weighted(weight, per).mean(axis=0)
         held = np.take_along_axis(mean, own[rows].astype(np.int64)[:, None], axis=1)

@@ -11,8 +11,10 @@ from pymc_spn.events.events import Event
 from pymc_spn.events.unions import ends_of
 from pymc_spn.laws.draw_laws import FEW_PANELS, GRID_DRAWS, MISPLACED, Grid, beyond_grid, grid_of, information
 from pymc_spn.laws.information_bounds import largest_tree
+from pymc_spn.laws.information_kernels import joint_information
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.draw_averages import log_average, relative_weights
+from pymc_spn.numerics.threads import for_each
 
 MOST_PANELS = 96
 CONVERGED = 1e-6  # nats by which halving the panels may change a mutual information
@@ -166,15 +168,18 @@ def tables_of(law: Law, columns: Sequence[int], used: np.ndarray, grids: Grids) 
     """
     pairs = list(combinations(columns, 2))
     out, lost = np.full((used.size, len(pairs)), np.nan), np.full(used.size, np.nan)
-    for k, s in enumerate(used.tolist()):
-        if law.log_weights[s] == -np.inf:
-            continue  # what is known cannot be
-        circuit = law.on_grids(s)
+
+    def ask(k: int) -> None:
+        if law.log_weights[used[k]] == -np.inf:
+            return  # what is known cannot be
+        circuit = law.on_grids(int(used[k]))
         on = {d: circuit.masses(d, grids[d]) for d in columns}
         for i, (a, b) in enumerate(pairs):
-            out[k, i] = information(circuit.pair(a, b, on[a], on[b]))
+            out[k, i] = joint_information(*circuit.factors(a, b, on[a], on[b]))
         found = [float(circuit.single(d, on[d]).sum()) for d in columns]
         lost[k] = max(abs(mass - 1.0) for mass in found) if all(found) else np.nan
+
+    for_each(ask, range(used.size))
     return out, lost
 
 

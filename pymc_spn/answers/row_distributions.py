@@ -1,8 +1,8 @@
 """How a number is spread given the other cells of each row: standard deviations, quantiles, distribution functions."""
 
-import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,10 @@ import numpy.typing as npt
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.laws.column_laws import ColumnLaw
-from pymc_spn.laws.row_laws import LeafGrid, RowLaws, WeightedLeaves
+from pymc_spn.laws.row_laws import REST, LeafGrid, RowLaws, WeightedLeaves
+from pymc_spn.laws.student_mixtures import StudentMixtures
+from pymc_spn.leaves.families import NormalGamma
+from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.records.leaf_predictives import Leaves
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
@@ -57,15 +60,11 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
     d = _number_asked(self, target)
     asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
     n_draws = len(asked.leaves)
-    laws = [[asked.leaf_moments(s, event) for s in range(n_draws)] for event in asked.events]
+    laws = [_moments(asked, event) for event in asked.events]
     answer, errors = [np.zeros(0)], []
-    for rows in asked.blocks(max(2 * n_draws * len(laws), int(asked.n_leaves.max(initial=0)))):
-        mean, variance = np.empty((2, len(laws), n_draws, rows.stop - rows.start))
-
-        def note(j: int, s: int, share: np.ndarray, mean: np.ndarray = mean, variance: np.ndarray = variance) -> None:
-            mean[j, s], variance[j, s] = _mixed_moments(share, *laws[j][s])
-
-        weight, share_of_part = asked.weigh(rows, note)
+    for rows in asked.blocks(3 * n_draws * len(laws)):
+        found, weight, share_of_part = asked.averages(rows, laws, variance=True)
+        mean, variance = found[..., 0], found[..., 1] + found[..., 2]
         weight = share_of_part * weight  # of mean 1 over the draws, added up over the parts
         with np.errstate(invalid="ignore"):
             centre = weighted(weight, mean).sum(axis=0).mean(axis=0)
@@ -117,22 +116,19 @@ def predict_quantile(
     asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
     _refuse_many("q", np.size(levels), asked)
     of_draws = LeavesOfDraws(asked)
-    grid = LeafGrid(of_draws.leaves, asked.events)
     q = np.atleast_1d(levels).astype(np.float64)
-    inner = (q > 0.0) & (q < 1.0)
     has_masses = not self._law.is_density[d]
+    quantiles = of_draws.quantiles(q)
     answer, errors = [np.zeros((0, q.size))], []
-    for rows in of_draws.blocks(q.size):
-        shares, weight = of_draws.shares(rows)
-        laws = of_draws.laws(shares, q[inner])
-        least, most = laws.support()
-        x = np.where(q <= 0.0, least[:, None], most[:, None])
-        x[:, inner] = laws.quantile(q[inner], grid.brackets(shares, q[inner]))
+    for rows in of_draws.blocks(1 if of_draws.students else q.size):
+        shares = of_draws.shares(rows)
+        weight = shares.weight
+        x, density, below = quantiles(shares)
         answer.append(x + self.columns[d].origin)
         if not has_masses:
-            below = len(weight) * of_draws.below(laws, x) - weight[:, :, None] * q
             with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
-                errors.append(self._error(below / laws.density(x)))
+                influence = (len(weight) * below - weight[:, :, None] * q) / density
+            errors.append(self._error(influence))
     attrs: dict[str, Any] = {"column": target, **self._cell_mark()}
     if not has_masses:
         attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
@@ -205,9 +201,10 @@ def _distribution_functions(asked: AskedRows, x: np.ndarray) -> tuple[np.ndarray
     of_draws = LeavesOfDraws(asked)
     answer, errors = [np.zeros((0, x.shape[1]))], []
     for rows in of_draws.blocks(x.shape[1]):
-        shares, weight = of_draws.shares(rows)
+        shares = of_draws.shares(rows)
+        weight = shares.weight
         missing = np.isnan(x[rows])
-        below = of_draws.below(of_draws.laws(shares, SMALLEST_TAIL), np.where(missing, 0.0, x[rows]))
+        below = of_draws.below(shares, np.where(missing, 0.0, x[rows]))
         below[:, missing] = np.nan
         answer.append(below.sum(axis=0))
         influence = len(weight) * below - weight[:, :, None] * answer[-1]
@@ -224,15 +221,32 @@ def _number_asked(self: AskedLaw, target: str) -> int:
     return d
 
 
-def _mixed_moments(share: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (M,) of mixtures with weights (M, n) of leaves (n,); infinite where a leaf that counts is."""
-    heavy = np.isinf(mean) | np.isinf(variance)
-    finite_mean, finite_variance = np.where(np.isinf(mean), 0.0, mean), np.where(heavy, 0.0, variance)
-    centre = share @ finite_mean
-    away = (finite_mean - centre[:, None]) ** 2
-    spread = share @ finite_variance + (share * away).sum(axis=1)
-    is_heavy = share @ heavy > 0.0
-    return centre, np.where(is_heavy, np.inf, spread)
+def _moments(asked: AskedRows, event: Any) -> np.ndarray:
+    """Mean and variance (n, 2) of the leaves of all draws; of infinite ones the variance is."""
+    each = [asked.leaf_moments(s, event) for s in range(len(asked.leaves))]
+    mean, variance = (np.concatenate(values) for values in zip(*each, strict=True))
+    return np.stack([np.where(np.isinf(mean), 0.0, mean), np.where(np.isinf(mean), np.inf, variance)], axis=1)
+
+
+class RowShares(NamedTuple):
+    """What the leaves of a column are worth in each of M rows.
+
+    Parameters
+    ----------
+    shares : (J, M, n) float64
+        Probabilities of the leaves in their draws, under each part.
+    weight : (S, M) float64
+        Of the draws, of mean 1; 0 in impossible rows.
+    share_of_part : (J, S, M) float64
+    """
+
+    shares: np.ndarray
+    weight: np.ndarray
+    share_of_part: np.ndarray
+
+    def of_rows(self, kept: np.ndarray) -> "RowShares":
+        """The same of some rows (k,)."""
+        return RowShares(self.shares[:, kept], self.weight[:, kept], self.share_of_part[:, :, kept])
 
 
 class LeavesOfDraws:
@@ -250,36 +264,78 @@ class LeavesOfDraws:
         """Blocks of rows of which so many values for each leaf are held."""
         return self.asked.blocks(self.draw.size * len(self.events) * max(n_points, 1))
 
-    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (J, M, n) of the leaves under each part, which add up to 1 in a row, and of the draws (S, M)."""
-        shares = np.zeros((len(self.events), rows.stop - rows.start, self.draw.size))
+    def shares(self, rows: slice) -> RowShares:
+        """What the leaves are worth in some rows."""
+        return RowShares(*self.asked.shares(rows))
 
-        def note(j: int, s: int, share: np.ndarray) -> None:
-            shares[j, :, self.begin[s] : self.begin[s] + share.shape[1]] = share
+    def of_all(self, shares: RowShares) -> np.ndarray:
+        """Weights (J, M, n) of the leaves under each part, which add up to 1 in a row."""
+        of_draws = shares.share_of_part * shares.weight / self.begin.size
+        found = shares.shares * of_draws[:, self.draw].transpose(0, 2, 1)
+        found[0, ~(found.sum(axis=(0, 2)) > 0.0)] = 1.0 / self.draw.size  # impossible rows: some law, not answered
+        return found
 
-        weight, share_of_part = self.asked.weigh(rows, note)
-        shares *= (share_of_part * weight)[:, self.draw].transpose(0, 2, 1) / self.begin.size
-        shares[0, ~(shares.sum(axis=(0, 2)) > 0.0)] = 1.0 / self.draw.size  # impossible rows: some law, not answered
-        return shares, weight
-
-    def laws(self, shares: np.ndarray, q: np.ndarray) -> RowLaws:
-        """Laws by weights (J, M, n) of leaves under parts, without those that count for nothing.
+    def laws(self, shares: RowShares, q: np.ndarray) -> RowLaws:
+        """Laws of rows without the leaves that count for nothing.
 
         What is left out of a row is `NEGLIGIBLE` of the smallest tail that is asked for.
         """
-        n_rows = shares.shape[1]
-        most = NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
-        ascending = np.sort(shares.transpose(1, 0, 2).reshape(n_rows, math.prod(shares.shape[::2])), axis=1)
-        n_out = (np.cumsum(ascending, axis=1) <= most).sum(axis=1)
-        least = np.take_along_axis(ascending, np.minimum(n_out, ascending.shape[1] - 1)[:, None], axis=1)
-        parts = []
-        for share, event in zip(shares, self.events, strict=True):
-            row, leaf = np.nonzero((share >= least) & (share > 0.0))
+        weights, parts = self.of_all(shares), list[WeightedLeaves]()
+        least = self._negligible(q) / (self.draw.size * len(self.events))
+        for weight, event in zip(weights, self.events, strict=True):
+            row, leaf = np.nonzero((weight >= least) & (weight > 0.0))
             if row.size:  # else all rows are outside of this part
-                parts.append(WeightedLeaves(self.leaves, event, RowMixtures(row, leaf, share[row, leaf], n_rows)))
-        return RowLaws(tuple(parts), n_rows)
+                mixtures = RowMixtures(row, leaf, weight[row, leaf], weight.shape[0])
+                parts.append(WeightedLeaves(self.leaves, event, mixtures))
+        return RowLaws(tuple(parts), weights.shape[1])
 
-    def below(self, laws: RowLaws, x: np.ndarray) -> np.ndarray:
+    @cached_property
+    def students(self) -> StudentMixtures | None:
+        """The leaves for kernels that take Student t's alone; others and events are seldom, and slower."""
+        if self.events != [None] or not (self.leaves.family == GAUSSIAN).all():
+            return None
+        return StudentMixtures(NormalGamma(*self.leaves.parameters.T), self.draw)
+
+    def quantiles(self, q: np.ndarray) -> Callable[[RowShares], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """A function that gives the quantiles (M, Q) of rows with what `shares` returns.
+
+        With them densities (M, Q), and what each draw has below (S, M, Q).
+        """
+        inner, students = (q > 0.0) & (q < 1.0), self.students
+        if students is None:
+            grid = LeafGrid(self.leaves, self.events)
+
+            def by_laws(shares: RowShares) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+                laws = self.laws(shares, q[inner])
+                least, most = laws.support()
+                x = np.where(q <= 0.0, least[:, None], most[:, None])
+                x[:, inner] = laws.quantile(q[inner], grid.brackets(self.of_all(shares), q[inner]))
+                return x, laws.density(x), self._below(laws, x)
+
+            return by_laws
+
+        def by_kernels(shares: RowShares) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            shape = shares.weight.shape[1], q.size
+            x = np.tile(np.where(q <= 0.0, -np.inf, np.inf), (shape[0], 1))
+            density, below = np.zeros(shape), np.zeros((self.begin.size, *shape))
+            found = students.quantile(shares.shares[0], shares.weight, self._negligible(q[inner]), q[inner], REST)
+            x[:, inner], density[:, inner], below[:, :, inner] = found
+            return x, density, below
+
+        return by_kernels
+
+    @staticmethod
+    def _negligible(q: np.ndarray) -> float:
+        """Weight that the leaves of a row have together that may be left out."""
+        return NEGLIGIBLE * float(np.minimum(q, 1.0 - q).min(initial=0.5))
+
+    def below(self, shares: RowShares, x: np.ndarray) -> np.ndarray:
+        """What each draw adds (S, M, Q) to P(X <= x) at points (M, Q) of rows with what `shares` returns."""
+        if self.students is not None:
+            return self.students.below(shares.shares[0], shares.weight, self._negligible(SMALLEST_TAIL), x)
+        return self._below(self.laws(shares, SMALLEST_TAIL), x)
+
+    def _below(self, laws: RowLaws, x: np.ndarray) -> np.ndarray:
         """What each draw adds (S, M, Q) to P(X <= x) at points (M, Q) of each row's own."""
         return self._added(laws, lambda law, row: law.leaf_cdf(x[row]), x.shape)
 

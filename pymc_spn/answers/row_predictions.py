@@ -131,21 +131,17 @@ def _predicted(
 ) -> "xr.DataArray":
     """Average over leaves, parts and draws of a number (or of several) that each leaf of a column has."""
     asked = AskedRows.of_table(self, df, d)
-    laws = [[of_leaves(asked, s, event) for s in range(len(asked.leaves))] for event in asked.events]
-    shape = laws[0][0].shape[1:]  # () of means, (K,) of levels
     n_draws = len(asked.leaves)
+    laws = [np.concatenate([of_leaves(asked, s, event) for s in range(n_draws)]) for event in asked.events]
+    shape = laws[0].shape[1:]  # () of means, (K,) of levels
     if per_draw:
         what = f"per_draw=True with {len(asked.index):,} rows and {n_draws:,} draws"
         refuse_memory(what, 16.0 * math.prod(shape) * n_draws * len(asked.index), "ask for fewer rows at once")
     per = [np.zeros((n_draws, 0, *shape))]
     answer, errors = [np.zeros((0, *shape))], []
     for rows in asked.blocks(n_draws * math.prod(shape) * len(laws)):
-        found = np.empty((len(laws), n_draws, rows.stop - rows.start, *shape))
-
-        def note(j: int, s: int, share: np.ndarray, found: np.ndarray = found) -> None:
-            found[j, s] = _average(share, laws[j][s])
-
-        weight, share_of_part = asked.weigh(rows, note)
+        found, weight, share_of_part = asked.averages(rows, [law.reshape(len(law), -1) for law in laws])
+        found = found.reshape(*found.shape[:3], *shape)
         joined = found[0] if len(laws) == 1 else np.sum(list(map(weighted, share_of_part, found)), axis=0)
         if per_draw:
             per.append(joined)
@@ -159,9 +155,3 @@ def _predicted(
     if per_draw:
         return self._labelled(name, asked.answered(per, axis=1), coords, True, **attrs)
     return self._labelled(name, asked.answered(answer), coords, False, **attrs, **asked.marks(errors))
-
-
-def _average(share: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """Average (M, ...) over leaves, infinite where one that is has a share (M, n)."""
-    heavy = np.isinf(law)
-    return np.where(share @ heavy > 0.0, np.inf, share @ np.where(heavy, 0.0, law))

@@ -320,19 +320,9 @@ def _holds(event: Any, x: np.ndarray) -> np.ndarray:
     return np.isin(x, list(event))
 
 
-def regions_of(structure: Any, d: int) -> np.ndarray:
-    """All regions (k,) that hold a column, in preorder."""
-    found = set()
-    for r in structure.leaf_region[structure.leaf_column == d].tolist():
-        while r >= 0:
-            found.add(r)
-            r = int(structure.parent[r])
-    return np.array(sorted(found), np.int64)
-
-
 def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
     """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
-    path = regions_of(states.structure, d)
+    path = share_kernels.regions_of(states.structure, d)
     coded = states.coded_rows(row[None])
     families, parameters, shares = [], [], []
     for s in range(states.n_draws):

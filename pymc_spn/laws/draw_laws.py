@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.events.events import Events
-from pymc_spn.laws.column_laws import ColumnLaw, JoinedLaw, regions_of
+from pymc_spn.laws.column_laws import ColumnLaw, JoinedLaw
 from pymc_spn.leaves.family_codes import EXPONENTIAL, LOG_NORMAL
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.networks.records.share_kernels import all_shares
+from pymc_spn.networks.records.share_kernels import all_shares, regions_of
 
 TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
 BULK = 0.02
@@ -144,6 +144,11 @@ class DrawLaws:
 
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
         """Joint masses (X, Y) of two columns on their grids, from `masses`."""
+        first, second = self.factors(a, b, on_a, on_b)
+        return first.T @ second
+
+    def factors(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices (k, X) and (k, Y): the first one transposed times the second one has the joint masses."""
         first, second = [np.zeros((0, on_a.shape[1]))], [np.zeros((0, on_b.shape[1]))]
         waiting = [(0, self.share[0][0])]
         while waiting:
@@ -158,7 +163,7 @@ class DrawLaws:
                     continue
                 first.append(self._given_children(p, a, which, on_a) * weight[:, None])
                 second.append(self._given_children(q, b, which, on_b))
-        return np.concatenate(first).T @ np.concatenate(second)
+        return np.concatenate(first), np.concatenate(second)
 
     def _given_children(self, q: int, d: int, which: np.ndarray, on_d: np.ndarray) -> np.ndarray:
         """Masses (k, X) of a column on its grid, below part q, given each of the children that have this part."""
@@ -179,37 +184,6 @@ class DrawLaws:
     def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
         """Density (X,) of a column on its grid."""
         return (self.share[0][0] @ self.below(0, d)) @ on_d
-
-
-class LawsOfCases:
-    """Conditional laws of one draw given one of several cases: those of each case, weighed by its probability.
-
-    Parameters
-    ----------
-    cases : sequence of DrawLaws
-    shares : (J,) float64
-    """
-
-    def __init__(self, cases: Sequence[DrawLaws], shares: np.ndarray) -> None:
-        self.cases, self.shares = cases, shares.tolist()
-
-    def masses(self, d: int, grid: Grid) -> list[np.ndarray]:
-        """Of each case, see `DrawLaws.masses`."""
-        return [laws.masses(d, grid) for laws in self.cases]
-
-    def pair(self, a: int, b: int, on_a: Sequence[np.ndarray], on_b: Sequence[np.ndarray]) -> np.ndarray:
-        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
-        parts = zip(self.shares, self.cases, on_a, on_b, strict=True)
-        return sum((share * laws.pair(a, b, x, y) for share, laws, x, y in parts), np.zeros(()))
-
-    def single(self, d: int, on_d: Sequence[np.ndarray]) -> np.ndarray:
-        """Masses (X,) of a column on its grid, from `masses`."""
-        parts = zip(self.shares, self.cases, on_d, strict=True)
-        return sum((share * laws.single(d, x) for share, laws, x in parts), np.zeros(()))
-
-    def density(self, d: int, grid: Grid) -> np.ndarray:
-        """Density (X,) of a column on its grid."""
-        return self.single(d, [laws.on_grid(d, grid) for laws in self.cases])
 
 
 def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:

@@ -121,6 +121,9 @@ class CircuitOnGrids(Protocol):
     def pair(self, a: int, b: int, on_a: Any, on_b: Any) -> np.ndarray:
         """Joint masses (X, Y) of two columns on their grids."""
 
+    def factors(self, a: int, b: int, on_a: Any, on_b: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices (k, X) and (k, Y): the first one transposed times the second one has the joint masses."""
+
     def entropy_bounds(self, grids: "dict[int, Grid]") -> tuple[float, float]:
         """Lower and upper bound in nats of the entropy of the columns that have a grid."""
 

@@ -222,6 +222,13 @@ class MixedOnGrids:
         """Joint masses (X, Y) of two columns on their grids, from `masses`."""
         return self._sum(lambda part, x, y: part.pair(a, b, x, y), on_a, on_b)
 
+    def factors(self, a: int, b: int, on_a: Sequence[Any], on_b: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices (k, X) and (k, Y) whose product are the joint masses, from `masses`."""
+        parts = zip(self.shares, self.parts, on_a, on_b, strict=True)
+        found = [(share, *part.factors(a, b, x, y)) for share, part, x, y in parts]
+        first = np.concatenate([share * one for share, one, _ in found])
+        return first, np.concatenate([other for *_, other in found])
+
     def single(self, d: int, on_d: Sequence[Any]) -> np.ndarray:
         """Masses (X,) of a column on its grid, from `masses`."""
         return self._sum(lambda part, x: part.single(d, x), on_d)

@@ -28,6 +28,7 @@ from pymc_spn.maxima.most_probable import BULK, LEAST_POSITIVE, allowed_values, 
 from pymc_spn.maxima.tapes import tape_of_draws
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.completion import complete_rows
+from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.leaf_predictives import TOLERANCE
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
@@ -237,6 +238,11 @@ class RecordedLaw(Law):
         gaussian = [d for d in self.schema.gaussian_columns if d in asked and not skewed[d]]
         return [self.schema.columns[d].name for d in gaussian if shape[d] <= 0.5]
 
+    def leaf_question(self, rows: np.ndarray, d: int, begin: np.ndarray, laws: np.ndarray) -> LeafQuestion:
+        """Rows (M, D) in which the leaves of a column are asked for; ``begin`` and ``laws`` as of `LeafQuestion`."""
+        values = self.embedded(rows)
+        return LeafQuestion(values, spread_of(self.evidence), self.cells(values), self.kept[d], begin, laws)
+
     def shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
         """A function that writes log density and `column_shares` of embedded rows under the network of a draw."""
         cells, events, states = self.cells(values), spread_of(self.evidence), self.states
@@ -364,6 +370,10 @@ class DrawOnGrids:
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
         """See `CircuitOnGrids`."""
         return self.laws.pair(self.kept[a], self.kept[b], on_a, on_b)
+
+    def factors(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `CircuitOnGrids`."""
+        return self.laws.factors(self.kept[a], self.kept[b], on_a, on_b)
 
     def entropy_bounds(self, grids: dict[int, Grid]) -> tuple[float, float]:
         """See `CircuitOnGrids`."""

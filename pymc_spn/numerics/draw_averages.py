@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.numerics.effective_sizes import BLOCK_VALUES, effective_sizes
+from pymc_spn.numerics.effective_sizes import effective_sizes
+from pymc_spn.numerics.threads import for_each
+
+BLOCK_VALUES = 100_000  # values whose errors are taken at a time, which stay in the cache
 
 NOT_DEFINED = {"mcse_chain_note": "no mcse_chain: per-draw values are infinite or their ESS is not defined"}
 
@@ -85,8 +88,12 @@ def chain_error(influence: np.ndarray, n_chains: int) -> dict[str, Any]:
     flat = influence.reshape(len(influence), -1)
     error = np.empty(flat.shape[1])
     step = max(1, BLOCK_VALUES // len(influence))
-    for start in range(0, error.size, step):
-        error[start : start + step] = _errors(flat[:, start : start + step], n_chains)
+    parts = [slice(start, start + step) for start in range(0, error.size, step)]
+
+    def find(part: slice) -> None:
+        error[part] = _errors(flat[:, part], n_chains)
+
+    for_each(find, parts, len(parts) > 1)
     if np.isnan(error).all():
         return dict(NOT_DEFINED)
     return {"mcse_chain": float(error[0]) if influence.ndim == 1 else error.reshape(influence.shape[1:])}

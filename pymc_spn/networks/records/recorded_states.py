@@ -13,6 +13,7 @@ from pymc_spn.networks.gibbs.palette import asked_palette
 from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
+from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.leaf_predictives import Leaves
 from pymc_spn.networks.records.left_out_kernels import left_out_scratch, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
@@ -86,6 +87,7 @@ class RecordedStates:
 
     def _keep_nothing(self) -> None:
         self._scratch = Scratch()
+        self.blocks = DrawBlocks(self)
         self._lock = RLock()  # for what is below
         self._builder: Sampler | None = None
         self._kept: dict[int, Any] = {}
@@ -242,31 +244,37 @@ class RecordedStates:
 
         With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
         """
-        if cells is not None:
-            nets = ((s, self.network(s)) for s in range(self.n_draws))
-            return np.array([cells.log_densities(net, self.event_logs(s, net, events)) for s, net in nets])
-        coded = self.coded_rows(values)
-        out = np.empty((self.n_draws, len(values)))
-        for s in range(self.n_draws):
+        out = self.blocks.log_densities(values, events, cells)
+        jacobian = self.log_jacobian(values) if cells is None else cells.log_jacobians.sum(axis=1)
+        out += jacobian
+        for s in np.flatnonzero(np.isnan(out).any(axis=1)).tolist():
+            which = np.flatnonzero(np.isnan(out[s]))
             net = self.network(s)
-            predictive_kernels.log_density_of_rows(net, coded, *self.event_logs(s, net, events), out[s])
-        return out + self.log_jacobian(values)
+            given = self.event_logs(s, net, events)
+            if cells is not None:
+                out[s, which] = cells.of_rows(which).log_densities(net, given)
+                continue
+            found = np.empty(which.size)
+            predictive_kernels.log_density_of_rows(net, self.coded_rows(values[which]), *given, found)
+            out[s, which] = found + jacobian[which]
+        return out
 
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
-        out = np.empty((self.n_draws, len(values)))
-        without = np.empty((*out.shape, values.shape[1]))
-        coded = self.coded_rows(values)
+        out, without = self.blocks.log_densities_left_out(values, events, cells)
         own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
-        for s in range(self.n_draws):
-            net = self.network(s)
+        for s in np.flatnonzero(np.isnan(out).any(axis=1)).tolist():
+            which, net = np.flatnonzero(np.isnan(out[s])), self.network(s)
             given = self.event_logs(s, net, events)
+            found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))
             if cells is None:
-                log_densities_left_out(net, coded, *given, left_out_scratch(net), out[s], without[s])
+                coded = self.coded_rows(values[which])
+                log_densities_left_out(net, coded, *given, left_out_scratch(net), found, rest)
             else:
-                cells.log_densities_left_out(net, given, out[s], without[s])
+                cells.of_rows(which).log_densities_left_out(net, given, found, rest)
+            out[s, which], without[s, which] = found, rest
         out += own.sum(axis=1)
         without += own @ (1.0 - np.eye(own.shape[1]))
         return out, without

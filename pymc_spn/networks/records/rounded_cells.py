@@ -9,6 +9,7 @@ masses are rounded too: under the latter the exact value is the count, in the mi
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,14 @@ class RoundedCells:
         # of a cell the density is mass over width, and no change of units is left in it
         self.log_jacobians[:, self.columns] = np.where(np.isnan(x), 0.0, -np.log(width))
         self.offset = np.where(compiled.is_density[self.columns], 0.5, 0.0)  # the middle of the cell of a count counts
+
+    def of_rows(self, which: np.ndarray) -> "RoundedCells":
+        """The cells of some rows (k,)."""
+        found = copy(self)
+        for name in ("possible", "low", "high", "coded", "seen", "log_jacobians"):
+            setattr(found, name, np.ascontiguousarray(getattr(self, name)[which]))
+        found.ends = self.ends[0][which], self.ends[1][which]
+        return found
 
     def exact(self, codes: np.ndarray | None = None) -> np.ndarray:
         """Coded table (N, P) with the exact values at lattice points (N, K), by default in the middle of the cells."""

@@ -1,12 +1,23 @@
 """How a row spreads over the children of sum nodes, given what is known of it: in one region, or down to one column."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from pymc_spn.networks.gibbs.occupancy import FRESH, free_entry_mass, free_mass
 from pymc_spn.networks.records.predictive_kernels import evaluate_row, prior_slot_mass, relative_value
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+
+
+def regions_of(structure: Any, d: int) -> np.ndarray:
+    """All regions (k,) that hold a column, in preorder."""
+    found = set()
+    for r in structure.leaf_region[structure.leaf_column == d].tolist():
+        while r >= 0:
+            found.add(r)
+            r = int(structure.parent[r])
+    return np.array(sorted(found), np.int64)
 
 
 @bare_inner_kernel
