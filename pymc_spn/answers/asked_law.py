@@ -64,6 +64,10 @@ class AskedLaw:
         """The same kind of object for another law of the same circuits."""
         return type(self)(law)
 
+    def _each_draw(self, per_draw: bool) -> Self:
+        """Who answers: an object with all circuits, if an answer of each of them is wanted."""
+        return self
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """Columns that the answers are about: not those marginalised or fixed at a value."""
@@ -212,8 +216,8 @@ class AskedLaw:
             mark = limited(mark, marks.scope)
         if not marks.has_error:
             attrs = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
-        learner = {} if marks.learner is None else {"learner": marks.learner}
-        return {"exactness": mark, **learner, **attrs}
+        named = {"learner": marks.learner, "draws": marks.used}
+        return {"exactness": mark, **{k: v for k, v in named.items() if v is not None}, **attrs}
 
     def _labelled(
         self, name: str, values: Any, coords: dict[str, Any], per_draw: bool = False, **attrs: Any

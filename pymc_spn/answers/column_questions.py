@@ -44,6 +44,7 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
         If x are no numbers, the column is unknown, given at a value or has levels without an order, or what is given
         has probability zero.
     """
+    self = self._each_draw(per_draw)
     points, known = checked_points(x), self._known(given)
     d = self._numeric("column", column, known)
     scalar, at = points.ndim == 0, np.atleast_1d(points)
@@ -83,6 +84,7 @@ def quantile(
         If q is not within 0 and 1, the column is unknown, given at a value or has levels without an order, or what
         is given has probability zero.
     """
+    self = self._each_draw(per_draw)
     level, known = checked_levels(q), self._known(given)
     law, d = known.law, self._numeric("column", column, known)
     of_column, origin = law.column(d), law.columns[d].origin
@@ -138,6 +140,7 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
     ValueError
         If all columns are categorical, or `given` is impossible under every draw.
     """
+    self = self._each_draw(per_draw)
     known, moments = self._known(given), _Moments(self)
     means, _, attrs = moments.find(known, False, per_draw)
     columns = {"column": moments.names}
@@ -179,6 +182,7 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
     ValueError
         If all columns are categorical, or `given` is impossible under every draw.
     """
+    self = self._each_draw(per_draw)
     known, moments = self._known(given), _Moments(self)
     means, covariances, attrs = moments.find(known, True, per_draw)
     names = moments.names
@@ -236,6 +240,7 @@ def moment(
     TypeError, ValueError
         If the order is another, no column is numeric, or what is given has probability zero.
     """
+    self = self._each_draw(per_draw)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
         raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {quoted(order)}")
     order, known, moments = int(order), self._known(given), _Moments(self)

@@ -8,7 +8,7 @@ from pymc_spn.answers.asked_law import AskedLaw, Given
 from pymc_spn.answers.integrals import has_panels, nested_grids, tables_of
 from pymc_spn.laws.draw_laws import FEW_PANELS, MISPLACED
 from pymc_spn.numerics.asked_numbers import check_prob
-from pymc_spn.numerics.draw_averages import relative_weights
+from pymc_spn.numerics.draw_averages import even_choice, relative_weights
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
@@ -47,6 +47,7 @@ def dependence(
         ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
         a continuous column has infinite information about itself.
     """
+    self = self._each_draw(per_draw)
     import xarray as xr
 
     check_prob(prob)
@@ -61,8 +62,7 @@ def dependence(
         if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
             raise ValueError(f"max_draws must be an integer of at least 1 or None, got {quoted(max_draws)}")
         length = law.n_circuits // n_chains  # alike in every chain
-        each = min(max(1, max_draws // n_chains), length)
-        within = np.linspace(0, length - 1, each).round().astype(np.int64)
+        within = even_choice(length, max_draws // n_chains)
         used = (np.arange(n_chains)[:, None] * length + within).ravel()
     side = len(columns)
     refuse_memory(

@@ -67,6 +67,7 @@ def probability(
     where an expression is undefined a comparison is false and its negation true. For a continuous column
     ``x != 3`` always holds and ``x == 3`` is a point, with a density.
     """
+    self = self._each_draw(per_draw)
     if event is None:
         raise TypeError("event must map column names to a value, (low, high) or a set, got None")
     law = self._law

@@ -226,6 +226,7 @@ def mutual_information(
         that they misplace) or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what
         the draws disagree about adds dependence.
     """
+    self = self._each_draw(per_draw)
     known = self._known(given)
     names = _groups(self, first, second)
     law = _law_asked(self, "mutual_information", [*names[0], *names[1]], known)
@@ -296,6 +297,7 @@ def event_information(
     TypeError, ValueError
         As `probability`; if an event is a point of a continuous column or soft evidence.
     """
+    self = self._each_draw(per_draw)
     unions = [_events_that_hold(self, argument, event) for argument, event in (("first", first), ("second", second))]
     known, law = self._signed_events("given", {} if given is None else given), self._law
     base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)

@@ -50,6 +50,7 @@ def predict_proba(
     UserWarning
         If the density of some rows is zero under every draw; it names them.
     """
+    self = self._each_draw(per_draw)
     d = self._number("target", target)
     column = self.columns[d]
     if column.levels is None:

@@ -44,6 +44,7 @@ def log_density(
         (row,) or (chain, draw, row), in nats; densities are in the units of the data. ``-inf`` outside of what is
         known.
     """
+    self = self._each_draw(per_draw)
     law, table = self._law, Table.from_frame(df, schema=self._schema, unseen=unseen)
     rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
     if per_draw:

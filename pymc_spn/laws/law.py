@@ -35,6 +35,8 @@ class Marks(NamedTuple):
         Whether the circuits are draws, so that averages over them have a standard error.
     everywhere : str
         What messages call all circuits together.
+    used : str, optional
+        The attribute ``draws``, where the circuits stand for more: how many they are, and of how many.
     """
 
     scope: str = ""
@@ -43,6 +45,7 @@ class Marks(NamedTuple):
     draws: Any = np.zeros(1, np.int64)
     has_error: bool = False
     everywhere: str = "under the circuit"
+    used: str | None = None
 
 
 class Completed(NamedTuple):

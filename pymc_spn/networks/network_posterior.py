@@ -66,6 +66,7 @@ class NetworkPosterior(Answers):
             (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry beside
             it; exact, its spread over draws is the posterior.
         """
+        self = self._each_draw(True)
         d = self._first.kept[self._number("column", column)]
         entries = self._first.schema.palette[d]
         families = list(dict.fromkeys(e.family for e in entries))

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
+from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.networks.chain_diagnosis import ADVICE, SHOWN_ROWS, diagnosis_of_chains
 from pymc_spn.networks.drawn_circuits import draw_circuits
 from pymc_spn.networks.network_posterior import ERROR_ROWS, NetworkPosterior, refuse_pairs
@@ -15,7 +16,7 @@ from pymc_spn.networks.partitions import average_togetherness, losses_of_partiti
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import SAVED, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.networks.stored_queries import read_law, written_law
+from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.networks.drawn_circuits import DrawnCircuit
+
+
+FEWEST_DRAWS = 400  # that answer by default
+DRAWS_OF_SIZE = 4  # and for each of the effective size: an average over them has hardly more error than over all
 
 
 @own_names
@@ -48,7 +53,12 @@ class SPNPosterior(NetworkPosterior):
     """
 
     @classmethod
-    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "SPNPosterior":
+    def from_idata(
+        cls,
+        idata: "xr.DataTree | str | PathLike[str]",
+        name: str | None = None,
+        max_draws: int | Literal["auto"] | None = "auto",
+    ) -> "SPNPosterior":
         """Read the result of ``pm.sample``, or what `save` wrote.
 
         Parameters
@@ -56,6 +66,11 @@ class SPNPosterior(NetworkPosterior):
         idata : DataTree or path of a netCDF file
         name : str, optional
             Name of the network in the model, where there are several.
+        max_draws : int, "auto" or None
+            Draws that answer, evenly chosen from each chain; None for all. By default as many as carry information:
+            four times the effective size of the log joint, 400 at least, or of a saved posterior those that it had.
+            Where they are not all, the attribute ``draws`` of answers says how many. Answers for each draw
+            (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` take all draws in any case.
 
         Returns
         -------
@@ -67,7 +82,8 @@ class SPNPosterior(NetworkPosterior):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no sum-product network, or several and no name is given.
+            If it holds no sum-product network, or several and no name is given, or `max_draws` is no integer of at
+            least 1.
 
         Warns
         -----
@@ -78,8 +94,23 @@ class SPNPosterior(NetworkPosterior):
             states = RecordedStates(read_record(idata, name))
             saved = idata.attrs.get(SAVED)
             post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
+            own = None if saved is None else read_draws(saved)
         post._warn_of_chains(stacklevel=2)
-        return post
+        return post._with(states.some(_draws_of_chain(max_draws, states, post._mixing, own)))
+
+    def _with(self, states: RecordedStates) -> "SPNPosterior":
+        """The same answers from more or fewer draws."""
+        if states is self._states:
+            return self
+        parts = [part.in_states(states) for part in self._law.parts if isinstance(part, RecordedLaw)]
+        return self._of(parts[0] if len(parts) == 1 else MixedLaw(parts))
+
+    @cached_property
+    def _with_all_draws(self) -> "SPNPosterior":
+        return self._with(self._states.whole or self._states)
+
+    def _each_draw(self, per_draw: bool) -> "SPNPosterior":
+        return self._with_all_draws if per_draw else self
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file.
@@ -97,17 +128,20 @@ class SPNPosterior(NetworkPosterior):
         FileNotFoundError
             If there is no such folder.
         """
-        chosen = self._first.chosen
-        query = written_law(self._law, data_digest([], chosen) if np.any(chosen) else None)
-        save_tree(write_record(self._states.record, query, chosen), path)
+        whole = self._with_all_draws
+        chosen, n_draws = whole._first.chosen, len(self._law.marks.draws)
+        query = written_law(whole._law, n_draws, data_digest([], chosen) if np.any(chosen) else None)
+        save_tree(write_record(whole._states.record, query, chosen), path)
 
     def __repr__(self) -> str:
-        marks, is_stacked = self._law.marks, np.any(self._first.chosen)
+        marks, is_stacked = self._with_all_draws._law.marks, np.any(self._first.chosen)
+        used = self._law.marks.used
         shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if is_stacked else ""
         weighed = f" weighed by {shares}" if shares else ""
         return (
             f"SPNPosterior({self.name!r}: {self._read_as}, {len(marks.chains)} chains of {len(marks.draws)} draws"
-            f"{weighed}{self._given_words()}{f'; {self._mixing}' if self._mixing else ''})"
+            f"{f', answers from {used}' if used else ''}{weighed}{self._given_words()}"
+            f"{f'; {self._mixing}' if self._mixing else ''})"
         )
 
     # ---- chains
@@ -199,16 +233,17 @@ class SPNPosterior(NetworkPosterior):
         """
         from pymc_spn.networks.records.chain_weights import FEWEST, stacking_weights
 
-        n_chains, n_draws = len(self._law.marks.chains), len(self._law.marks.draws)
+        whole = self._with_all_draws
+        n_chains, n_draws = len(whole._law.marks.chains), len(whole._law.marks.draws)
         if n_chains < 2:
             raise ValueError(f"stacked needs at least two chains, this posterior has {n_chains}")
         if n_draws < FEWEST:
             raise ValueError(f"stacked needs at least {FEWEST} recorded draws a chain, this posterior has {n_draws}")
         if not self._first.is_as_sampled:
             raise ValueError("stacked needs the posterior as sampled, no condition, marginal or weights")
-        logs = self._states.leave_one_out()
+        logs = whole._states.leave_one_out()
         weights = stacking_weights(logs.reshape(n_chains, -1, logs.shape[1]))
-        log_weights = np.repeat(np.log(np.maximum(weights, 1e-300)), n_draws)
+        log_weights = np.repeat(np.log(np.maximum(weights, 1e-300)), len(self._law.marks.draws))
         return self._of(RecordedLaw(self._states, chosen=log_weights))
 
     # ---- training rows
@@ -242,6 +277,7 @@ class SPNPosterior(NetworkPosterior):
             return self._log_likelihood(df)
         if not self._first.is_as_sampled:
             raise ValueError("log_likelihood of training rows needs the posterior as sampled, no condition or marginal")
+        self = self._with_all_draws
         record = self._states.record
         seen = ~np.isnan(record.table).all(axis=1)  # az.loo stops at a row that is worth 0 in every draw
         found, rows = self._states.leave_one_out()[:, seen], {f"{self.name}_row": record.rows[seen]}
@@ -339,3 +375,18 @@ class SPNPosterior(NetworkPosterior):
         law = self._first
         if law.evidence or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
             raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
+
+
+def _draws_of_chain(
+    max_draws: int | Literal["auto"] | None, states: RecordedStates, mixing: Mixing | None, saved: int | None
+) -> int:
+    """How many draws of each chain answer."""
+    n_chains, length = len(states.record.chains), len(states.record.draws)
+    if max_draws is None:
+        return length
+    if max_draws == "auto":
+        size = np.nan if mixing is None else mixing.size
+        if saved is not None or np.isnan(size):
+            return length if saved is None else saved
+        max_draws = max(FEWEST_DRAWS, int(DRAWS_OF_SIZE * size))
+    return -(-checked_count("max_draws", max_draws, least=1) // n_chains)

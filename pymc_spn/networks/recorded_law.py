@@ -129,6 +129,12 @@ class RecordedLaw(Law):
         """See `Law`: evenly spaced, or by the weights that chains have."""
         return RecordedLaw(self.states, self.kept, self.evidence, fewer_draws(self.chosen, n))
 
+    def in_states(self, states: RecordedStates) -> "RecordedLaw":
+        """The same law of more or fewer draws of the same chains; within a chain all weigh the same."""
+        of_chains = self.chosen.reshape(len(self.marks.chains), -1)[:, 0]
+        chosen = np.repeat(of_chains, len(states.record.draws))
+        return RecordedLaw(states, self.kept, self.evidence, chosen)
+
     def whole(self) -> "RecordedLaw":
         """The law of all columns with the same weights of chains, nothing known."""
         return RecordedLaw(self.states, None, None, self.chosen)

@@ -14,11 +14,17 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
 
-def written_law(law: Law, chosen: str | None = None) -> str:
-    """Columns and conditions of a law as JSON, and a digest of the weights that chains have."""
+def written_law(law: Law, n_draws: int = 1, chosen: str | None = None) -> str:
+    """Columns and conditions of a law as JSON, how many draws of each chain answer, a digest of the chains' weights."""
     parts = [part for part in law.parts if isinstance(part, RecordedLaw)]
     query = {"kept": list(parts[0].kept), "evidence": [events_to_json(part.evidence) for part in parts]}
-    return json.dumps(query | {"log_weights": chosen})
+    return json.dumps(query | {"draws": n_draws, "log_weights": chosen})
+
+
+def read_draws(text: Any) -> int:
+    """How many draws of each chain answer."""
+    place = "the query of the saved posterior"
+    return int(checked(f"{place}: draws", [json_of(text, place)["draws"]], (1,), 1, whole=True)[0])
 
 
 def read_law(text: Any, states: RecordedStates, chosen: np.ndarray | None = None) -> Law:

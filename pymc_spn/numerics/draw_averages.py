@@ -69,6 +69,11 @@ def choose_draws(log_weights: np.ndarray, n: int, rng: np.random.Generator) -> n
     return chosen
 
 
+def even_choice(length: int, n: int) -> np.ndarray:
+    """Numbers (n,) of n of the draws 0 .. length - 1 of a chain, evenly spaced, the first and the last among them."""
+    return np.linspace(0, length - 1, min(max(n, 1), length)).round().astype(np.int64)
+
+
 def effective_draws(logs: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 of weights exp(logs) along the first axis."""
     w = relative_weights(logs)

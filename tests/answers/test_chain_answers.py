@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
+from pymc_spn.networks import posterior
 from pymc_spn.numerics import chain_mixing
 from tests.answers.test_posterior import sampled_tree
 
@@ -73,3 +74,44 @@ def test_diagnosis_is_of_the_values_of_each_draw():
     some = post.condition({"x2": 3})
     asked = some.diagnose(LEVEL, ROWS[["x0", "x1"]])  # and these of the condition
     assert asked.loc["P(x1 = 1)", "mean"] == pytest.approx(float(LEVEL["P(x1 = 1)"](some).mean()))
+
+
+def test_answers_use_as_many_draws_as_carry_information(tmp_path, monkeypatch):
+    """Averages are those of the chosen draws alone; what has a value for each draw, or is saved, has all of them."""
+    tree = tree_with(0.0, draws=60)
+    every = ps.SPNPosterior.from_idata(tree, max_draws=None)
+    few = ps.SPNPosterior.from_idata(tree, max_draws=11)  # six of each chain
+    assert "draws" not in every.log_density(ROWS).attrs and "draws" not in few.log_density(ROWS, per_draw=True).attrs
+    chosen = np.linspace(0, 59, 6).round().astype(int)
+    for one, other in (
+        (few, every),
+        (few.condition({"x2": (0, 4)}), every.condition({"x2": (0, 4)})),
+        (few.condition([{"x1": {1}}, {"x2": 0}]), every.condition([{"x1": {1}}, {"x2": 0}])),
+        (few.marginal(["x0", "x2"]), every.marginal(["x0", "x2"])),
+    ):
+        df = ROWS[[c.name for c in one.columns]].iloc[[0, 2]]
+        found, each = one.log_density(df), other.log_density(df, per_draw=True)
+        assert found.attrs["draws"] == "12 of 120" and found.attrs["learner"] == each.attrs["learner"]
+        weight = one.part_weights if hasattr(one, "part_weights") else None
+        assert weight is None or weight.attrs["draws"] == "12 of 120"
+        xr.testing.assert_identical(one.log_density(df, per_draw=True), each)
+        if one in (few,):
+            mean = np.log(np.exp(each.isel(draw=chosen)).mean(("chain", "draw")))
+            np.testing.assert_allclose(found, mean, rtol=1e-12)
+    assert "2 chains of 60 draws, answers from 12 of 120" in repr(few)
+    xr.testing.assert_identical(few.log_likelihood(), every.log_likelihood())
+    xr.testing.assert_identical(few.leaf_types("x0"), every.leaf_types("x0"))
+    pd.testing.assert_frame_equal(few.diagnose(), every.diagnose())
+    few.condition({"x2": (0, 4)}).save(tmp_path / "few.nc")
+    again = ps.load(tmp_path / "few.nc")
+    xr.testing.assert_identical(again.log_density(ROWS), few.condition({"x2": (0, 4)}).log_density(ROWS))
+    whole = ps.SPNPosterior.from_idata(tmp_path / "few.nc", max_draws=None)
+    xr.testing.assert_identical(whole.log_density(ROWS), every.condition({"x2": (0, 4)}).log_density(ROWS))
+    weights = few.stacked().chain_weights
+    np.testing.assert_allclose(weights, every.stacked().chain_weights, rtol=1e-12)
+    size = every._mixing.size
+    monkeypatch.setattr(posterior, "FEWEST_DRAWS", 8)
+    monkeypatch.setattr(posterior, "DRAWS_OF_SIZE", 20.0 / size)
+    assert ps.SPNPosterior.from_idata(tree).log_density(ROWS).attrs["draws"] == "20 of 120"
+    with pytest.raises(ValueError, match="max_draws must be an integer of at least 1, got 0"):
+        ps.SPNPosterior.from_idata(tree, max_draws=0)

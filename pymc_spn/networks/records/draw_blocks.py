@@ -74,6 +74,7 @@ class DrawBlocks:
 
     def __init__(self, states: Any) -> None:
         self._states = states
+        self._size = DRAWS
         self._lock = Lock()  # for what is below
         self._kept: dict[int, PackedDraws] = {}
         self._bytes = 0
@@ -203,8 +204,8 @@ class DrawBlocks:
     def _packs(self) -> Iterator[tuple[slice, PackedDraws]]:
         """All draws, packed in pieces, kept while there is room."""
         n_draws = self._states.n_draws
-        for start in range(0, n_draws, DRAWS):
-            stop = min(start + DRAWS, n_draws)
+        for start in range(0, n_draws, self._size):
+            stop = min(start + self._size, n_draws)
             pack = self._kept.get(start)
             if pack is None:
                 with self._lock:

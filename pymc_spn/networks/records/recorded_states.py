@@ -1,6 +1,7 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from threading import RLock, local
 from typing import Any
 
@@ -20,6 +21,7 @@ from pymc_spn.networks.records.moment_kernels import moments, positions_in_paren
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
@@ -69,10 +71,14 @@ class RecordedStates:
     Parameters
     ----------
     record : Record
+    whole : RecordedStates, optional
+        All draws, where these are some of them; see `some`.
     """
 
-    def __init__(self, record: Record) -> None:
-        self.record, self.schema = record, record.schema
+    whole: "RecordedStates | None" = None
+
+    def __init__(self, record: Record, whole: "RecordedStates | None" = None) -> None:
+        self.record, self.schema, self.whole = record, record.schema, whole
         self.structure, self.compiled = self.schema.structure, self.schema.compiled
         self.coded = self.schema.code(record.table)
         n_rows, n_regions = record.digits.shape[2:]
@@ -95,14 +101,33 @@ class RecordedStates:
         self._bytes = 0
 
     def __reduce__(self) -> Any:
-        return type(self), (self.record,)  # what is kept for the next query is made again
+        return type(self), (self.record, self.whole)  # what is kept for the next query is made again
+
+    def some(self, n: int) -> "RecordedStates":
+        """The states of n draws of each chain, taken evenly, which stand for all."""
+        length = len(self.record.draws)
+        if n >= length:
+            return self
+        kept, record = even_choice(length, n), self.record
+        chosen = replace(
+            record,
+            digits=record.digits[:, kept],
+            draws=record.draws[kept],
+            hyperparameters={k: v[:, kept] for k, v in record.hyperparameters.items()},
+            variables={k: v[:, kept] for k, v in record.variables.items()},
+            exact=None if record.exact is None else record.exact[:, kept],
+            log_weights=None,
+        )
+        return RecordedStates(chosen, self)
 
     @property
     def marks(self) -> Marks:
         """What answers say of where the draws come from."""
         chains, draws = self.record.chains, self.record.draws
-        learner = f"mcmc: {len(chains)} chains of {len(draws)} recorded draws"
-        return Marks(GIVEN_DRAWS, learner, chains, draws, True, "under every draw")
+        n, n_all = len(draws), len(draws if self.whole is None else self.whole.record.draws)
+        learner = f"mcmc: {len(chains)} chains of {n_all} recorded draws"
+        used = None if self.whole is None else f"{len(chains) * n:,} of {len(chains) * n_all:,}"
+        return Marks(GIVEN_DRAWS, learner, chains, draws, True, "under every draw", used)
 
     @property
     def n_draws(self) -> int:
