@@ -47,8 +47,6 @@ UPWARD = {  # imports of modules, from a room of one that it may not import
 CIRCLES = {  # a module of the circle: how many files it has
     "circuits.structures.circuit": 16,
     "circuits.structures.parameterised": 6,
-    "dags.order_spn": 4,
-    "factor_graphs.graph": 4,
 }
 LARGEST_CIRCLE = 3
 LARGEST_ROOM = 0.2  # of the lines

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from pymc_spn.dags.lattice_search import gibbs_orders
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_gibbs_kernels import chain_of_orders
 from pymc_spn.numerics.trust_warnings import CoverageWarning
-
-if TYPE_CHECKING:
-    from pymc_spn.dags.order_spn import OrderSPN
 
 CHAINS, SETTLE, STATES, THIN = 40, 48, 5, 4  # of the Gibbs orders that measure every support
 
@@ -27,7 +24,17 @@ def coverage(post: Any, n: int, random_seed: Any, sweeps: int, progressbar: bool
     return inside / n, math.sqrt(smoothed * (1 - smoothed) / n)
 
 
-def measure(post: "OrderSPN", rng: np.random.Generator) -> "OrderSPN":
+class Supported(Protocol):
+    """A posterior on a support of orders, as `OrderSPN`."""
+
+    scores: LocalScores
+    kind: str
+    _measured: tuple[float, float] | None
+
+    def _holds(self, orders: np.ndarray) -> np.ndarray: ...
+
+
+def measure[P: Supported](post: P, rng: np.random.Generator) -> P:
     """The posterior with the coverage of its support, and a warning where that is below one half.
 
     For a fifth of the time of as many independent orders: chains of their own, some states of each. The error is that

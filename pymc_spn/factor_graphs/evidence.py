@@ -1,13 +1,22 @@
 """From labels and gaps to codes: what the rows of evidence say about the variables of a graph."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from pymc_spn.factor_graphs.graph import FactorGraph
+
+class Variables(Protocol):
+    """Variables and their states, as a `FactorGraph` has them."""
+
+    names: tuple[str, ...]
+    states: tuple[tuple[Any, ...], ...]
+    number: dict[str, int]
+    card: np.ndarray
+
+    def numbers(self, variables: Sequence[str]) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Evidence:
         return "the evidence" if self.rows is None else f"row {self.rows[row]!r}"
 
 
-def code_evidence(fg: FactorGraph, given: Any, soft_evidence: Any, state_start: np.ndarray) -> Evidence:
+def code_evidence(fg: Variables, given: Any, soft_evidence: Any, state_start: np.ndarray) -> Evidence:
     """Code ``given`` and ``soft_evidence`` of `JunctionTree.infer`.
 
     Raises
