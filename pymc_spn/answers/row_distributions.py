@@ -118,7 +118,7 @@ def predict_quantile(
     of_draws = LeavesOfDraws(asked)
     q = np.atleast_1d(levels).astype(np.float64)
     has_masses = not self._law.is_density[d]
-    quantiles = of_draws.quantiles(q)
+    quantiles = of_draws.quantiles(q, with_error=not has_masses)
     answer, errors = [np.zeros((0, q.size))], []
     for rows in of_draws.blocks(1 if of_draws.students else q.size):
         shares = of_draws.shares(rows)
@@ -296,10 +296,12 @@ class LeavesOfDraws:
             return None
         return StudentMixtures(NormalGamma(*self.leaves.parameters.T), self.draw)
 
-    def quantiles(self, q: np.ndarray) -> Callable[[RowShares], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def quantiles(
+        self, q: np.ndarray, with_error: bool
+    ) -> Callable[[RowShares], tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """A function that gives the quantiles (M, Q) of rows with what `shares` returns.
 
-        With them densities (M, Q), and what each draw has below (S, M, Q).
+        With them, if errors are wanted, densities (M, Q) and what each draw has below (S, M, Q).
         """
         inner, students = (q > 0.0) & (q < 1.0), self.students
         if students is None:
@@ -310,7 +312,7 @@ class LeavesOfDraws:
                 least, most = laws.support()
                 x = np.where(q <= 0.0, least[:, None], most[:, None])
                 x[:, inner] = laws.quantile(q[inner], grid.brackets(self.of_all(shares), q[inner]))
-                return x, laws.density(x), self._below(laws, x)
+                return (x, laws.density(x), self._below(laws, x)) if with_error else (x, x, x)
 
             return by_laws
 

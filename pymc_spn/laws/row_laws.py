@@ -14,6 +14,7 @@ from pymc_spn.numerics.row_mixtures import RowMixtures
 
 REST = 1e-11  # of the smaller tail: what the search of a quantile may leave
 GRID_VALUES, GRID_SIZES = 2_000_000, (8, 192)  # values held of all leaves (16 MB), points of a grid
+WHOLE_POINTS = 600  # points of a grid that holds every whole number
 SPREAD = np.array([-3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0])  # points of a leaf that shape the grid, in its widths
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]  # where, value, slope
 
@@ -114,6 +115,8 @@ class RowLaws(NamedTuple):
     def _counts(self, q: np.ndarray, within: "Brackets", least: np.ndarray) -> np.ndarray:
         """Quantiles of counts; an end of a bracket that is infinite is looked for."""
         far = np.ceil(2.0 * max(within.length, 1.0))
+        if (within.high - within.low == 1.0).all():
+            return within.high
         low = np.maximum(np.where(np.isinf(within.low), -far, within.low), least)
         high = np.where(np.isinf(within.high), far, within.high)
         return smallest_whole_reaching(lambda x: self.cdf(x) < q, low, high, least, LARGEST_COUNT)
@@ -166,7 +169,12 @@ class LeafGrid:
         beyond = reach * 10.0 ** np.arange(1, 4)
         points = np.concatenate([usual[0] - beyond[::-1], usual, usual[-1] + beyond])
         self.is_discrete = all(law.is_discrete for law in laws)
-        self.points = np.unique(np.round(points) if self.is_discrete else points)
+        if self.is_discrete:
+            points = np.round(points)
+            whole = np.arange(points[beyond.size], points[-beyond.size - 1] + 1.0)
+            if whole.size <= WHOLE_POINTS and whole.size * leaves.family.size <= 4 * GRID_VALUES:
+                points = np.concatenate([points, whole])  # a bracket between neighbours is the answer
+        self.points = np.unique(points)
         self.cdf = np.stack([law.leaf_cdf(self.points) for law in laws])
         if not self.is_discrete:
             self.density = np.stack([np.exp(law.leaf_log_density(self.points)) for law in laws])
