@@ -1,11 +1,14 @@
 """Records of sampled networks without PyMC: the tiny problems as DataTrees, all their states as draws."""
 
+from functools import cache
+
 import numpy as np
 import xarray as xr
 
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves import families
 from pymc_spn.networks.gibbs.palette import choose_coding
+from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, write_schema
@@ -13,7 +16,7 @@ from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
 from pymc_spn.tables.fingerprints import fingerprint
 from tests.networks.tiny import region_tree
-from tests.reference import Problem, digits_from_state, weighted_states
+from tests.reference import Problem, digits_from_state, tiny_problems, weighted_states
 
 LETTERS = ("a", "b", "c")
 KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count"}
@@ -147,3 +150,48 @@ def enumerated_posterior(problem: Problem) -> SPNPosterior:
 def weighted_posterior(states, log_weights=None) -> SPNPosterior:
     """The posterior of recorded states, each of its own weight."""
     return SPNPosterior(RecordedLaw(states, chosen=log_weights))
+
+
+@cache
+def problem_of(name):
+    return tiny_problems()[name]
+
+
+@cache
+def posterior_of(name):
+    return enumerated_posterior(problem_of(name))
+
+
+def new_rows(name, n=6):
+    """Coded rows within the support, some with gaps, the last one empty."""
+    post, rng = posterior_of(name), np.random.default_rng(3)
+    rows = np.abs(rng.normal(1.0, 1.0, (n, len(post.columns))))
+    for d, column in enumerate(post.columns):
+        if column.kind != "real" and column.kind != "positive":
+            rows[:, d] = rng.integers(0, 2 if column.kind == "binary" else 3, n)
+    rows[0, 0] = rows[1, 1] = np.nan
+    rows[-1] = np.nan
+    return rows
+
+
+def sampled_tree(name="missing", draws=24, chains=2, record_every=1, network="x"):
+    """Record of chains of the exact kernel, with hyperparameters that change from draw to draw."""
+    problem = problem_of(name)
+    schema = schema_of(problem, network)
+    digits, mass, scale = [], [], []
+    for chain in range(chains):
+        rng = np.random.default_rng(chain)
+        sampler = Sampler(schema.structure, schema.compiled, schema.code(problem.X))
+        for draw in range(draws):
+            concentration, leaf_scale = rng.gamma(4.0, 0.5, 2), rng.gamma(8.0, 0.1)
+            ones = np.ones(len(schema.columns))
+            shape, ratio = (schema.hyperparameters[k]["fixed"] for k in ("leaf_shape", "precision_ratio"))
+            sampler.set_hyperparameters(concentration, leaf_scale * ones, np.array(shape), np.array(ratio))
+            if draw == 0:
+                sampler.set_digits(np.zeros(sampler.slots.shape, np.int32))
+            sampler.sweep(rng)
+            digits.append(sampler.digits(np.int8))
+            mass.append(concentration)
+            scale.append(leaf_scale)
+    shaped = [np.reshape(v, (chains, draws, *np.shape(v)[1:])) for v in (digits, mass, scale)]
+    return tree_of(schema, problem.X, *shaped, record_every)

@@ -21,7 +21,7 @@ from pymc_spn.indian_chefs.network_schema import NONLINEAR, NetworkSchema, pack_
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records import recorded_states
-from tests.answers.test_posterior import sampled_tree
+from tests.hand_made_records import sampled_tree
 from tests.networks.test_mixed_counts import rounded
 from tests.shared_circuits import random_parameters
 

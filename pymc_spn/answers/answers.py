@@ -1,15 +1,12 @@
-"""All questions that a tractable law answers, as the methods of one class."""
+"""The questions that every tractable law answers, as the methods of one class."""
 
 from pymc_spn.answers.asked_law import AskedLaw
-from pymc_spn.answers.cell_tails import cell_p_value
 from pymc_spn.answers.column_questions import cdf, cov, mean, moment, quantile
-from pymc_spn.answers.dependence import dependence
 from pymc_spn.answers.event_questions import condition, marginal, mpe, probability, sample
 from pymc_spn.answers.explanations import explain
 from pymc_spn.answers.information_questions import entropy, event_information, kl, mutual_information
 from pymc_spn.answers.no_interventions import do
-from pymc_spn.answers.row_distributions import predict_cdf, predict_quantile, predict_sd
-from pymc_spn.answers.row_predictions import predict, predict_proba
+from pymc_spn.answers.pair_questions import dependence
 from pymc_spn.answers.row_questions import anomaly, impute, log_density, predictive_p_value
 
 
@@ -43,12 +40,6 @@ class Answers(AskedLaw):
     impute = impute
     predictive_p_value = predictive_p_value
     explain = explain
-    predict = predict
-    predict_proba = predict_proba
-    predict_sd = predict_sd
-    predict_quantile = predict_quantile
-    predict_cdf = predict_cdf
-    cell_p_value = cell_p_value
 
     entropy = entropy
     kl = kl

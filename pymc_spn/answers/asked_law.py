@@ -21,7 +21,6 @@ from pymc_spn.events.unions import (
     signed_intersections,
 )
 from pymc_spn.laws.law import Law
-from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.numerics.draw_averages import attrs_of_finite, chain_error, effective_draws, relative_weights
 from pymc_spn.numerics.marks import limited
 from pymc_spn.numerics.quoted_values import quoted, some
@@ -118,7 +117,7 @@ class AskedLaw:
         asked = [part for place, one in several.items() for part in self._disjoint_parts(place, one, soft)]
         return [(1.0, part) for part in asked] if soft else signed_intersections(argument, asked, both_or_none)
 
-    def _disjoint_parts(self, place: str, event: Any, soft: bool) -> list[Events]:
+    def _disjoint_parts(self, place: str, event: Any, soft: bool, points: bool = False) -> list[Events]:
         """Events that together say the same, with one interval where a column had a list of them."""
         event = by_name(place, event)
         by_level = {c.name for c in self.columns if c.levels is not None}
@@ -126,7 +125,7 @@ class AskedLaw:
         if isinstance(event, Mapping):
             lists = {n: what for n, what in event.items() if isinstance(what, list) and n not in by_level}
         rest = self._read(place, {n: what for n, what in event.items() if n not in lists} if lists else event, soft)
-        for d, x in points_of(rest).items() if not soft else ():
+        for d, x in points_of(rest).items() if not (soft or points) else ():
             if self._law.is_density[d]:
                 refuse_point(place, self.columns[d].name, x)
         choices = []
@@ -150,8 +149,11 @@ class AskedLaw:
         if given is None:  # of questions it says that nothing is known
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)
+        soft = self._law.takes_likelihoods
         if is_single_event(given):
-            return [self._read("given", given)]
+            return [self._read("given", given, soft)]
+        if isinstance(given, Mapping):  # lists of intervals, which are disjoint, beside what holds with each of them
+            return self._disjoint_parts("given", given, soft, points=True)
         events: list[Events] = [
             {d: frozenset({e}) if isinstance(e, float) else e for d, e in part.items()}
             for place, one in alternatives("given", given, *self._readable).items()
@@ -165,15 +167,18 @@ class AskedLaw:
             return Known(self._law, {})
         events = self._exclusive_events(given)
         if len(events) == 1:
-            points = {self.columns[d].name: x for d, x in points_of(events[0]).items()}
-            return Known(self._law.given(events[0]), points)
+            return Known(self._law.given(events[0]), self._points(events))
         log_weights = self._law.log_weights
         possible = [event for event in events if (self._law.log_event(event) + log_weights).max() > -np.inf]
         if not possible:
             words = self._law.in_words()
             raise ValueError(f"given: nothing of it can occur{f' where {words}' if words else ''}")
         parts = [part for event in possible for part in self._law.given(event).parts]
-        return Known(parts[0] if len(parts) == 1 else MixedLaw(parts), {})
+        return Known(parts[0] if len(parts) == 1 else parts[0].mixed(parts), self._points(events))
+
+    def _points(self, events: list[Events]) -> dict[str, float]:
+        """The columns that are at a value, which several events have in common."""
+        return {self.columns[d].name: x for d, x in points_of(events[0]).items()}
 
     def _refuse_rows(self, impossible: np.ndarray, values: np.ndarray, index: pd.Index) -> None:
         """Name the first of the rows that are impossible, if any is, and the column that makes it so."""
@@ -205,7 +210,7 @@ class AskedLaw:
         """How many columns there are and how each was read, in words."""
         return f"{len(self.columns)} columns ({describe_columns(self.columns)})"
 
-    def _attrs(self, per_draw: bool = False, **attrs: Any) -> dict[str, Any]:
+    def _attrs(self, per_draw: bool = False, /, **attrs: Any) -> dict[str, Any]:
         """Attributes of an answer: how exact it is (exact by default) and given what, its learner, and others.
 
         An answer for each draw is not given the others.

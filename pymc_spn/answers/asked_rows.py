@@ -33,7 +33,7 @@ class AskedRows:
 
     def __init__(self, asked: AskedLaw, values: np.ndarray, index: Any, d: int, refuse: bool = True) -> None:
         self.asked, self.values, self.column, self.index = asked, values, d, index
-        self.parts = asked._law.parts
+        self.parts: Any = asked._law.parts  # of recorded draws
         self.events = [part.known(d) for part in self.parts]
         self._possible = [part.possible(values) for part in self.parts]
         self._refuse = refuse

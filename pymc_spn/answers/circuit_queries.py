@@ -114,8 +114,8 @@ class CircuitQueries:
         n: int,
         log_weights: npt.ArrayLike,
         leaf_parameters: Mapping[str, npt.ArrayLike],
-        random_seed: int | np.random.Generator | None = None,
         given: EventLike | None = None,
+        random_seed: int | np.random.Generator | None = None,
     ) -> np.ndarray:
         """Independent rows from the circuit, also given an event.
 

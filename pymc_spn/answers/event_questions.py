@@ -15,7 +15,6 @@ from pymc_spn.numerics.draw_averages import effective_draws, log_average, relati
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
-from pymc_spn.tables.column import as_name
 from pymc_spn.tables.inputs import EventLike
 
 if TYPE_CHECKING:
@@ -114,12 +113,12 @@ def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
     return self._of(self._known(given).law)
 
 
-def marginal[Asked: AskedLaw](self: Asked, columns: Sequence[str]) -> Asked:
+def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Asked:
     """The same kind of object for some columns, the others summed out.
 
     Parameters
     ----------
-    columns : sequence of str
+    columns : str or sequence of str
         In any order; the columns keep theirs.
 
     Returns
@@ -129,13 +128,11 @@ def marginal[Asked: AskedLaw](self: Asked, columns: Sequence[str]) -> Asked:
     Raises
     ------
     TypeError
-        If it is one name and no sequence.
+        If it is no name and no sequence of names.
     ValueError
         If one is no column, or there is none.
     """
     names = [c.name for c in self.columns]
-    if isinstance(as_name(columns), str):
-        raise TypeError(f"columns must be a list of names, got {quoted(columns)}")
     asked = names_of("columns", columns)
     for column in asked:
         if column not in names:

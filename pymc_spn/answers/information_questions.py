@@ -6,23 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
-from pymc_spn.answers.information_integrals import (
-    divergence_bound_of,
-    divergence_of_column,
-    entropy_bounds_of,
-    entropy_of_column,
-    information_of_pair,
-)
-from pymc_spn.answers.integrals import (
+from pymc_spn.answers.sums import (
     MOST_STATES,
     influence,
     log_mixture,
     n_states,
-    refined,
     shares_of_circuits,
     simulated,
     states_of,
-    tables_of,
     with_columns,
 )
 from pymc_spn.events.event_information import (
@@ -34,7 +25,6 @@ from pymc_spn.events.event_information import (
 )
 from pymc_spn.events.events import Events, Likelihood, both_or_none
 from pymc_spn.events.unions import both_unions, log_union
-from pymc_spn.laws.draw_laws import divergence
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
@@ -47,6 +37,7 @@ if TYPE_CHECKING:
 SIMULATED = 10_000
 METHODS = ("auto", "enumeration", "quadrature", "bounds", "monte-carlo")
 BOUND_NOTE = {"mcse_chain_note": "no mcse_chain: bounds are of the mixture over these draws"}
+MEET = 1e-9  # nats: bounds as near as that are one value
 OF_LEVELS = f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
 
 
@@ -94,17 +85,18 @@ def entropy(
         error = self._error(weight * (each @ surprise - value))
         return self._labelled("entropy", value, {}, False, **attrs, **error)
     if method == "quadrature":
-        value, own, tolerance = entropy_of_column(law, 0)
-        return self._labelled("entropy", value, {}, False, **_mark(law, tolerance), **attrs, **self._error(own))
+        found = law.entropy_of_column(0)
+        attrs |= _mark(law, found.tolerance) | self._error(found.influence)
+        return self._labelled("entropy", found.value, {}, False, **attrs)
     if method == "monte-carlo":
         rows = _simulated_rows(law, n, random_seed)
-        logs = log_mixture(law, rows)
-        attrs |= {"exactness": "monte-carlo", "mcse": float(logs.std(ddof=1) / np.sqrt(logs.size))}
-        attrs |= self._error(influence(law, rows, -logs))
-        return self._labelled("entropy", -float(logs.mean()), {}, False, **attrs)
-    bounds, tolerance = entropy_bounds_of(law)
-    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
-    return self._labelled("entropy", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
+        surprise = -log_mixture(law, rows)
+        some = np.isfinite(surprise)  # rounding may move a row to an end, where the density is zero
+        value, mark = _simulated_mean(surprise[some], int(np.sum(~some)))
+        attrs |= mark | self._error(influence(law, rows[some], surprise[some]))
+        return self._labelled("entropy", value, {}, False, **attrs)
+    bounds, tolerance = law.entropy_bounds()
+    return _bounds(self, "entropy", law, bounds, tolerance, attrs)
 
 
 def kl(
@@ -136,20 +128,28 @@ def kl(
     if not isinstance(other, AskedLaw):
         raise TypeError(f"other must be a posterior, a fit or a circuit with parameters, got {type(other).__name__}")
     law = _law_asked(self, "kl", columns, Known(self._law, {}))
-    theirs = {c.name: (d, c) for d, c in enumerate(other.columns)}
-    for column in law.columns:
-        if column.name not in theirs or theirs[column.name][1] != column:
-            raise ValueError(f"other must have the column {column.name!r} of the same kind and levels")
-    places = sorted(theirs[c.name][0] for c in law.columns)
+    theirs = {c.name: d for d, c in enumerate(other.columns)}
+    for column, is_density in zip(law.columns, law.is_density.tolist(), strict=True):
+        name = column.name
+        if name not in theirs:
+            raise ValueError(f"other must have the column {name!r}; its columns are {quoted(list(theirs))}")
+        if is_density != other._law.is_density[theirs[name]]:
+            raise ValueError(f"other must have masses in the column {name!r} where this has, or densities")
+        levels = other.columns[theirs[name]].levels
+        if column.levels is not None and levels is not None and column.levels != levels:
+            raise ValueError(
+                f"other must have the levels {column.levels} in the column {name!r}, in this order; got {levels}"
+            )
+    places = sorted(theirs[c.name] for c in law.columns)
     other_law = other._law.of(places)
     number = {c.name: d for d, c in enumerate(other_law.columns)}
     matched = [number[c.name] for c in law.columns]
     is_same = law.is_same(other_law)
-    # between samplings or given unions a bound from above would be infinite
-    is_open = method == "auto" and (not is_same or len(law.parts) + len(other_law.parts) > 2)
-    method = _method(method, law)
-    method = "monte-carlo" if is_open and method == "bounds" else method
+    is_open, method = method == "auto", _method(method, law)
     attrs = self._weight_mark(law)
+    high, off = law.divergence_bound(other_law, matched) if method == "bounds" else (np.inf, 0.0)
+    if method == "bounds" and is_open and np.isinf(high):
+        method = "monte-carlo"
 
     def error(own: np.ndarray, of_other: np.ndarray) -> dict[str, Any]:
         """Over the draws of this law and of the other one: together where these are the same draws."""
@@ -161,34 +161,33 @@ def kl(
 
     if method == "enumeration":
         p, own, weight = states_of(law, range(len(law.columns)))
-        q, theirs_own, their_weight = states_of(other_law, matched)
-        value = divergence(p, q)
+        q, theirs_own, their_weight = states_of(other_law, matched, [len(c.levels or ()) for c in law.columns])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(p > 0.0, np.log(p / q), 0.0)
+            value = max(float(np.where(p > 0.0, p * ratio, 0.0).sum()), 0.0)
             slope = np.where(p > 0.0, p / q, 0.0)
             found = error(weight * (own @ ratio - value), their_weight * (1.0 - theirs_own @ slope))
         return self._labelled("kl", value, {}, False, **attrs, **found)
     if method == "quadrature":
-        value, influences, tolerance = divergence_of_column(law, other_law, 0, 0)
-        return self._labelled("kl", value, {}, False, **_mark(law, tolerance), **attrs, **error(*influences))
+        of_column, of_other = law.divergence_of_column(0, other_law, 0)
+        attrs |= _mark(law, of_column.tolerance) | error(of_column.influence, of_other)
+        return self._labelled("kl", of_column.value, {}, False, **attrs)
     if method == "monte-carlo":
         rows = _simulated_rows(law, n, random_seed)
         there = np.empty((len(rows), len(matched)))
         there[:, matched] = rows
         ratio = log_mixture(law, rows) - log_mixture(other_law, there)
-        attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
+        value, mark = _simulated_mean(ratio)
         with np.errstate(invalid="ignore"):
             own = influence(law, rows, ratio)
         slope = -shares_of_circuits(other_law, there)
         if is_same:  # of mean 0, and with the noise of the same rows
             slope += shares_of_circuits(law, rows)
-        attrs |= error(own, slope)
-        return self._labelled("kl", float(ratio.mean()), {}, False, **attrs)
-    singles = [divergence_of_column(law, other_law, d, e) for d, e in enumerate(matched)]
-    low, _, tolerance = max(singles, key=lambda single: single[0])
-    bounds = np.array([low, divergence_bound_of(law, other_law)])
-    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
-    return self._labelled("kl", bounds, {"bound": ["lower", "upper"]}, False, **attrs)
+        attrs |= mark | error(own, slope)
+        return self._labelled("kl", value, {}, False, **attrs)
+    singles = [law.divergence_of_column(d, other_law, e)[0] for d, e in enumerate(matched)]
+    low = max(singles, key=lambda single: single.value)
+    return _bounds(self, "kl", law, np.array([low.value, high]), max(low.tolerance, off), attrs)
 
 
 def mutual_information(
@@ -247,18 +246,19 @@ def mutual_information(
         raise ValueError("per_draw=True is for two single columns without Monte Carlo")
     attrs = self._weight_mark(law)
     if per_draw:
-        every = np.arange(law.n_circuits)
-        each, tolerance = refined(law, [0, 1], lambda grids: tables_of(law, [0, 1], every, grids)[0][:, 0])
+        each, tolerance = law.informations_of_circuits(0, 1)
         return self._labelled("mutual_information", each, {}, True, **_mark(law, tolerance))
     if method == "monte-carlo":
         rows = _simulated_rows(law, n, random_seed)
         both, one, other = (
             log_mixture(law, with_columns(rows, c)) for c in ([*groups[0], *groups[1]], groups[0], groups[1])
         )
-        ratio = both - one - other
-        attrs |= {"exactness": "monte-carlo", "mcse": float(ratio.std(ddof=1) / np.sqrt(ratio.size))}
-        attrs |= self._error(influence(law, rows, ratio))
-        return self._labelled("mutual_information", float(ratio.mean()), {}, False, **attrs)
+        with np.errstate(invalid="ignore"):  # of a row that rounding has moved to an end, which is left out
+            ratio = both - one - other
+        some = np.isfinite(ratio)
+        value, mark = _simulated_mean(ratio[some], int(np.sum(~some)))
+        attrs |= mark | self._error(influence(law, rows[some], ratio[some]))
+        return self._labelled("mutual_information", value, {}, False, **attrs)
     if method == "enumeration":
         p, each, weight = states_of(law, [*groups[0], *groups[1]])
         joint = p.reshape(int(np.prod([len(law.columns[d].levels or ()) for d in groups[0]])), -1)
@@ -268,9 +268,9 @@ def mutual_information(
         value = max(float(p @ ratio), 0.0)
         error = self._error(weight * (each @ ratio - value))
         return self._labelled("mutual_information", value, {}, False, **attrs, **error)
-    value, own, tolerance = information_of_pair(law, *groups[0], *groups[1])
-    attrs |= _mark(law, tolerance) | self._error(own)
-    return self._labelled("mutual_information", value, {}, False, **attrs)
+    found = law.information_of_pair(*groups[0], *groups[1])
+    attrs |= _mark(law, found.tolerance) | self._error(found.influence)
+    return self._labelled("mutual_information", found.value, {}, False, **attrs)
 
 
 def event_information(
@@ -386,6 +386,25 @@ def _mark(law: Law, tolerance: float) -> dict[str, Any]:
     if all(column.levels is not None for column in law.columns):
         return {"exactness": "exact"}
     return {"exactness": "numerical", "tolerance": tolerance}
+
+
+def _simulated_mean(values: np.ndarray, left_out: int = 0) -> tuple[float, dict[str, Any]]:
+    """Mean over simulated rows and its marks; infinite where a ratio of densities is."""
+    if np.any(np.isposinf(values)):
+        return float("inf"), {"exactness": "monte-carlo", "mcse": 0.0}
+    mark = {"exactness": "monte-carlo", "mcse": float(values.std(ddof=1) / np.sqrt(values.size))}
+    return float(values.mean()), mark | ({"left_out": left_out} if left_out else {})
+
+
+def _bounds(
+    self: AskedLaw, name: str, law: Law, bounds: np.ndarray, tolerance: float, attrs: dict[str, Any]
+) -> "xr.DataArray":
+    """Bounds, or the value where they meet."""
+    low, high = bounds.tolist()
+    if np.isinf(low) or abs(high - low) <= MEET:
+        return self._labelled(name, low, {}, False, **attrs, **_mark(law, tolerance))
+    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
+    return self._labelled(name, bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
 
 def _simulated_rows(law: Law, n: Any, random_seed: Any) -> np.ndarray:

@@ -60,8 +60,8 @@ class ParameterisedQueries:
     def sample(
         self,
         n: int,
-        random_seed: int | np.random.Generator | None = None,
         given: EventLike | None = None,
+        random_seed: int | np.random.Generator | None = None,
     ) -> np.ndarray:
         """Independent rows from the circuit, also given an event; see `Circuit.sample`.
 
@@ -69,8 +69,8 @@ class ParameterisedQueries:
         ----------
         n : int
             Number of rows, at least 0.
-        random_seed : int or Generator, optional
         given : mapping, sequence of mappings or str, optional
+        random_seed : int or Generator, optional
 
         Returns
         -------

@@ -173,7 +173,7 @@ def predict_cdf(
     TypeError, ValueError
         If x is no number, or None and the target is not among the columns; else as `predict_sd`.
     """
-    own, at, d = x is None, None if x is None else checked_points(x), _number_asked(self, target)
+    at, d = None if x is None else checked_points(x), _number_asked(self, target)
     df = known_levels(df, self.columns, unseen)
     asked = AskedRows.of_table(self, df, d)
     _refuse_many("x", 1 if at is None else np.size(at), asked)
@@ -182,7 +182,7 @@ def predict_cdf(
     else:
         points = np.tile(np.atleast_1d(at) - self.columns[d].origin, (len(asked.index), 1))
     answer, error = _distribution_functions(asked, points)
-    if own or np.ndim(at) == 0:
+    if at is None or at.ndim == 0:
         answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
         coords: dict[str, Any] = {"row": row_labels(asked.index)}
     else:

@@ -35,13 +35,13 @@ def draw_given(given: Parameterised, n: int, known: Any, rng: np.random.Generato
     logs = np.array([log_mass(given, event)[0] for event in events])
     refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
     if len(events) == 1:
-        return _draw_within(given, n, events[0], rng)
+        return draw_within(given, n, events[0], rng)
     share = np.exp(logs - logs.max())
     out, waiting = np.empty((n, len(given.circuit.columns))), np.arange(n)
     while waiting.size:
         chosen = rng.choice(len(events), waiting.size, p=share / share.sum())
         for k in np.unique(chosen):
-            out[waiting[chosen == k]] = _draw_within(given, int((chosen == k).sum()), events[k], rng)
+            out[waiting[chosen == k]] = draw_within(given, int((chosen == k).sum()), events[k], rng)
         holding = sum(_holds(event, out[waiting]).astype(np.int64) for event in events)
         waiting = waiting[rng.random(waiting.size) * holding >= 1.0]
     return out
@@ -55,7 +55,7 @@ def _holds(event: ColumnEvents, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-def _draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.random.Generator) -> np.ndarray:
+def draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.random.Generator) -> np.ndarray:
     """Rows (n, D) given one event."""
     circuit, layout = given.circuit, given.layout
     leaf = np.empty((n, len(circuit.columns)), np.int64)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.algebra.composition import mixture_of
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.joined_circuits import Part, joined
 from pymc_spn.events.circuit_events import (
     ColumnEvent,
     ColumnEvents,
@@ -24,7 +24,6 @@ from pymc_spn.events.circuit_events import (
     is_empty,
     log_mass,
     node_logs,
-    read_alternatives,
     refuse_impossible_evidence,
 )
 from pymc_spn.events.disjoint_events import each_without_those_before
@@ -35,14 +34,6 @@ from pymc_spn.leaves.scipy_leaves import CONTINUOUS, DISCRETE, SCIPY
 LEVELS = ("bernoulli", "categorical")
 NOTHING = np.zeros(0, np.int64)
 Own = tuple[str, Any]  # family and parameters of a leaf
-
-
-class Part(NamedTuple):
-    """A circuit with its parameters, in the order in which `ParameterisedCircuit` takes them."""
-
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
 
 
 class _Node(NamedTuple):
@@ -56,35 +47,6 @@ class _Node(NamedTuple):
     support: Any = None
 
 
-def conditioned(given: Parameterised, known: Any, columns: list[str] | None = None) -> Part:
-    """The law of some columns given what is known in the form of `Circuit.probability`, without arrays.
-
-    Parameters
-    ----------
-    given : Parameterised
-    known : mapping, sequence of mappings, str or None
-    columns : list of str, optional
-        Names of columns that are not known to be at a point; by default all such.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `Circuit.probability`, for an array of values, if no column is left, and for a column that is at a point.
-    """
-    circuit = given.circuit
-    events, lengths = read_alternatives(circuit, "given", {} if known is None else known)
-    if lengths:
-        raise ValueError(f"given must be one event, got arrays of {sorted(lengths)} values")
-    at_points = {d for d, what in events[0].items() if not np.isnan(what.point[0])} if len(events) == 1 else set()
-    for name in columns or ():
-        if circuit.names.index(name) in at_points:
-            raise ValueError(f"given: column {name!r} is at a value, of which nothing more is to be known")
-    kept = [d for d, name in enumerate(circuit.names) if d not in at_points and (columns is None or name in columns)]
-    if not kept:
-        raise ValueError(f"given must leave a column, got values of all of them: {known!r}")
-    return part_given_one_of(given, exclusive_events("given", events), kept, known)
-
-
 def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: list[int], known: Any) -> Part:
     """As `part_of` given that one of several events holds, of which no two do at once: the mixture of their parts."""
     if len(events) == 1:
@@ -93,11 +55,14 @@ def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: li
     refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
     some = np.flatnonzero(logs > -np.inf)
     share = np.exp(logs[some] - np.logaddexp.reduce(logs[some]))
-    found = [part_of(given, events[k], kept, known) for k in some[share > 0.0]]
-    if len(found) == 1:
-        return found[0]
-    mixture = mixture_of(found, share[share > 0.0])
-    return Part(mixture.circuit, mixture.log_weights, mixture.leaf_parameters)
+    return mixed_parts([part_of(given, events[k], kept, known) for k in some[share > 0.0]], share[share > 0.0])[0]
+
+
+def mixed_parts(parts: list[Part], shares: np.ndarray) -> tuple[Part, np.ndarray]:
+    """One circuit over the columns of the first part, and the nodes that were the roots of the parts."""
+    if len(parts) == 1:
+        return parts[0], np.zeros(1, np.int64)
+    return joined(SUM, parts, parts[0].circuit.columns, np.log(shares))
 
 
 def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: Any = None) -> Part:

@@ -211,7 +211,7 @@ class JoinedLaw(NamedTuple):
         Probability of each law under each draw; they add up to 1 over laws.
     """
 
-    laws: tuple[ColumnLaw, ...]
+    laws: tuple[Any, ...]
     weights: np.ndarray
 
     def cdf(self, x: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ class ColumnMixture:
             below = circuit.children_of(int(node))
             np.add.at(share, below, share[node] * np.exp(part.log_weights[edge : edge + below.size]))
             edge += below.size
-        self.name = circuit.names[0]
+        self.name, self.shares = circuit.names[0], share
         self.leaves: list[Leaves] = []
         for f in circuit.families:
             self.leaves += _grouped(f, part.leaf_parameters[f], share[circuit.leaves_of(f)])

@@ -9,15 +9,12 @@ and moments are given it, circuit by circuit.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from pymc_spn.events.events import Event, Events, describe, holds
 from pymc_spn.tables import Column
-
-if TYPE_CHECKING:
-    from pymc_spn.laws.draw_laws import Grid
 
 
 class Marks(NamedTuple):
@@ -66,6 +63,24 @@ class Completed(NamedTuple):
     effective: float
 
 
+class Integral(NamedTuple):
+    """An integral over one or two columns of the mixture over circuits.
+
+    Parameters
+    ----------
+    value : float
+        In nats.
+    tolerance : float
+        How far it may be off.
+    influence : (S,) float64
+        What each circuit adds to it, about its mean; of the errors over draws.
+    """
+
+    value: float
+    tolerance: float
+    influence: np.ndarray = np.zeros(1)
+
+
 class Best(NamedTuple):
     """The densest row that a search found, and a bound on all others.
 
@@ -112,25 +127,6 @@ class ColumnOfLaw(Protocol):
         """Smallest x (Q,) with P(X <= x) >= q, of a law with S = 1."""
 
 
-class CircuitOnGrids(Protocol):
-    """One circuit of a law, integrated over grids of its columns."""
-
-    def masses(self, d: int, grid: "Grid") -> Any:
-        """What the points of a grid say of a column, for `single` and `pair`."""
-
-    def single(self, d: int, on_d: Any) -> np.ndarray:
-        """Masses (X,) of a column on its grid."""
-
-    def pair(self, a: int, b: int, on_a: Any, on_b: Any) -> np.ndarray:
-        """Joint masses (X, Y) of two columns on their grids."""
-
-    def factors(self, a: int, b: int, on_a: Any, on_b: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Matrices (k, X) and (k, Y): the first one transposed times the second one has the joint masses."""
-
-    def entropy_bounds(self, grids: "dict[int, Grid]") -> tuple[float, float]:
-        """Lower and upper bound in nats of the entropy of the columns that have a grid."""
-
-
 class Law(ABC):
     """S weighted circuits over D columns, given what is known.
 
@@ -149,6 +145,8 @@ class Law(ABC):
         Whether the weights differ by what is known, or were chosen.
     cell_tolerance : float or None
         Error of densities of rows whose values stand for cells of rounding; None where all are points.
+    takes_likelihoods : bool
+        Whether `given` takes soft evidence.
     """
 
     columns: tuple[Column, ...]
@@ -157,6 +155,7 @@ class Law(ABC):
     marks: Marks
     is_weighted: bool
     cell_tolerance: float | None = None
+    takes_likelihoods = False
 
     # ---- circuits and columns
 
@@ -204,6 +203,10 @@ class Law(ABC):
         """The law of some columns, ascending; the others are summed out."""
 
     @abstractmethod
+    def mixed(self, parts: "Sequence[Law]") -> "Law":
+        """The mixture of laws made of this one by `given`, of events of which no two hold at once."""
+
+    @abstractmethod
     def fewer(self, n: int) -> "Law":
         """At most n circuits that stand for all: the others have the log weight ``-inf``."""
 
@@ -242,10 +245,6 @@ class Law(ABC):
         """The law of one column."""
 
     @abstractmethod
-    def on_grids(self, s: int) -> CircuitOnGrids:
-        """One circuit, for integrals over one or two columns."""
-
-    @abstractmethod
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """Means (S, k) and covariances (S, k, k), or none, of columns of numbers, in their units."""
 
@@ -256,6 +255,39 @@ class Law(ABC):
     def centred(self, columns: Sequence[int], every: bool = False) -> list[str]:
         """Names of columns for whose mean a principal value stands in a circuit that counts; with ``every`` in any."""
         return []
+
+    # ---- integrals
+
+    @abstractmethod
+    def entropy_of_column(self, d: int) -> Integral:
+        """Entropy of one column."""
+
+    @abstractmethod
+    def divergence_of_column(self, d: int, other: "Law", e: int) -> tuple[Integral, np.ndarray]:
+        """Divergence of a column from one of another law, and what the circuits of that one add to it."""
+
+    @abstractmethod
+    def information_of_pair(self, a: int, b: int) -> Integral:
+        """Mutual information of two columns."""
+
+    @abstractmethod
+    def informations_of_circuits(self, a: int, b: int) -> tuple[np.ndarray, float]:
+        """Mutual information (S,) of two columns under each circuit, and a tolerance."""
+
+    @abstractmethod
+    def informations(self, used: np.ndarray) -> tuple[np.ndarray, float]:
+        """Mutual information (k, D (D - 1) / 2) of all pairs of columns under some circuits (k,), and a tolerance.
+
+        Pairs are in the order of `itertools.combinations`.
+        """
+
+    @abstractmethod
+    def entropy_bounds(self) -> tuple[np.ndarray, float]:
+        """Lower and upper bound (2,) of the entropy of all columns, and their tolerance."""
+
+    def divergence_bound(self, other: "Law", places: Sequence[int]) -> tuple[float, float]:
+        """Upper bound of the divergence of all columns from those of another law at these places, and its tolerance."""
+        return float("inf"), 0.0
 
     # ---- rows
 

@@ -10,11 +10,12 @@ from scipy.special import logsumexp
 from pymc_spn.events.events import Event, Events
 from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.column_laws import JoinedLaw
-from pymc_spn.laws.law import Best, CircuitOnGrids, Completed, Law
+from pymc_spn.laws.grid_law import CircuitOnGrids, GridLaw
+from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
 
 
-class MixedLaw(Law):
+class MixedLaw(GridLaw):
     """Each circuit is a mixture of that of the parts, weighed by the probabilities of their events under it.
 
     Parameters
@@ -75,6 +76,10 @@ class MixedLaw(Law):
         """See `Law`."""
         return MixedLaw([part.of(columns) for part in self.parts])
 
+    def mixed(self, parts: Sequence[Law]) -> "MixedLaw":
+        """See `Law`."""
+        return MixedLaw(parts)
+
     def fewer(self, n: int) -> "MixedLaw":
         """See `Law`."""
         return MixedLaw([part.fewer(n) for part in self.parts])
@@ -116,7 +121,8 @@ class MixedLaw(Law):
     def on_grids(self, s: int) -> "MixedOnGrids":
         """See `Law`; parts without a share are left out."""
         used = np.flatnonzero(self.shares[:, s] > 0.0).tolist()
-        return MixedOnGrids([self.parts[j].on_grids(s) for j in used], self.shares[used, s])
+        parts = [self.parts[j] for j in used]
+        return MixedOnGrids([part.on_grids(s) for part in parts if isinstance(part, GridLaw)], self.shares[used, s])
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`: by the law of total covariance."""

@@ -170,6 +170,14 @@ def most_probable_rows(
     )
 
 
+def best_row(
+    given: Parameterised, row: np.ndarray, known: Events, tolerance: float, max_boxes: int | None
+) -> BoxResult:
+    """The densest completion of a row (D,) within events, points of the row among them."""
+    refuse_distributions(given.circuit, "mpe: a circuit")
+    return _search_row(given, row, _above_spikes(given, known), tolerance, max_boxes)
+
+
 def _search_row(
     given: Parameterised,
     row: np.ndarray,

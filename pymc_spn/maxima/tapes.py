@@ -1,17 +1,16 @@
-"""Tapes for the box search: from an explicit circuit with its parameters, or from the draws of a posterior."""
+"""Tapes for the box search, from an explicit circuit with its parameters."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln, logsumexp
+from scipy.special import betaln, gammaln
 
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
-from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.families import Categorical, Exponential, Gaussian, Poisson
+from pymc_spn.leaves.families import Exponential, Gaussian, Poisson
 from pymc_spn.leaves.family_codes import (
     BETA,
     BINOMIAL,
@@ -33,8 +32,6 @@ from pymc_spn.leaves.family_codes import (
 )
 from pymc_spn.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
 from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, Tape, log_leaf
-from pymc_spn.networks.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
-from pymc_spn.networks.records.recorded_states import RecordedStates
 
 LOG_2PI = np.log(2.0 * np.pi)
 POSTERIOR = {  # leaves that are predictives: code of the family, and the posterior that predicts so
@@ -209,112 +206,10 @@ def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> in
         if name == "geometric":  # a negative binomial of one success
             return builder.add(NEGATIVE_BINOMIAL, (), (), d, (1.0, np.log(p[0]), np.log1p(-p[0]), 0.0))
     code, posterior = POSTERIOR[name]
-    return builder.add(PREDICTIVE[code], (), (), d, tuple(_leaf_rows(code, posterior(p[None]))[0]))
+    return builder.add(PREDICTIVE[code], (), (), d, tuple(predictive_rows(code, posterior(p[None]))[0]))
 
 
-def tape_of_draws(
-    states: RecordedStates, points: Mapping[int, float], unasked: Mapping[int, Any], log_weights: np.ndarray
-) -> Tape:
-    """Tape of the mixture over draws.
-
-    Parameters
-    ----------
-    states : RecordedStates
-    points : dict of int to float
-        Columns at a point: their leaves become constants.
-    unasked : dict of int to event or None
-        Columns that are summed out, over an event or over everything.
-    log_weights : (S,) float64
-        Of the draws; those without weight are left out.
-    """
-    builder = TapeBuilder()
-    logs = log_weights - logsumexp(log_weights)
-    tops = [_add_draw(builder, states, int(s), points, unasked) for s in np.flatnonzero(logs > -np.inf)]
-    return rooted(builder, builder.sum(tops, logs[logs > -np.inf]))
-
-
-def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any, unasked: Any) -> int:
-    """Root of one draw's network, all its occupied nodes, and one unoccupied node for each region."""
-    net, tree = states.network(s), states.structure
-    nothing = np.full(net.source.size, np.nan)
-    flags = np.zeros(nothing.size, np.bool_)
-    shares = shares_of(net, nothing, flags, np.zeros(1))
-    nodes: dict[int, list[int]] = {}  # of each region, by number, the unoccupied one last
-    logs: dict[int, np.ndarray] = {}  # their values in place of them, of regions of which no column is asked
-    n_columns = len(tree.columns)
-    is_asked = np.array([d not in points and d not in unasked for d in range(n_columns)])
-    is_free = np.array([d in unasked and unasked[d] is None for d in range(n_columns)])  # exactly one in total
-    for r in range(tree.n_regions - 1, -1, -1):
-        share = shares[r] if r > 0 else shares[r][:1]
-        d = int(net.column[r])
-        parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]].tolist()
-        split = np.zeros(share.shape[1], np.int64)  # of unoccupied children the first one
-        if d < 0 and net.n_splits[r] > 1:
-            split[:-1] = net.edge_split[net.begin[r] : net.begin[r] + split.size - 1]
-        columns = tree.order[tree.begin[r] : tree.begin[r] + tree.size[r]]
-        if not is_asked[columns].any():
-            below = np.zeros(split.size)
-            if d >= 0:
-                known = _known_leaves(states, net, d, points, unasked)
-                below[: known.size] = known
-            for q in parts:
-                below += np.where(split == net.split[q], logs[q], 0.0)
-            with np.errstate(divide="ignore"):
-                summed = np.maximum(logsumexp(below + np.log(share), axis=1), NOTHING)
-            logs[r] = np.where(is_free[columns].all(), 0.0, summed)
-            nodes[r] = [builder.constant(v) for v in logs[r].tolist()]
-            continue
-        reached = shares[r].any(axis=0)
-        if d >= 0:
-            children = _leaves_of_draw(builder, states, net, d, reached)
-        else:
-            children = []
-            for i in range(split.size):
-                below_it = [nodes[q][i] for q in parts if net.split[q] == split[i]]
-                children.append(builder.product(below_it) if reached[i] else -1)
-        nodes[r] = []
-        for row in share:
-            used = np.flatnonzero(row)
-            node = builder.sum([children[i] for i in used], np.log(row[used])) if used.size else -1
-            nodes[r].append(node)
-    return nodes[0][0]
-
-
-def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked: Any) -> np.ndarray:
-    """Log values (n,) of the leaves at place d, whose column is at a point or summed out."""
-    column = int(net.source[d])
-    if column not in points and unasked[column] is None:
-        return np.zeros(0)
-    leaves = as_masses(leaves_at(net, states.compiled, d), states.compiled, column)
-    if column not in points:
-        return np.maximum(log_event(leaves, unasked[column]), NOTHING)
-    logs = np.zeros(leaves.family.size)
-    for code, which, params in by_family(leaves):
-        shaped = type(params)(*(np.asarray(v) for v in params))
-        logs[which] = FAMILY[code].predictive_log_density(shaped, np.full(which.sum(), points[column]))
-    return np.maximum(logs, NOTHING)
-
-
-def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
-    """A tape node for each leaf slot at place d that is reached."""
-    leaves, d = leaves_at(net, states.compiled, d), int(net.source[d])
-    leaves = as_masses(leaves, states.compiled, d)
-    out = [-1] * reached.size
-    for code, which, params in by_family(leaves):
-        at = np.flatnonzero(which)
-        if code == CATEGORICAL:
-            p = np.log(Categorical.predictive_probabilities(params))
-            for i, row in zip(at, p, strict=True):
-                out[i] = builder.levels(d, row) if reached[i] else -1
-            continue
-        rows = _leaf_rows(code, params)
-        kind = PREDICTIVE[code]
-        for i, row in zip(at, rows, strict=True):
-            out[i] = builder.add(kind, (), (), d, tuple(row)) if reached[i] else -1
-    return out
-
-
-def _leaf_rows(code: int, params: Any) -> np.ndarray:
+def predictive_rows(code: int, params: Any) -> np.ndarray:
     """Parameters (n, 4) of the tape's leaves from posteriors of one family."""
     if code in (GAUSSIAN, LOG_NORMAL, *ROUNDED):
         nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)

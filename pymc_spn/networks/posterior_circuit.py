@@ -1,19 +1,21 @@
 """The posterior predictive as one explicit circuit: a sum over draws, each with its collapsed predictive below it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pymc_spn.answers.answers import Answers
+from pymc_spn.answers.event_questions import mpe, probability, sample
+from pymc_spn.answers.row_questions import log_density
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.events.circuit_events import ColumnEvent, as_column_event
 from pymc_spn.events.events import Event
 from pymc_spn.laws.circuit_parts import part_given_one_of
 from pymc_spn.laws.draw_laws import shares_of
+from pymc_spn.laws.law import Law, Marks
 from pymc_spn.leaves.family_codes import (
     BINOMIAL,
     CATEGORICAL,
@@ -29,19 +31,18 @@ from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelih
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws
-from pymc_spn.numerics.marks import SIMULATION, limited, scope_of
+from pymc_spn.numerics.marks import scope_of
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.tables import Table, decode, row_labels
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledCircuit(ParameterisedCircuit):
     """A circuit with its parameters, asked in the units and labels of the data.
 
-    `moments` and `mpe` take and return codes, as those of `Circuit`.
+    `moments` takes and returns codes, as that of `Circuit`.
 
     Parameters
     ----------
@@ -54,100 +55,17 @@ class LabelledCircuit(ParameterisedCircuit):
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
-    def _marked(self, name: str, values: Any, coords: dict[str, Any], **attrs: Any) -> "xr.DataArray":
-        return super()._marked(name, values, coords, **attrs | {"exactness": self._mark(attrs["exactness"])})
-
-    def _mark(self, mark: str) -> str:
-        """A mark of an answer of the circuit, which is given the draws if the circuit is."""
-        return limited(mark, scope_of(self.attrs.get("exactness", "")))
+    log_density = log_density  # type: ignore[assignment]
+    sample = sample  # type: ignore[assignment]
+    probability = probability  # type: ignore[assignment]
+    mpe = mpe  # type: ignore[assignment]
 
     @property
-    def _marks(self) -> dict[str, Any]:
-        return self.attrs
+    def _marks(self) -> Marks:
+        return Marks(scope_of(self.attrs.get("exactness", "")), self.attrs.get("learner"))
 
-    def _made(self, part: Any) -> "LabelledCircuit":
-        return LabelledCircuit(*part, attrs=self.attrs)
-
-    def log_density(self, df: Any) -> "xr.DataArray":  # type: ignore[override]  # with labels
-        """Log density of new rows, missing cells summed out; values count as exact ones.
-
-        Parameters
-        ----------
-        df : DataFrame, Table, mapping or array
-            Columns as in the circuit.
-
-        Returns
-        -------
-        DataArray (row,)
-            In nats.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a column is missing, or a value does not fit its kind.
-        """
-        import xarray as xr
-
-        table = Table.from_frame(df, schema=self.circuit.columns)
-        logs = super().log_density(table.values)
-        coords, attrs = {"row": row_labels(table.index)}, self.attrs | {"exactness": self._mark("exact")}
-        return xr.DataArray(logs, coords, ["row"], "log_density", attrs)
-
-    def sample(
-        self,
-        n: int,
-        random_seed: int | np.random.Generator | None = None,
-        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
-    ) -> pd.DataFrame:
-        """Independent rows from the circuit, also given an event.
-
-        Parameters
-        ----------
-        n : int
-            Number of rows, at least 0.
-        random_seed : int or Generator, optional
-        given : mapping, sequence of mappings or str, optional
-            See `Circuit.sample`.
-
-        Returns
-        -------
-        DataFrame
-            n rows without gaps, levels by name.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If n is no integer of at least 0, or `given` is no event or has probability zero.
-        """
-        return self._labelled(super().sample(n, random_seed, given))
-
-    def complete(self, df: Any, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Rows whose missing cells are drawn from their exact conditional given the observed cells.
-
-        Parameters
-        ----------
-        df : DataFrame, Table, mapping or array
-            Columns as in the circuit.
-        random_seed : int or Generator, optional
-
-        Returns
-        -------
-        DataFrame
-            The rows without gaps, levels by name.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `log_density`, and if the observed cells of a row have density 0.
-        """
-        table = Table.from_frame(df, schema=self.circuit.columns)
-        return self._labelled(super().complete(table.values, random_seed), table.index)
-
-    def _labelled(self, values: np.ndarray, index: Any = None) -> pd.DataFrame:
-        """Drawn rows as a DataFrame with its mark."""
-        frame = decode(values, self.circuit.columns, index)
-        frame.attrs = self.attrs | {"exactness": self._mark(SIMULATION)}
-        return frame
+    def _of(self, law: Law) -> "LabelledCircuit":  # type: ignore[override]
+        return LabelledCircuit(*law.part, attrs=self.attrs)  # type: ignore[attr-defined]
 
 
 @own_names

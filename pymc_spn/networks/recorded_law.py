@@ -19,13 +19,15 @@ from pymc_spn.events.events import (
     spread_of,
 )
 from pymc_spn.laws.column_laws import ColumnLaw, law_of_column
-from pymc_spn.laws.draw_laws import DrawLaws, Grid
+from pymc_spn.laws.draw_laws import DrawLaws, Grid, divergence
+from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.information_bounds import divergence_bound, entropy_bounds
 from pymc_spn.laws.law import Best, Completed, Law
+from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.leaves.families import LogNormal
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import BULK, LEAST_POSITIVE, allowed_values, box_limit
-from pymc_spn.maxima.tapes import tape_of_draws
+from pymc_spn.networks.recorded_tapes import tape_of_draws
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.completion import complete_rows
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
@@ -39,7 +41,7 @@ from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, fewer
 BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
-class RecordedLaw(Law):
+class RecordedLaw(GridLaw):
     """Predictives of the recorded draws of a network, given what is known of a row.
 
     Parameters
@@ -135,9 +137,9 @@ class RecordedLaw(Law):
         chosen = np.repeat(of_chains, len(states.record.draws))
         return RecordedLaw(states, self.kept, self.evidence, chosen)
 
-    def whole(self) -> "RecordedLaw":
-        """The law of all columns with the same weights of chains, nothing known."""
-        return RecordedLaw(self.states, None, None, self.chosen)
+    def mixed(self, parts: Sequence[Law]) -> MixedLaw:
+        """See `Law`."""
+        return MixedLaw(parts)
 
     # ---- densities and probabilities
 
@@ -222,6 +224,20 @@ class RecordedLaw(Law):
     def on_grids(self, s: int) -> "DrawOnGrids":
         """See `Law`."""
         return DrawOnGrids(DrawLaws(self.states, s, self.row(self.evidence), spread_of(self.evidence)), self.kept)
+
+    def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
+        """See `Law`: by convexity, the divergence of the draws' weights, and the mean divergence within draws."""
+        if not isinstance(other, RecordedLaw) or not self.is_same(other):
+            return np.inf, 0.0
+        p, q = relative_weights(self.log_weights), relative_weights(other.log_weights)
+        if np.any((p > 0.0) & (q <= 0.0)):
+            return np.inf, 0.0
+        columns = range(len(self.columns))
+        within = sum(
+            p[s] / p.sum() * self.on_grids(s).divergence_bound(other.on_grids(s), columns)
+            for s in np.flatnonzero(p > 0.0).tolist()
+        )
+        return float(within + divergence(p, q)), 0.0
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""
@@ -341,9 +357,10 @@ class RecordedLaw(Law):
                 own = self.kept.index(d) if d in self.kept else -1
                 if own in observed and self.states.compiled.is_density[d]:
                     observed[own] = Interval(*ends)
-        for d in [d for d in observed if d in range(len(self.kept)) and self.known(d) is not None]:
-            if intersect({0: self.known(d)}, {0: observed[d]})[1] is not None:
-                self.refuse(where, {d: observed[d]})
+        for d, what in list(observed.items()):
+            known = self.known(d)
+            if known is not None and intersect({0: known}, {0: what})[1] is not None:
+                self.refuse(where, {d: what})
         self.refuse(where, observed)
 
     def impossible_column(self, event: Events) -> int | None:

@@ -8,10 +8,10 @@ from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
-from tests.answers.test_posterior import posterior_of
 from tests.answers.test_predictive_p_values import recorded_on
 from tests.answers.test_row_distributions import others, rows_of, sampled
 from tests.answers.test_variational_posterior import fitted
+from tests.hand_made_records import posterior_of
 from tests.networks.test_rounded_cells import narrow_leaves, share_of
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_splits", "skewed"]

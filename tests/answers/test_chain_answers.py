@@ -10,7 +10,7 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.networks import posterior
 from pymc_spn.numerics import chain_mixing
-from tests.answers.test_posterior import sampled_tree
+from tests.hand_made_records import sampled_tree
 
 ROWS = pd.DataFrame({"x0": [1.2, np.nan, 0.3], "x1": [1, 0, 1], "x2": [3, 2, 0]})
 LEVEL = {"P(x1 = 1)": lambda post: post.probability({"x1": 1}, per_draw=True)}

@@ -18,8 +18,7 @@ from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.records.leaf_predictives import Interval, Leaves
 from tests import reference_queries
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 from tests.reference import POISSON as POISSON_ENTRY
 from tests.reference import Problem
 

@@ -11,14 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.answers import information_integrals, integrals
-from pymc_spn.answers.integrals import joint_masses, nested_grids, tables_of
+from pymc_spn.laws import grid_law
 from pymc_spn.laws.draw_laws import MISPLACED, information
+from pymc_spn.laws.grid_law import joint_masses, nested_grids, tables_of
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.numerics.weighted_intervals import shortest_interval
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.answers.test_row_queries import two_groups
-from tests.hand_made_records import enumerated_posterior, weighted_posterior
+from tests.hand_made_records import enumerated_posterior, posterior_of, problem_of, sampled_tree, weighted_posterior
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
 
@@ -132,8 +131,8 @@ def test_densities_by_quadrature(known):
 def test_tolerances_of_bounds_are_what_finer_grids_change(monkeypatch):
     """Grids of three times the panels move no bound by more than was stated, and the statement is no constant."""
     stated = {}
-    for panels in (information_integrals.PANELS, 3 * information_integrals.PANELS):
-        monkeypatch.setattr(information_integrals, "PANELS", panels)
+    for panels in (grid_law.PANELS, 3 * grid_law.PANELS):
+        monkeypatch.setattr(grid_law, "PANELS", panels)
         post = two_groups()
         given = post.condition({"x0": (-5.0, 9.0)})
         for name, found in (("entropy", post.entropy()), ("kl", given.kl(post, ["x0", "x1"]))):
@@ -268,7 +267,7 @@ def test_bounds_of_entropy_go_through_the_draws_once_for_all_pairs(monkeypatch):
     monkeypatch.setattr(RecordedLaw, "on_grids", lambda self, s: asked.append(s) or on_grids(self, s))
     whole = post.entropy(method="bounds")
     assert len(asked) <= 2 * post._states.n_draws
-    monkeypatch.setattr(integrals, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(grid_law, "BLOCK_VALUES", 1)
     assert post.entropy(method="bounds").equals(whole)
 
 

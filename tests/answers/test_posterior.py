@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.networks.gibbs.exact import evaluate_regions_by_logs
-from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
 from pymc_spn.networks.records.record import (
@@ -25,7 +23,17 @@ from pymc_spn.networks.records.record import (
     region_labels,
 )
 from pymc_spn.tables import decode
-from tests.hand_made_records import enumerated_posterior, enumerated_tree, schema_of, tree_of, weighted_posterior
+from tests.hand_made_records import (
+    enumerated_posterior,
+    enumerated_tree,
+    new_rows,
+    posterior_of,
+    problem_of,
+    sampled_tree,
+    schema_of,
+    tree_of,
+    weighted_posterior,
+)
 from tests.reference import (
     GAUSSIAN,
     NARROW,
@@ -33,7 +41,6 @@ from tests.reference import (
     log_leaf_predictive,
     log_leave_one_out,
     state_from_digits,
-    tiny_problems,
 )
 from tests.reference_queries import log_posterior_predictive, log_predictive
 
@@ -51,51 +58,6 @@ PROBLEMS = [
     "infinite_skewed",
 ]
 TOLERANCE = 1e-10
-
-
-@cache
-def problem_of(name):
-    return tiny_problems()[name]
-
-
-@cache
-def posterior_of(name):
-    return enumerated_posterior(problem_of(name))
-
-
-def new_rows(name, n=6):
-    """Coded rows within the support, some with gaps, the last one empty."""
-    post, rng = posterior_of(name), np.random.default_rng(3)
-    rows = np.abs(rng.normal(1.0, 1.0, (n, len(post.columns))))
-    for d, column in enumerate(post.columns):
-        if column.kind != "real" and column.kind != "positive":
-            rows[:, d] = rng.integers(0, 2 if column.kind == "binary" else 3, n)
-    rows[0, 0] = rows[1, 1] = np.nan
-    rows[-1] = np.nan
-    return rows
-
-
-def sampled_tree(name="missing", draws=24, chains=2, record_every=1, network="x"):
-    """Record of chains of the exact kernel, with hyperparameters that change from draw to draw."""
-    problem = problem_of(name)
-    schema = schema_of(problem, network)
-    digits, mass, scale = [], [], []
-    for chain in range(chains):
-        rng = np.random.default_rng(chain)
-        sampler = Sampler(schema.structure, schema.compiled, schema.code(problem.X))
-        for draw in range(draws):
-            concentration, leaf_scale = rng.gamma(4.0, 0.5, 2), rng.gamma(8.0, 0.1)
-            ones = np.ones(len(schema.columns))
-            shape, ratio = (schema.hyperparameters[k]["fixed"] for k in ("leaf_shape", "precision_ratio"))
-            sampler.set_hyperparameters(concentration, leaf_scale * ones, np.array(shape), np.array(ratio))
-            if draw == 0:
-                sampler.set_digits(np.zeros(sampler.slots.shape, np.int32))
-            sampler.sweep(rng)
-            digits.append(sampler.digits(np.int8))
-            mass.append(concentration)
-            scale.append(leaf_scale)
-    shaped = [np.reshape(v, (chains, draws, *np.shape(v)[1:])) for v in (digits, mass, scale)]
-    return tree_of(schema, problem.X, *shaped, record_every)
 
 
 # ---- densities

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.tables import decode
-from tests.answers.test_posterior import new_rows, posterior_of, sampled_tree
+from tests.hand_made_records import new_rows, posterior_of, sampled_tree
 
 PROBLEMS = [
     "mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees",

@@ -29,8 +29,7 @@ from pymc_spn.networks.records.leaf_predictives import (
 )
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.hand_made_records import schema_of, tree_of, weighted_posterior
+from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of, weighted_posterior
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
 SKEWED = ["skewed", "infinite_skewed"]  # columns whose mean is infinite until they are bounded

@@ -10,9 +10,8 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.answers import reference_rows
-from tests.answers.test_posterior import posterior_of, problem_of
 from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import posterior_of, problem_of, schema_of, tree_of
 from tests.networks.test_rounded_cells import narrow_leaves
 
 N = 20_000

@@ -11,9 +11,8 @@ import pymc_spn as ps
 from pymc_spn.answers import asked_rows
 from pymc_spn.numerics import memory_limits
 from tests import reference_queries
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 
 LEVELS = [0.0, 1e-4, 0.1, 0.5, 0.95, 0.9999, 1.0]
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits", "skewed"]

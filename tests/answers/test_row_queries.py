@@ -17,8 +17,7 @@ from pymc_spn.answers import column_questions, row_questions
 from pymc_spn.answers.asked_law import joined_errors
 from pymc_spn.networks import recorded_law
 from pymc_spn.networks.recorded_law import RecordedLaw
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 from tests.networks.test_step_methods import draw
 
 ROW = {"palette": {"x0": 2, "x1": "b", "x2": 3}, "missing": {"x0": 1.2, "x1": 1, "x2": 3}}

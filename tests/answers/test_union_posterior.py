@@ -13,9 +13,8 @@ from pymc_spn.events.disjoint_events import complement, disjoint_events
 from pymc_spn.events.events import holds
 from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval
 from pymc_spn.tables import Column
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
 from tests.events.test_unions import events_of
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 
 COLUMNS = (
     Column("real", "real", None, "float64"),

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 from pymc_spn.leaves.leaf_events import log_interval
-from tests.answers.test_posterior import posterior_of
+from tests.hand_made_records import posterior_of
 from tests.shared_circuits import (
     DENSITIES,
     PARAMETERS,

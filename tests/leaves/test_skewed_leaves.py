@@ -25,8 +25,14 @@ from pymc_spn.networks.gibbs.network import LARGEST_COUNT
 from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.tables import Column
 from tests import reference_queries
-from tests.answers.test_posterior import posterior_of, problem_of, sampled_tree
-from tests.hand_made_records import enumerated_posterior, enumerated_tree, schema_of
+from tests.hand_made_records import (
+    enumerated_posterior,
+    enumerated_tree,
+    posterior_of,
+    problem_of,
+    sampled_tree,
+    schema_of,
+)
 from tests.reference import BINOMIAL, GEOMETRIC, LOG_NORMAL, Problem
 
 

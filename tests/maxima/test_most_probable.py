@@ -14,9 +14,10 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.maxima import box_search
 from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import CONSTANT
-from pymc_spn.maxima.tapes import tape_of_circuit, tape_of_draws
+from pymc_spn.maxima.tapes import tape_of_circuit
+from pymc_spn.networks.recorded_tapes import tape_of_draws
 from pymc_spn.tables import Table
-from tests.answers.test_posterior import posterior_of, sampled_tree
+from tests.hand_made_records import posterior_of, sampled_tree
 from tests.random_circuits import column_families, random_circuit
 from tests.shared_circuits import build
 

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.networks.records.chain_weights import left_out_densities, stacking_weights
 from pymc_spn.numerics.draw_averages import fewer_draws
-from tests.answers.test_posterior import new_rows, sampled_tree
+from tests.hand_made_records import new_rows, sampled_tree
 
 
 def test_left_out_densities_are_harmonic_means_where_no_row_matters_much():

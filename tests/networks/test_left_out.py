@@ -8,7 +8,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.leaf_predictives import Interval
-from tests.answers.test_posterior import posterior_of
+from tests.hand_made_records import posterior_of
 from tests.networks.test_rounded_cells import ROWS, narrow_leaves
 from tests.reference import tiny_problems
 

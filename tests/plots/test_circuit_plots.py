@@ -7,7 +7,7 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn import plots
-from tests.answers.test_posterior import problem_of, sampled_tree
+from tests.hand_made_records import problem_of, sampled_tree
 from tests.random_circuits import random_circuit
 
 mpl.use("Agg")

@@ -6,12 +6,13 @@ sum, or beside each other below a product. The parts are copied as they are; not
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.joined_circuits import Part, joined
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, checked_operand
 from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.events.circuit_events import masses_of
@@ -38,14 +39,6 @@ class ComposedCircuit(ParameterisedCircuit):
     """
 
     part_roots: np.ndarray
-
-
-class _Part(NamedTuple):
-    """One of the circuits, with checked parameters."""
-
-    circuit: Circuit
-    log_weights: np.ndarray
-    leaf_parameters: dict[str, np.ndarray]
 
 
 def leaf(column: str | Column, distribution: object, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
@@ -125,7 +118,8 @@ def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.nd
     """
     parts = _checked_parts(circuits)
     columns = _shared_columns([part.circuit for part in parts])
-    return _composed(SUM, parts, columns, _log_shares(weights, len(parts)))
+    part, roots = joined(SUM, parts, columns, _log_shares(weights, len(parts)))
+    return ComposedCircuit(*part, roots)
 
 
 def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
@@ -160,16 +154,17 @@ def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
                 )
         place |= dict.fromkeys(part.circuit.names, k)
     columns = tuple(column for part in parts for column in part.circuit.columns)
-    return _composed(PRODUCT, parts, columns, np.zeros(0))
+    part, roots = joined(PRODUCT, parts, columns, np.zeros(0))
+    return ComposedCircuit(*part, roots)
 
 
-def _checked_parts(circuits: Any) -> list[_Part]:
+def _checked_parts(circuits: Any) -> list[Part]:
     """Circuits with checked parameters, an error naming the place of the bad one."""
     # sets have no order, mappings would give their keys
     alone = isinstance(circuits, ParameterisedCircuit | Circuit | Mapping | Set)
     if alone or not isinstance(circuits, Iterable):
         raise TypeError(f"circuits must be a sequence of circuits with parameters, got {type(circuits).__name__}")
-    parts = [_Part(*checked_operand(f"circuits[{k}]", given)) for k, given in enumerate(circuits)]
+    parts = [Part(*checked_operand(f"circuits[{k}]", given)) for k, given in enumerate(circuits)]
     if not parts:
         raise ValueError("circuits must hold at least one circuit, got none")
     return parts
@@ -221,50 +216,3 @@ def _log_shares(weights: Any, n: int) -> np.ndarray:
     if abs(shares.sum() - 1.0) > WEIGHT_TOLERANCE:
         raise ValueError(f"weights must add up to 1, got {shares.tolist()}, which add up to {shares.sum():g}")
     return np.log(shares)
-
-
-def _composed(kind: int, parts: list[_Part], columns: tuple[Any, ...], log_shares: np.ndarray) -> ComposedCircuit:
-    """A node of this kind above all parts, whose nodes follow in their order."""
-    circuits = [part.circuit for part in parts]
-    names = [column if isinstance(column, str) else column.name for column in columns]
-    families = tuple(dict.fromkeys(family for circuit in circuits for family in circuit.families))
-    sizes = np.array([circuit.n_nodes for circuit in circuits])
-    roots = 1 + np.cumsum(sizes) - sizes
-    nodes: dict[str, list[np.ndarray]] = {"kind": [], "degree": [], "column": [], "family": []}
-    for circuit in circuits:
-        is_leaf = circuit.kind == LEAF
-        position = np.array([names.index(name) for name in circuit.names])
-        code = np.array([families.index(family) for family in circuit.families], np.int64)
-        nodes["kind"].append(circuit.kind)
-        nodes["degree"].append(np.diff(circuit.child_ptr))
-        nodes["column"].append(np.where(is_leaf, position[circuit.leaf_column], -1))
-        nodes["family"].append(np.where(is_leaf, code[circuit.leaf_family], -1))
-    composed = Circuit(
-        kind=np.concatenate([[kind], *nodes["kind"]]),
-        child_ptr=np.cumsum(np.concatenate([[0, len(parts)], *nodes["degree"]])),
-        children=np.concatenate([roots, *(c.children + root for c, root in zip(circuits, roots, strict=True))]),
-        leaf_column=np.concatenate([[-1], *nodes["column"]]),
-        leaf_family=np.concatenate([[-1], *nodes["family"]]),
-        families=families,
-        columns=columns,
-        leaf_support=_supports(circuits),
-    )
-    # edges of sums and leaves of a family are counted in the order of the nodes: part after part
-    log_weights = np.concatenate([log_shares, *(part.log_weights for part in parts)])
-    rows = {f: [part.leaf_parameters[f] for part in parts if f in part.leaf_parameters] for f in families}
-    leaf_parameters = {f: _stacked(own) for f, own in rows.items() if own}
-    roots.setflags(write=False)
-    return ComposedCircuit(composed, log_weights, leaf_parameters, roots)
-
-
-def _supports(circuits: list[Circuit]) -> tuple[Any, ...] | None:
-    """Declared supports of all leaves; None where no circuit declares any."""
-    if all(circuit.leaf_support is None for circuit in circuits):
-        return None
-    return tuple(s for circuit in circuits for s in (circuit.leaf_support or (None,) * circuit.n_leaf))
-
-
-def _stacked(rows: list[np.ndarray]) -> np.ndarray:
-    """Rows (n, p) one below the other; probabilities of fewer levels go on with 0."""
-    width = max(own.shape[1] for own in rows)
-    return np.vstack([np.pad(own, ((0, 0), (0, width - own.shape[1]))) for own in rows])

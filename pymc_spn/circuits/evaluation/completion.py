@@ -196,7 +196,7 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     """Means and covariances of the missing cells given the observed ones."""
     n, n_columns = values.shape
     numeric = np.ones(n_columns, np.bool_)
-    origin = [c.origin if getattr(c, "kind", "") == "ordinal" else None for c in given.circuit.columns]
+    origin = [c.origin if getattr(c, "kind", "") in ("ordinal", "binary") else None for c in given.circuit.columns]
     for k, f in enumerate(given.layout.leaf_family):
         d = given.layout.leaf_column[k]
         numeric[d] &= EXPLICIT[given.circuit.families[f]].numeric or origin[d] is not None

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.answers.circuit_answers import CircuitAnswers
+from pymc_spn.answers.answers import Answers
 from pymc_spn.answers.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.laws.law import Law, Marks
 from pymc_spn.numerics.own_names import own_names
+
+if TYPE_CHECKING:
+    from pymc_spn.circuits.evaluation.circuit_law import CircuitLaw
 
 
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterisedCircuit(ParameterisedQueries, CircuitAnswers):
+class ParameterisedCircuit(ParameterisedQueries, Answers):
     """A circuit with its parameters, which are checked once, when it is made.
 
     It answers what `Circuit` does, without parameters as arguments, and single rows in a fraction of the time. Fits,
@@ -56,6 +60,26 @@ class ParameterisedCircuit(ParameterisedQueries, CircuitAnswers):
         object.__setattr__(self, "leaf_parameters", own)
         for held in (self.log_weights, *(own[name] for name in leaf_parameters)):
             held.flags.writeable = False
+
+    @property
+    def _law(self) -> "CircuitLaw":  # type: ignore[override]  # made with the first question
+        from pymc_spn.circuits.evaluation.circuit_law import CircuitLaw, labelled_columns
+
+        whole, held = self._given, self.__dict__.get("_held_law")
+        if held is None or held.whole is not whole:
+            held = CircuitLaw(whole, labelled_columns(whole), self._marks)
+            self.__dict__["_held_law"] = held
+        return held
+
+    @property
+    def _marks(self) -> Marks:
+        """What answers say of where the circuit comes from."""
+        return Marks()
+
+    def _of(self, law: Law) -> "Self | ParameterisedCircuit":  # type: ignore[override]  # what a fit knows is not kept
+        if not law.columns:
+            raise ValueError(f"given must leave a column, got values of all of them: {law.in_words()}")
+        return ParameterisedCircuit(*law.part)  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what the first question prepared."""

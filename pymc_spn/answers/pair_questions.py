@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given
-from pymc_spn.answers.integrals import has_panels, nested_grids, tables_of
-from pymc_spn.laws.draw_laws import FEW_PANELS, MISPLACED
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import even_choice, relative_weights
 from pymc_spn.numerics.memory_limits import refuse_memory
@@ -56,7 +54,7 @@ def dependence(
     law = self._known(given).law
     if len(law.columns) < 2:
         raise ValueError("dependence needs at least two columns that are not known")
-    n_chains, columns = len(law.marks.chains), range(len(law.columns))
+    n_chains = len(law.marks.chains)
     used = np.arange(law.n_circuits)
     if max_draws is not None and not per_draw:
         if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
@@ -64,19 +62,13 @@ def dependence(
         length = law.n_circuits // n_chains  # alike in every chain
         within = even_choice(length, max_draws // n_chains)
         used = (np.arange(n_chains)[:, None] * length + within).ravel()
-    side = len(columns)
+    side = len(law.columns)
     refuse_memory(
         f"dependence of {side:,} columns in {used.size:,} draws",
         4.0 * used.size * side * (side - 1) + 40.0 * side**2,
         "ask post.marginal([...]) of some columns, or lower max_draws",
     )
-    grids, fine = nested_grids(law, columns, [(FEW_PANELS, 1), (2 * FEW_PANELS, 1)])
-    tables, lost = tables_of(law, columns, used, grids)
-    some = np.argsort(-lost, kind="stable")[:2]  # a few draws have placed the grids: of all, those that fit least
-    checked = tables_of(law, columns, used[some], fine)[0]
-    tolerance = float(np.nanmax(np.abs(checked - tables[some])))
-    tolerance += MISPLACED if any(has_panels(law, d) for d in columns) else 0.0
-    tolerance += sum(grid.cut_information for grid in grids.values())
+    tables, tolerance = law.informations(used)
     names = [column.name for column in law.columns]
     coords = {"column": names, "other": names}
     attrs: dict[str, Any] = {"exactness": "exact"}

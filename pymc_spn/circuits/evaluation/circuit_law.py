@@ -1,0 +1,260 @@
+"""An explicit circuit with its parameters as a tractable law, given what is known of a row."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+
+from pymc_spn.circuits.evaluation.completion import Parameterised, complete, moments
+from pymc_spn.events.circuit_events import ColumnEvents, as_column_event, log_mass, masses_of
+from pymc_spn.events.event_draws import draw_within
+from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
+from pymc_spn.laws.circuit_columns import CircuitColumn
+from pymc_spn.laws.circuit_information import (
+    divergence_bound,
+    divergence_of_columns,
+    entropy_bounds,
+    entropy_of_column,
+    information_of_pair,
+    table_of_informations,
+)
+from pymc_spn.laws.circuit_parts import Part, mixed_parts, part_of
+from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
+from pymc_spn.leaves.scipy_leaves import SCIPY
+from pymc_spn.maxima.most_probable import best_row
+from pymc_spn.tables import Column
+
+QUADRATURE = 1e-10  # relative error of moments of leaves within intervals
+
+
+class CircuitLaw(Law):
+    """One circuit.
+
+    Parameters
+    ----------
+    whole : Parameterised
+    columns : tuple of Column
+        Of the whole circuit.
+    marks : Marks
+    kept : sequence of int, optional
+        Columns of the circuit that are those of the law, by default all.
+    evidence : dict, optional
+        Points and events that are known, by column of the circuit.
+    """
+
+    is_weighted = False
+    takes_likelihoods = True
+
+    def __init__(
+        self,
+        whole: Parameterised,
+        columns: tuple[Column, ...],
+        marks: Marks,
+        kept: Sequence[int] | None = None,
+        evidence: Events | None = None,
+    ) -> None:
+        self.whole, self.schema, self.marks = whole, columns, marks
+        self.kept = tuple(range(len(columns))) if kept is None else tuple(kept)
+        self.evidence = evidence or {}
+        self.columns = tuple(columns[d] for d in self.kept)
+        self.is_density = ~masses_of(whole.circuit)[list(self.kept)]
+        self.resolution = np.zeros(len(self.kept))
+        self._columns: dict[int, CircuitColumn] = {}
+
+    def _with(self, kept: Sequence[int], evidence: Events) -> "CircuitLaw":
+        return CircuitLaw(self.whole, self.schema, self.marks, kept, evidence)
+
+    @cached_property
+    def part(self) -> Part:
+        """The law as a circuit of its own."""
+        whole = self.whole
+        if not self.evidence and len(self.kept) == len(self.schema):
+            return Part(whole.circuit, whole.log_weights, whole.parameters)
+        return part_of(whole, _column_events(self.evidence), list(self.kept))
+
+    @cached_property
+    def inner(self) -> Parameterised:
+        """`part` in the forms that passes need."""
+        return self.whole if self.part.circuit is self.whole.circuit else Parameterised(*self.part)
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """See `Law`."""
+        return log_mass(self.whole, _column_events(self.evidence)) if self.evidence else np.zeros(1)
+
+    def known(self, d: int) -> Event | None:
+        """See `Law`."""
+        return spread_of(self.evidence).get(self.kept[d])
+
+    def in_words(self) -> str:
+        """See `Law`."""
+        return ", ".join(f"{self.schema[d].name!r} {describe(self.schema[d], e)}" for d, e in self.evidence.items())
+
+    def is_same(self, other: Law) -> bool:
+        """See `Law`."""
+        return isinstance(other, CircuitLaw) and other.whole is self.whole
+
+    # ---- new laws
+
+    def given(self, event: Events) -> "CircuitLaw":
+        """See `Law`."""
+        known, clash = intersect(self.evidence, self._of_circuit(event))
+        law = self if clash is not None else self._with([d for d in self.kept if d not in points_of(known)], known)
+        if clash is not None or law.log_weights[0] == -np.inf:
+            self.refuse("given", event)
+        return law
+
+    def of(self, columns: Sequence[int]) -> "CircuitLaw":
+        """See `Law`."""
+        return self._with([self.kept[d] for d in columns], self.evidence)
+
+    def fewer(self, n: int) -> "CircuitLaw":
+        """See `Law`."""
+        return self
+
+    def mixed(self, parts: "Sequence[Law]") -> "CircuitLaw":
+        """See `Law`: one circuit, a sum over those of the parts."""
+        own = [part for part in parts if isinstance(part, CircuitLaw)]
+        shares = np.exp([part.log_weights[0] for part in own])
+        found, _ = mixed_parts([part.part for part in own], shares / shares.sum())
+        return CircuitLaw(Parameterised(*found), self.columns, self.marks)
+
+    def _of_circuit(self, event: Events) -> Events:
+        return {self.kept[d]: e for d, e in event.items()}
+
+    # ---- densities and probabilities
+
+    def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
+        """See `Law`."""
+        return self.inner.log_density(rows)[None]
+
+    def log_event(self, event: Events) -> np.ndarray:
+        """See `Law`."""
+        both, clash = intersect(self.evidence, self._of_circuit(event))
+        return (
+            np.full(1, -np.inf) if clash is not None else log_mass(self.whole, _column_events(both)) - self.log_weights
+        )
+
+    def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
+        """See `Law`."""
+        return ~self.outside(rows)
+
+    # ---- columns
+
+    def column(self, d: int) -> CircuitColumn:
+        """See `Law`."""
+        if d not in self._columns:
+            self._columns[d] = CircuitColumn(self.part if len(self.kept) == 1 else part_of(self.inner, {}, [d]))
+        return self._columns[d]
+
+    def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
+        """See `Law`."""
+        found = moments(self.inner, np.full((1, len(self.kept)), np.nan), covariance)
+        own = list(columns)
+        return found.mean[:, own], found.covariance[:, own][:, :, own] if covariance else np.zeros((1, 0, 0))
+
+    def moment_tolerance(self, columns: Sequence[int]) -> float:
+        """See `Law`: of leaves within intervals they are by quadrature."""
+        circuit = self.part.circuit
+        own = [circuit.leaf_column[circuit.leaves_of(f)] for f in circuit.families if f in SCIPY]
+        return QUADRATURE if any(np.isin(list(columns), found).any() for found in own) else 0.0
+
+    # ---- integrals
+
+    def entropy_of_column(self, d: int) -> Integral:
+        """See `Law`."""
+        return Integral(*entropy_of_column(self.column(d).mixture))
+
+    def divergence_of_column(self, d: int, other: Law, e: int) -> tuple[Integral, np.ndarray]:
+        """See `Law`."""
+        return Integral(*divergence_of_columns(self.column(d), other.column(e))), np.zeros(other.n_circuits)
+
+    def information_of_pair(self, a: int, b: int) -> Integral:
+        """See `Law`."""
+        return Integral(*information_of_pair(self, a, b))
+
+    def informations_of_circuits(self, a: int, b: int) -> tuple[np.ndarray, float]:
+        """See `Law`."""
+        value, tolerance = information_of_pair(self, a, b)
+        return np.array([value]), tolerance
+
+    def informations(self, used: np.ndarray) -> tuple[np.ndarray, float]:
+        """See `Law`."""
+        return table_of_informations(self)
+
+    def entropy_bounds(self) -> tuple[np.ndarray, float]:
+        """See `Law`."""
+        return entropy_bounds(self)
+
+    def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
+        """See `Law`."""
+        return divergence_bound(self, other, places) if isinstance(other, CircuitLaw) else (np.inf, 0.0)
+
+    # ---- rows
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """See `Law`."""
+        if not self.evidence:
+            return complete(self.inner, np.full((n, len(self.kept)), np.nan), rng)
+        return draw_within(self.whole, n, _column_events(self.evidence), rng)[:, list(self.kept)]
+
+    def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
+        """See `Law`."""
+        values = np.tile(rows, (n, 1, 1))
+        impossible = np.isneginf(self.log_density(rows)[0])
+        some = ~impossible
+        filled = complete(self.inner, values[:, some].reshape(-1, rows.shape[1]), rng)
+        values[:, some] = filled.reshape(n, -1, rows.shape[1])
+        return Completed(values, impossible, 1.0)
+
+    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
+        """See `Law`."""
+        points, rest = points_of(self.evidence), spread_of(self.evidence)
+        if any(d not in self.kept for d in rest):  # what is summed out within an event
+            row, known, base, own = np.full(len(self.kept), np.nan), {}, self.inner, range(len(self.kept))
+        else:
+            asked = sorted({*self.kept, *points})
+            base = self._with(asked, {}).inner
+            row = np.array([points.get(d, np.nan) for d in asked])
+            known, own = {asked.index(d): e for d, e in self.evidence.items()}, [asked.index(d) for d in self.kept]
+        found = best_row(base, row, known, tolerance, max_boxes)
+        log_known = float(base.log_density(row[None])[0]) if points else 0.0
+        log_known = float(self.log_weights[0]) if rest and known else log_known
+        low, high = found.log_density - log_known, found.upper_bound - log_known
+        return Best(found.x[list(own)], float(low), float(high), found.n_boxes)
+
+    # ---- refusals
+
+    def refuse(self, where: str, event: Events) -> NoReturn:
+        """See `Law`."""
+        new = self._of_circuit(event)
+        clash = intersect(self.evidence, new)[1]
+        if clash is not None:
+            raise ValueError(
+                f"{where}: column {self.schema[clash].name!r} cannot be {describe(self.schema[clash], new[clash])}: "
+                f"the circuit is conditioned on it being {describe(self.schema[clash], self.evidence[clash])}"
+            )
+        super().refuse(where, event)
+
+
+def _column_events(events: Events) -> ColumnEvents:
+    return {d: as_column_event(event) for d, event in events.items()}
+
+
+def labelled_columns(given: Parameterised) -> tuple[Column, ...]:
+    """Schema of the columns; of one that is a name only by its leaves, levels being the codes."""
+    columns = given.circuit.columns
+    return tuple(c if isinstance(c, Column) else _by_leaves(given, d, c) for d, c in enumerate(columns))
+
+
+def _by_leaves(given: Parameterised, d: int, name: str) -> Column:
+    circuit = given.circuit
+    own = circuit.leaf_family[circuit.leaves[circuit.leaf_column[circuit.leaves] == d]]
+    families = {circuit.families[f] for f in np.unique(own)}
+    if families == {"bernoulli"}:
+        return Column(name, "binary", (0, 1), "int64")
+    if families <= {"bernoulli", "categorical"}:
+        n_levels = max(2, given.parameters["categorical"].shape[1])
+        return Column(name, "categorical", tuple(range(n_levels)), "int64")
+    return Column(name, "real", None, "float64")
