@@ -31,7 +31,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.densities.circuit_ops import circuit_rows
 from pymc_spn.densities.conditional_circuits import ConditionalCircuitRV, GivenCells, common_labels, given_cells
-from pymc_spn.densities.free_rows import WIDTH, RealColumns, bounded_columns, refuse_masses, typical_row
+from pymc_spn.densities.free_rows import RealColumns, bounded_columns, refuse_masses, typical_row
 from pymc_spn.densities.parameters_of_rows import (
     check_n_rows,
     checked_numbers,
@@ -39,6 +39,7 @@ from pymc_spn.densities.parameters_of_rows import (
     of_rows_or_all,
     without_batch,
 )
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.inputs import NumbersOrVariable
@@ -377,9 +378,9 @@ def _check_tensor(circuit: Circuit, name: str, v: Any, may_have_rows: bool) -> N
     n = circuit.leaves_of(name).size
     shape = v.type.shape
     core = shape[1:] if may_have_rows and len(shape) == 3 else shape
-    width = WIDTH.get(name, core[-1] if core else None)
+    width = EXPLICIT[name].n_parameters or (core[-1] if core else None)
     if len(core) != 2 or core[0] not in (None, n) or core[1] is None or core[1] != width:
-        wanted = f"{n}, {WIDTH.get(name, 'number of levels')}"
+        wanted = f"{n}, {EXPLICIT[name].n_parameters or 'number of levels'}"
         raise ValueError(
             f"leaf_parameters[{name!r}] must have shape ({wanted}){f' or (rows, {wanted})' if may_have_rows else ''}, "
             f"known when the model is built; got {shape}"

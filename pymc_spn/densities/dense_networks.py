@@ -13,13 +13,14 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.evaluation.parameters import families_in_use, refuse_distributions
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.family_pieces import Symbols
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.inputs import NumbersOrVariable
 from pymc_spn.tables import Column
 from pymc_spn.tables.inputs import TableLike
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": pt.tanh, "relu": lambda x: pt.maximum(x, 0.0), "sin": pt.sin}
-DOF = 5.0  # of a Student leaf at an output of 0
 
 
 def dense_network(
@@ -123,38 +124,10 @@ class Typical(NamedTuple):
     share: Any
 
 
-def _located(o: Sequence[Any], at: Typical) -> tuple[Any, ...]:
-    return at.centre + at.spread * o[0], at.spread * pt.exp(o[1])
-
-
-def _student(o: Sequence[Any], at: Typical) -> tuple[Any, ...]:
-    return (*_located(o, at), DOF * pt.exp(o[2]))
-
-
-def _shares(o: Sequence[Any], at: Typical) -> tuple[Any, ...]:
-    mean, total = pt.sigmoid(o[0] + np.log(at.share) - np.log1p(-at.share)), 2.0 * pt.exp(o[1])
-    return mean * total, (1.0 - mean) * total
-
-
-# Parameters of the leaves of a family from as many outputs. With outputs of 0 a leaf has the typical location or mean.
-LINKS: dict[str, tuple[int, Callable[[Sequence[Any], Typical], tuple[Any, ...]]]] = {
-    "gaussian": (2, _located),
-    "log_normal": (2, _located),
-    "laplace": (2, _located),
-    "student_t": (3, _student),
-    "log_student_t": (3, _student),
-    "exponential": (1, lambda o, at: (pt.exp(-o[0]) / at.size,)),
-    "poisson": (1, lambda o, at: (pt.exp(o[0]) * at.size,)),
-    "geometric": (1, lambda o, at: (pt.sigmoid(-o[0] - np.log(at.size)),)),
-    "lomax": (2, lambda o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size)),
-    "gamma": (2, lambda o, at: (pt.exp(o[0]), pt.exp(o[0] - o[1]) / at.size)),
-    "weibull": (2, lambda o, at: (pt.exp(o[0]), pt.exp(o[1]) * at.size)),
-    "negative_binomial": (2, lambda o, at: (pt.exp(o[0]), pt.exp(o[0] - o[1]) / at.size)),
-    "beta_geometric": (2, lambda o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size)),
-    "beta": (2, _shares),
-    "bernoulli": (1, lambda o, at: (pt.sigmoid(o[0] + np.log(at.share) - np.log1p(-at.share)),)),
-}
-ON_LOGS = ("log_normal", "log_student_t")
+def _link(family: str) -> Symbols | None:
+    """What makes parameters of a family from outputs; with outputs of 0 a leaf has the typical location or mean."""
+    symbols = EXPLICIT[family].symbols
+    return symbols if symbols is not None and symbols.link is not None else None
 
 
 def network_parameters(
@@ -217,13 +190,14 @@ def network_parameters(
             raise ValueError(f"leaf_parameters must be of families among {tuple(families)}, got {quoted(family)}")
     own = [family for family in families if family not in given]
     for family in own:
-        if family not in LINKS and family != "categorical":
+        if _link(family) is None and family != "categorical":
             raise ValueError(f"leaf_parameters must hold the family {family!r}, which has no link to a network")
     values = None if observed is None else coded_rows(circuit, observed)[0]
     shares = _level_shares(circuit, values) if "categorical" in own else np.zeros((0, 0))
     degree = np.bincount(circuit.edge_sum, minlength=circuit.n_nodes)[circuit.edge_sum]
     n_leaves = {family: circuit.leaves_of(family).size for family in own}
-    n_each = {f: n_leaves[f] * (LINKS[f][0] if f in LINKS else shares.shape[1]) for f in own}
+    links = {family: _link(family) for family in own}
+    n_each = {f: n_leaves[f] * (shares.shape[1] if link is None else link.n_outputs) for f, link in links.items()}
     n_weights = int(np.count_nonzero(degree > 1))
     n_outputs = n_weights + sum(n_each.values())
     if n_outputs == 0:
@@ -233,13 +207,13 @@ def network_parameters(
     for family in own:
         part = outputs[:, first : first + n_each[family]].reshape((outputs.shape[0], n_leaves[family], -1))
         first += n_each[family]
-        if family == "categorical":
+        symbols = links[family]
+        if symbols is None:
             with np.errstate(divide="ignore"):
                 found[family] = pt.special.softmax(part + np.log(shares), axis=2)
         else:
-            width, link = LINKS[family]
-            typical = _typical(circuit, family, values)
-            found[family] = pt.stack(link([part[:, :, i] for i in range(width)], typical), axis=2)
+            outputs_of = [part[:, :, i] for i in range(symbols.n_outputs)]
+            found[family] = pt.stack(symbols.link(pt, outputs_of, _typical(circuit, family, values)), axis=2)
     weights = _normalised(outputs[:, :n_weights], degree)
     return {"log_weights": weights, "leaf_parameters": {f: given[f] if f in given else found[f] for f in families}}
 
@@ -258,18 +232,19 @@ def _normalised(outputs: Any, degree: np.ndarray) -> Any:
 
 def _typical(circuit: Circuit, family: str, values: np.ndarray | None) -> Typical:
     """Of each leaf of a family, what its column is like."""
-    columns = circuit.leaf_column[circuit.leaves_of(family)]
+    leaf, columns = EXPLICIT[family], circuit.leaf_column[circuit.leaves_of(family)]
+    symbols = leaf.symbols
     out = np.tile([[0.0], [1.0], [1.0], [0.5]], columns.size)
     if values is None:
         return Typical(*out)
     for d in np.unique(columns):
         x = values[:, d]
         x = x[np.isfinite(x)]
-        if family not in ("gaussian", "laplace", "student_t"):
-            x = x[x > 0.0] if family in ON_LOGS else x[x >= 0.0]
+        if leaf.is_of_logs or symbols is None or not symbols.is_located:
+            x = x[x > 0.0] if leaf.is_of_logs else x[x >= 0.0]
         if x.size == 0:
             continue
-        x = np.log(x) if family in ON_LOGS else x
+        x = np.log(x) if leaf.is_of_logs else x
         spread, mean = x.std(), x.mean()
         total = float(np.clip(x, 0.0, 1.0).sum())  # of shares
         size = mean if mean > 0.0 else 1.0 / (x.size + 1.0)  # zeros alone: as if one more value made it 1

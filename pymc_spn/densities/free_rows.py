@@ -11,13 +11,6 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 
-WIDTH = {
-    "gaussian": 2, "log_normal": 2, "exponential": 1, "poisson": 1, "geometric": 1, "bernoulli": 1, "student_t": 3,
-    "log_student_t": 3, "lomax": 2, "negative_binomial": 2, "beta_geometric": 2,
-    "laplace": 2, "gamma": 2, "uniform": 2, "binomial": 2, "hypergeometric": 3, "beta_binomial": 3,
-    "triangular": 3, "beta": 2, "weibull": 2,
-}  # fmt: skip
-
 
 class RealColumns(Transform):
     """Logs of the columns that are at least 0, log odds of those from 0 to 1; the others stay as they are."""
@@ -73,30 +66,17 @@ def typical_row(circuit: Circuit, theta: Any) -> Any:
     layout = compile_circuit(circuit).layout
     total = pt.zeros(len(circuit.columns))
     n_leaves = np.bincount(layout.leaf_family, minlength=len(circuit.families))
-    n_known = sum(int(n) * WIDTH.get(name, 0) for n, name in zip(n_leaves, circuit.families, strict=True))
+    n_known = sum(int(n) * (EXPLICIT[f].n_parameters or 0) for n, f in zip(n_leaves, circuit.families, strict=True))
     first = 0
     for f, name in enumerate(circuit.families):
         at = layout.leaf_family == f
         n = int(n_leaves[f])
         if n == 0:
             continue
-        width = WIDTH.get(name) or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
+        width = EXPLICIT[name].n_parameters or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
         own = theta[first : first + n * width].reshape((n, width))
-        location = own[:, 0]
-        if name in ("log_normal", "log_student_t"):
-            location = pt.exp(location)
-        elif name == "exponential":
-            location = 1.0 / location
-        elif name == "lomax":
-            location = own[:, 1] / location
-        elif name == "weibull":
-            location = own[:, 1]
-        elif name == "gamma":
-            location = location / own[:, 1]
-        elif name == "beta":
-            location = location / own.sum(axis=1)
-        elif name in ("uniform", "triangular"):
-            location = own.mean(axis=1)
+        symbols = EXPLICIT[name].symbols
+        location = own[:, 0] if symbols is None or symbols.location is None else symbols.location(pt, own)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
         first += n * width
     return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

@@ -8,11 +8,13 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
-from pymc_spn.densities.symbolic_leaf_products import LEAF_PAIRS
 from pymc_spn.laws.circuit_pairs import CircuitPairs, Side
 from pymc_spn.laws.circuit_products import circuit_of_nodes, product_nodes
+from pymc_spn.leaves.explicit_leaves import SYMBOLS
 
 IMPOSSIBLE, CERTAIN = 0, 1  # places of -inf and 0 before the logs of all pairs
+# families whose product with their own is one, as PyTensor expressions; of uniform leaves it may be nothing
+LEAF_PAIRS = {name: symbols for name, symbols in SYMBOLS.items() if symbols.product is not None}
 
 
 class SymbolicProduct:
@@ -70,7 +72,7 @@ class SymbolicProduct:
         circuit = self.circuit
         leaf_parameters, leaves, logs = {}, [], []
         for name, (rows, others) in self.rows.items():
-            found, leaf_parameters[name] = LEAF_PAIRS[name].product(first[1][name][rows], second[1][name][others])
+            found, leaf_parameters[name] = LEAF_PAIRS[name].product(pt, first[1][name][rows], second[1][name][others])
             leaves.append(circuit.leaves_of(name))
             logs.append(found)
         (a, b), (v, w) = self.weights, (pt.concatenate([[0.0], side[0]]) for side in (first, second))

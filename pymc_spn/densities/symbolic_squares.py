@@ -15,8 +15,8 @@ from pymc_spn.circuits.evaluation.signed_draws import bundle
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.densities.circuit_density import packed_inputs
 from pymc_spn.densities.circuit_ops import circuit_rows
-from pymc_spn.densities.symbolic_leaf_products import LEAF_PAIRS
-from pymc_spn.densities.symbolic_products import SymbolicProduct
+from pymc_spn.densities.symbolic_products import LEAF_PAIRS, SymbolicProduct
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 
 
 class Component(NamedTuple):
@@ -208,10 +208,10 @@ class SymbolicSquares:
                     low, high = bounds[min(i, len(bounds) - 1)]
                     x = parameters[:, i]
                     inside = (
-                        (x >= low) & (x <= high) if name in ("bernoulli", "categorical") else (x > low) & (x < high)
+                        (x >= low) & (x <= high) if EXPLICIT[name].probabilities is not None else (x > low) & (x < high)
                     )
                     conditions.append(pt.all(inside))
-                if name == "categorical":
+                if EXPLICIT[name].n_parameters is None:
                     conditions.append(pt.all(pt.abs(parameters.sum(axis=1) - 1.0) < TOLERANCE))
         return pt.all(pt.stack(conditions))
 

@@ -17,7 +17,7 @@ from pymc_spn.events.circuit_events import (
 )
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
-from pymc_spn.leaves.scipy_leaves import SCIPY, scipy_draw_within
+from pymc_spn.leaves.scipy_leaves import scipy_draw_within
 from pymc_spn.numerics.halving import smallest_reaching
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -88,7 +88,7 @@ def _draw_cells(name: str, own: np.ndarray, event: ColumnEvent | None, rng: np.r
     logs = np.stack([log_interval(name, own, low, high) for low, high in ends], axis=1)
     chosen = _choose(logs, rng)
     low, high = ends[chosen].T
-    if name in SCIPY:
+    if EXPLICIT[name].holds_objects:
         return scipy_draw_within(own, low, high, rng)
     out = np.full(len(own), np.inf)
     while np.any(again := ~np.isfinite(out)):  # where rounding leaves less than the whole within all finite numbers

@@ -29,9 +29,8 @@ from pymc_spn.events.circuit_events import (
 from pymc_spn.events.disjoint_events import each_without_those_before
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
-from pymc_spn.leaves.scipy_leaves import CONTINUOUS, DISCRETE, SCIPY
+from pymc_spn.leaves.scipy_leaves import CONTINUOUS, DISCRETE
 
-LEVELS = ("bernoulli", "categorical")
 NOTHING = np.zeros(0, np.int64)
 Own = tuple[str, Any]  # family and parameters of a leaf
 
@@ -187,12 +186,13 @@ def _laws_within(family: str, own: np.ndarray, event: ColumnEvent | None) -> tup
     """Laws of which a leaf is a mixture given an event, and the logs of their weights."""
     if event is None or (event.intervals is None and event.likelihood is None):
         return np.zeros(1), [(family, own)]
-    if family in LEVELS:
-        p = np.concatenate([1.0 - own, own]) if family == "bernoulli" else own
+    probabilities = EXPLICIT[family].probabilities
+    if probabilities is not None:
+        p = probabilities(own)
         levels = np.arange(float(p.size))
         p = np.where(contains(event, levels), p, 0.0) * _likelihoods(event, levels)
         p = p / p.sum()
-        return np.zeros(1), [(family, p[1:] if family == "bernoulli" else p)]
+        return np.zeros(1), [(family, p[p.size - own.size :])]
     if event.likelihood is not None:
         values = np.array(event.likelihood.values)
         values = values[contains(event, values)]
@@ -220,8 +220,9 @@ def _likelihoods(event: ColumnEvent, values: np.ndarray) -> np.ndarray:
 
 def _within(family: str, own: np.ndarray, low: float, high: float) -> Own:
     """A leaf's law within an interval, which is the leaf where the interval holds all of it."""
-    if family == "uniform":
-        return family, np.array([max(own[0], low), min(own[1], high)])
+    closed = EXPLICIT[family].within
+    if closed is not None:
+        return family, closed(own, low, high)
     outside = (-np.inf, np.nextafter(low, -np.inf)), (np.nextafter(high, np.inf), np.inf)
     is_bounded = low > -np.inf, high < np.inf
     if not any(log_interval(family, own, *ends) > -np.inf for ends in compress(outside, is_bounded)):
@@ -267,7 +268,7 @@ def _assembled(stay: list[_Node], root: int, columns: list[Any], number: Mapping
 
 
 def _rows(family: str, parameters: list[Any]) -> np.ndarray:
-    if family not in SCIPY:
+    if not EXPLICIT[family].holds_objects:
         return np.array(parameters)
     out = np.empty((len(parameters), 1), object)
     for row, distribution in enumerate(parameters):

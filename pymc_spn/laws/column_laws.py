@@ -8,28 +8,15 @@ from pymc_spn.events.events import Events
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.leaves.family_codes import (
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-    ROUNDED,
-    ROUNDED_COUNT,
-)
+from pymc_spn.leaves.families import PREDICTIVES, Gaussian
+from pymc_spn.leaves.family_codes import LOG_NORMAL
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.leaf_predictives import (
-    COUNTS,
-    FAMILY,
-    WHOLE,
     Interval,
     Leaves,
     by_family,
     log_event,
     log_masses,
-    posterior_of,
     relative_masses,
 )
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -83,7 +70,7 @@ class ColumnLaw(NamedTuple):
         """Log density or mass (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
         out = np.empty((self.share.size, x.shape[-1]))
         for code, which, params in by_family(self.leaves):
-            out[which] = FAMILY[code].predictive_log_density(_columns(params), _own(x, which))
+            out[which] = PREDICTIVES[code].prior.predictive_log_density(_columns(params), _own(x, which))
         if self.event is not None:
             with np.errstate(divide="ignore"):
                 inside = np.log(_holds(self.event, x).astype(np.float64))
@@ -96,12 +83,12 @@ class ColumnLaw(NamedTuple):
         for code, which, params in by_family(self.leaves):
             own = _own(x, which)
             if self.event is None:
-                out[which] = FAMILY[code].predictive_cdf(_columns(params), own)
+                out[which] = PREDICTIVES[code].prior.predictive_cdf(_columns(params), own)
             elif isinstance(self.event, Interval):
                 low, high = self.event
                 upper = np.maximum(np.minimum(own, high), low)
-                logs = FAMILY[code].predictive_log_interval(_columns(params), low, upper)
-                whole = FAMILY[code].predictive_log_interval(_columns(params), low, high)
+                logs = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), low, upper)
+                whole = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), low, high)
                 out[which] = np.where(own < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
@@ -120,8 +107,8 @@ class ColumnLaw(NamedTuple):
             if self.event is None or isinstance(self.event, Interval):
                 known = Interval(-np.inf, np.inf) if self.event is None else self.event
                 first, last = np.maximum(first, known.low), np.minimum(last, known.high)
-                logs = FAMILY[code].predictive_log_interval(_columns(params), first, np.maximum(first, last))
-                whole = FAMILY[code].predictive_log_interval(_columns(params), *known)
+                logs = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), first, np.maximum(first, last))
+                whole = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), *known)
                 logs = logs - np.where(np.isneginf(whole), 0.0, whole)
                 out[which] = np.where(first <= last, np.exp(logs), 0.0)
             else:
@@ -152,10 +139,10 @@ class ColumnLaw(NamedTuple):
         """E[abs(log x); x beyond the ends] of the log-normal leaves of a law of one draw, see `log_tails`."""
         which = (self.leaves.family == LOG_NORMAL) & (self.share > 0.0)
         leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
-        params = posterior_of(LOG_NORMAL, leaves.parameters)
+        params = PREDICTIVES[LOG_NORMAL].posterior(leaves.parameters)
         within = self.event if isinstance(self.event, Interval) else Interval(-np.inf, np.inf)
         log_total = np.zeros(leaves.family.size) if self.event is None else log_event(leaves, self.event)
-        own = params.mu, FAMILY[GAUSSIAN].predictive_scale(params), 2.0 * params.a
+        own = params.mu, Gaussian.predictive_scale(params), 2.0 * params.a
         return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
 
     def has(self, family: int) -> bool:
@@ -175,7 +162,7 @@ class ColumnLaw(NamedTuple):
     @property
     def is_discrete(self) -> bool:
         """Whether every leaf has masses."""
-        return bool(np.isin(self.leaves.family, (*WHOLE, CATEGORICAL)).all())
+        return all(PREDICTIVES[code].has_masses for code in np.unique(self.leaves.family).tolist())
 
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
@@ -185,12 +172,11 @@ class ColumnLaw(NamedTuple):
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        positive = np.isin(self.leaves.family, (EXPONENTIAL, LOG_NORMAL, *COUNTS, ROUNDED_COUNT, CATEGORICAL)).all()
-        low, high = (0.0 if positive else -np.inf), np.inf
-        if (self.leaves.family == BINOMIAL).all():
-            high = float(self.leaves.parameters[:, 2].max())
-        if (self.leaves.family == CATEGORICAL).all():
-            high = posterior_of(CATEGORICAL, self.leaves.parameters).alpha.shape[-1] - 1.0
+        low, high = np.inf, -np.inf
+        for code, _, params in by_family(self.leaves):
+            predictive = PREDICTIVES[code]
+            low = min(low, predictive.lowest)
+            high = max(high, np.inf if predictive.highest is None else predictive.highest(params))
         ends = (low, high) if self.event is None else (min(self.event), max(self.event))
         return max(low, ends[0]), min(high, ends[1])
 
@@ -280,23 +266,7 @@ def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
     """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
     centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
-        if code in (GAUSSIAN, *ROUNDED):
-            centre[which], width[which] = params.mu, FAMILY[code].predictive_scale(params)
-        elif code == LOG_NORMAL:
-            centre[which] = np.exp(params.mu)
-            width[which] = np.sinh(np.minimum(FAMILY[GAUSSIAN].predictive_scale(params), 3.0)) * centre[which]
-        elif code == CATEGORICAL:
-            centre[which], width[which] = 0.0, params.alpha.shape[1]
-        elif code == GEOMETRIC:
-            centre[which], width[which] = 0.0, 1.0 + params.beta / params.alpha
-        elif code == BINOMIAL:
-            centre[which] = FAMILY[code].predictive_mean(params)
-            width[which] = np.sqrt(FAMILY[code].predictive_variance(params))
-        else:
-            centre[which] = FAMILY[code].predictive_mode(params)
-            rate = params.alpha / params.beta if code == POISSON else params.beta / params.alpha
-            spread = np.sqrt(rate * (1.0 + 1.0 / params.beta)) if code == POISSON else rate
-            width[which] = np.maximum(spread, 1e-300)
+        centre[which], width[which] = PREDICTIVES[code].bulk(params)
     return centre, width
 
 

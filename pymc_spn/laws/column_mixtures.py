@@ -1,6 +1,5 @@
 """The law of one column of an explicit circuit: a mixture of its leaves, with a grid on which it is summed."""
 
-from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -9,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_spn.circuits.structures.circuit import SUM
-from pymc_spn.laws.circuit_parts import LEVELS, Part
+from pymc_spn.laws.circuit_parts import Part
 from pymc_spn.laws.draw_laws import (
     BULK,
     LARGEST,
@@ -23,9 +22,7 @@ from pymc_spn.laws.draw_laws import (
 )
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.leaf_events import log_interval
-from pymc_spn.leaves.leaf_supports import support_of
-from pymc_spn.leaves.scipy_leaves import SCIPY
+from pymc_spn.leaves.leaf_events import log_interval, support_of
 from pymc_spn.numerics.halving import smallest_at_levels, smallest_reaching
 
 LARGEST_COUNT = 2.0**53  # above it whole numbers are not told apart
@@ -34,12 +31,6 @@ OWN_SHARES = np.array([1e-6, 0.02, 0.5, 0.98, 1.0 - 1e-6])
 MOST_PANELS = 20_000
 FAR = 10.0 ** -np.concatenate([np.arange(14.0, 40.0, 2.0), np.arange(40.0, 300.0, 20.0)])  # masses of far tails
 BLOCK_VALUES = 2_000_000  # densities held at a time (16 MB)
-LOG_FAMILIES = ("log_normal", "log_student_t")
-KINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # where densities jump or bend, of parameters (n, p)
-    "laplace": lambda p: p[:, 0],
-    "uniform": lambda p: p,
-    "triangular": lambda p: p,
-}
 
 
 class Leaves(NamedTuple):
@@ -110,11 +101,11 @@ class ColumnMixture:
             self.leaves += _grouped(f, part.leaf_parameters[f], share[circuit.leaves_of(f)])
         families = [leaves.family for leaves in self.leaves]
         self.is_density = all(EXPLICIT[f].is_density for f in families)
-        self.has_logs = any(f in LOG_FAMILIES for f in families)
+        self.has_logs = any(EXPLICIT[f].is_of_logs for f in families)
         lowest = min(float(leaves.support[0].min()) for leaves in self.leaves)
         self.in_logs = self.has_logs or lowest == 0.0
         self.n_levels = 0
-        if all(f in LEVELS for f in families):
+        if all(EXPLICIT[f].probabilities is not None for f in families):
             self.n_levels = max(max(leaves.parameters.shape[1], 2) for leaves in self.leaves)
 
     def beside(self, other: "ColumnMixture") -> "ColumnMixture":
@@ -174,7 +165,7 @@ class ColumnMixture:
         """E[abs(log x); x beyond the ends] of the leaves over logs, see `log_tails`."""
         total = 0.0
         for leaves in self.leaves:
-            if leaves.family in LOG_FAMILIES:
+            if EXPLICIT[leaves.family].is_of_logs:
                 centre, scale, *freedom = leaves.parameters.T
                 parameters = centre, scale, freedom[0] if freedom else np.full(centre.shape, np.inf)
                 each = mean_log_beyond(parameters, (leaves.low, leaves.high), leaves.log_total, ends)
@@ -296,8 +287,9 @@ class ColumnMixture:
         for leaves in self.leaves:
             ends = np.concatenate(leaves.support)
             out.append(np.unique(ends[np.isfinite(ends)]))
-            if leaves.family in KINKS:
-                at = np.unique(KINKS[leaves.family](leaves.parameters))
+            kinks = EXPLICIT[leaves.family].kinks
+            if kinks is not None:
+                at = np.unique(kinks(leaves.parameters))
                 out.append(at[(at > leaves.low) & (at < leaves.high)])
         return np.concatenate(out)
 
@@ -330,12 +322,12 @@ def _own_cuts(leaves: Leaves) -> np.ndarray:
 def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[Leaves]:
     """Leaves of one family; those within intervals by the family and the interval that they are made of."""
     zeros = np.zeros(len(parameters))
-    if family not in SCIPY:
+    if not EXPLICIT[family].holds_objects:
         return [Leaves(family, parameters, share, -np.inf, np.inf, zeros)]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, leaf in enumerate(parameters[:, 0]):
         own = leaf.dist
-        is_part = hasattr(own, "log_mass_between") and own.family not in SCIPY
+        is_part = hasattr(own, "log_mass_between") and not EXPLICIT[own.family].holds_objects
         groups.setdefault((own.family, own.low, own.high) if is_part else (), []).append(row)
     out = []
     for key, rows in groups.items():

@@ -11,23 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.interval_moments import (
-    beta_binomial_moments,
-    beta_geometric_moments,
-    count_moments,
-    log_student_moments,
-    lomax_moments,
-    student_moments,
-)
-from pymc_spn.leaves.leaf_events import (
-    beta_probability,
-    beta_trials,
-    gamma_rate,
-    log_interval,
-    normal_gamma,
-)
-from pymc_spn.leaves.leaf_statistics import GammaRate
-from pymc_spn.leaves.leaf_supports import support_of
+from pymc_spn.leaves.leaf_events import log_interval, support_of
 from pymc_spn.numerics.halving import smallest_reaching
 
 FARTHEST = -690.0  # log share of the law beyond which nothing is integrated
@@ -41,15 +25,6 @@ UNSEEN = 1e-11  # relative to the leaf, by how much a panel and the distribution
 MOST_PANELS = 30_000  # that are compared with their halves
 MOST_COUNTS = 1_000_000  # whole numbers whose masses are added; of more every k-th
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-CLOSED = {  # families with power tails, or long ones of counts
-    "student_t": (student_moments, normal_gamma),
-    "log_student_t": (log_student_moments, normal_gamma),
-    "lomax": (lomax_moments, gamma_rate),
-    "negative_binomial": (count_moments, gamma_rate),
-    "geometric": (count_moments, lambda p: GammaRate(np.ones(p.shape[:-1]), p[..., 0] / (1.0 - p[..., 0]))),
-    "beta_geometric": (beta_geometric_moments, beta_probability),
-    "beta_binomial": (beta_binomial_moments, beta_trials),
-}
 
 
 class _Within:
@@ -116,10 +91,9 @@ class _Within:
 
     def _moments(self) -> tuple[float, float]:
         low, high = self.ends
-        if self.family in CLOSED:
-            moments: Any
-            moments, posterior = CLOSED[self.family]
-            mean, variance = moments(posterior(self.parameters[None]), low, high)
+        moments = EXPLICIT[self.family].moments_within
+        if moments is not None:
+            mean, variance = moments(self.parameters[None], low, high)
             return float(mean[0]), float(variance[0])
         return self._summed_moments()
 

@@ -1,11 +1,15 @@
 """Leaves for counts of successes among a known number of trials: binomial, with a beta prior on the probability."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, counts, mean_alone, near_mean
+from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, fourth
+from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
 from pymc_spn.leaves.leaf_statistics import (
     LeafConstants,
     Moments,
@@ -14,11 +18,13 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
-from pymc_spn.leaves.plain_leaves import PLAIN, on_counts
-from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.leaves.tail_probabilities import counts_between, log_betainc, log_difference, log_gamma_ratio
+from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.quoted_values import quoted
 
 SUMMED = 256  # counts of an interval that are summed at a time
+LARGEST_TRIALS = 2.0**53  # beyond it float64 does not tell whole numbers apart
+TRIALS_RULE = "from 1 to 2^53"
 
 
 class BetaTrials(NamedTuple):
@@ -184,7 +190,7 @@ class Binomial:
     @staticmethod
     def predictive_draw(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
-        return PLAIN["binomial"].draw(Binomial.draw_parameters(params, rng, size), rng)
+        return _draw(Binomial.draw_parameters(params, rng, size), rng)
 
     @staticmethod
     def draw_parameters(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
@@ -196,15 +202,154 @@ class Binomial:
     @staticmethod
     def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 2), trials and probability."""
-        return PLAIN["binomial"].log_density(parameters, x)
+        return _log_density(parameters, x)
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        return PLAIN["binomial"].problem(parameters)
+        return BINOMIAL.check(parameters)
 
 
 def _log_choose(n: Any, k: np.ndarray) -> np.ndarray:
     """Log binomial coefficients of counts k <= n, 0 at both ends."""
     fewer = np.minimum(k, n - k)
     return log_gamma_ratio(n - fewer + 1.0, fewer) - gammaln(fewer + 1.0)
+
+
+def _log_density(p: np.ndarray, x: Any) -> np.ndarray:
+    n, success = p[..., 0], p[..., 1]
+
+    def log_mass(k: np.ndarray) -> np.ndarray:
+        rest = np.maximum(n - k, 0.0)
+        choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(rest + 1.0)
+        return np.where(k <= n, choose + k * np.log(success) + rest * np.log1p(-success), -np.inf)
+
+    return on_counts(x, log_mass)
+
+
+def are_trials(n: np.ndarray) -> np.ndarray:
+    """Whether numbers are such of trials, see `TRIALS_RULE`."""
+    return (n >= 1) & (n <= LARGEST_TRIALS) & (n == np.floor(n))
+
+
+def _mode(p: np.ndarray) -> np.ndarray:
+    return np.minimum(np.floor((p[..., 0] + 1.0) * p[..., 1]), p[..., 0])
+
+
+def _draw(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.binomial(p[..., 0].astype(np.int64), p[..., 1]).astype(np.float64)
+
+
+def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    n, success, first, last, empty = np.broadcast_arrays(p[..., 0], p[..., 1], *counts_between(low, high))
+    above = first > n * success
+    upper = log_difference(_tail(n, success, first, True), _tail(n, success, last + 1.0, True))
+    lower = log_difference(_tail(n, success, last, False), _tail(n, success, first - 1.0, False))
+    one = _log_density(np.stack([n, success], axis=-1), np.where(np.isinf(first), 0.0, first))
+    return np.where(empty, -np.inf, np.where(first == last, one, np.where(above, upper, lower)))
+
+
+def _tail(n: np.ndarray, success: np.ndarray, k: np.ndarray, above: bool) -> np.ndarray:
+    """log P(X >= k), or log P(X <= k), at whole k."""
+    sure, never = (k < 1.0, k > n) if above else (k >= n, k < 0.0)
+    k = np.where(sure | never, 1.0 if above else 0.0, k)
+    log_success, log_failure = np.log(success), np.log1p(-success)
+    if above:
+        inside = log_betainc(k, n - k + 1.0, success, log_success, log_failure)
+    else:
+        inside = log_betainc(n - k, k + 1.0, 1.0 - success, log_failure, log_success)
+    return np.where(never, -np.inf, np.where(sure, 0.0, inside))
+
+
+def _coefficients(theta, width, out):
+    out[0] = math.lgamma(theta[0] + 1.0) + theta[0] * math.log1p(-theta[1])
+    out[1] = math.log(theta[1]) - math.log1p(-theta[1])
+    out[2] = theta[0]
+
+
+def _form(lead, a, b, c, table, u):
+    return lead + a * u - math.lgamma(b - u + 1.0) if u <= b else IMPOSSIBLE
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    if u <= theta[0]:  # the number of trials as if it were continuous
+        out[0] += flow * (digamma(theta[0] + 1.0) - digamma(theta[0] - u + 1.0) + math.log1p(-theta[1]))
+        out[1] += flow * (u / theta[1] - (theta[0] - u) / (1.0 - theta[1]))
+
+
+def _draw_one(rng, theta):
+    return float(rng.binomial(int(theta[0]), theta[1]))
+
+
+def _are_valid(theta):
+    n = theta[0]
+    return 1.0 <= n <= LARGEST_TRIALS and n == np.floor(n) and 0.0 < theta[1] < 1.0
+
+
+def _box_row(p: np.ndarray) -> tuple[Any, ...]:
+    """(trials, log odds, log constant, mode)."""
+    constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
+    return p[0], np.log(p[1]) - np.log1p(-p[1]), constant, float(_mode(p))
+
+
+def _box_log(a, b, c, e, x):
+    return c + b * x - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) if 0.0 <= x <= a else IMPOSSIBLE
+
+
+def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    trials, success = own.T
+    return mean * np.log(success) + (trials - mean) * np.log1p(-success)
+
+
+def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return np.column_stack([variance, mean / variance])
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    n, p = jax.columns(theta)
+    lead = jax.gammaln(n + 1.0) + n * jax.log1p(-p)
+    log_odds = jax.log(p) - jax.log1p(-p)
+    return jax.chosen(u <= n, lambda u: lead + log_odds * u - jax.gammaln(n - u + 1.0), u, zero)
+
+
+def trials_in_jax(jax: Any, n: Any) -> Any:
+    """Whether numbers are such of trials."""
+    return (n >= 1.0) & (n <= LARGEST_TRIALS) & (n == jax.floor(n))
+
+
+BINOMIAL = UnivariateFamily(
+    name="binomial",
+    n_parameters=2,
+    is_density=False,
+    log_density=_log_density,
+    check=checked_rows(
+        "number of trials, probability",
+        f"number of trials must be a whole number {TRIALS_RULE}, probability above 0 and below 1",
+        lambda p: are_trials(p[:, 0]) & (p[:, 1] > 0) & (p[:, 1] < 1),
+    ),
+    mean=lambda p: p[..., 0] * p[..., 1],
+    variance=lambda p: p[..., 0] * p[..., 1] * (1.0 - p[..., 1]),
+    mode=_mode,
+    draw=_draw,
+    log_interval=_log_interval,
+    lowest=0.0,
+    ends=lambda p: (np.zeros(len(p)), p[:, 0]),
+    n_values=lambda p: p[:, 0].max() + 1.0,
+    kernels=Kernels(FALLING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
+    boxes=Boxes(row=_box_row, log_value=_box_log, mode=fourth, is_one_sided=True),
+    fit=Fit(
+        can_take=counts,
+        averages=lambda u, kept: (u.mean(), kept),
+        leaves=_leaves,
+        said="mean {:g} of {:g} trials",
+        best=mean_alone,
+        log_prior=_log_prior,
+        near=near_mean(_leaves),
+        kept="the numbers of trials",
+        is_bounded_by_kept=True,
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        are_valid=lambda jax, p: trials_in_jax(jax, p[:, 0]) & (p[:, 1] > 0.0) & (p[:, 1] < 1.0),
+    ),
+)

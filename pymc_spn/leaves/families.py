@@ -12,15 +12,32 @@ NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
 
 from typing import Any
 
+from pymc_spn.leaves import beta_binomial, beta_geometric, levels, log_student_t, lomax, negative_binomial, student_t
 from pymc_spn.leaves.binomial import BetaTrials, Binomial
-from pymc_spn.leaves.discrete_families import Bernoulli, Categorical, Poisson
+from pymc_spn.leaves.exponential import Exponential
+from pymc_spn.leaves.family_codes import (
+    BINOMIAL,
+    CATEGORICAL,
+    EXPONENTIAL,
+    GAUSSIAN,
+    GEOMETRIC,
+    LOG_NORMAL,
+    POISSON,
+    ROUNDED_COUNT,
+    ROUNDED_GAUSSIAN,
+)
+from pymc_spn.leaves.family_pieces import Predictive
+from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.leaf_statistics import DirichletLevels, GammaRate, LeafConstants, Moments, NormalGamma
+from pymc_spn.leaves.levels import Bernoulli, Categorical
 from pymc_spn.leaves.log_normal import LogNormal
-from pymc_spn.leaves.real_families import Exponential, Gaussian
+from pymc_spn.leaves.poisson import Poisson
+from pymc_spn.leaves.rounded_gaussian import COUNT_PREDICTIVE, ROUNDED_PREDICTIVE
 
 __all__ = [
     "FAMILIES",
+    "PREDICTIVES",
     "Bernoulli",
     "BetaProbability",
     "BetaTrials",
@@ -37,6 +54,18 @@ __all__ = [
     "NormalGamma",
     "Poisson",
 ]
+
+PREDICTIVES: dict[int, Predictive] = {  # by number of the family
+    GAUSSIAN: student_t.PREDICTIVE,
+    LOG_NORMAL: log_student_t.PREDICTIVE,
+    EXPONENTIAL: lomax.PREDICTIVE,
+    POISSON: negative_binomial.PREDICTIVE,
+    GEOMETRIC: beta_geometric.PREDICTIVE,
+    BINOMIAL: beta_binomial.PREDICTIVE,
+    CATEGORICAL: levels.PREDICTIVE,
+    ROUNDED_GAUSSIAN: ROUNDED_PREDICTIVE,
+    ROUNDED_COUNT: COUNT_PREDICTIVE,
+}
 
 _ALL = (Gaussian, LogNormal, Exponential, Poisson, Geometric, Binomial, Bernoulli, Categorical)
 FAMILIES: dict[str, Any] = {f.family: f for f in _ALL}

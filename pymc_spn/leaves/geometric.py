@@ -1,19 +1,36 @@
 """Leaves for counts of failures before a success: geometric, with a beta prior on the probability."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.family_pieces import (
+    LARGEST_SIZE,
+    Fit,
+    Kernels,
+    Symbols,
+    counts,
+    mean_alone,
+    mean_and_variance,
+    near_mean,
+    sum_alone,
+)
+from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, linear
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
+    GammaRate,
     LeafConstants,
     Moments,
+    is_count,
     moments,
     observed_values,
     require_positive,
     require_where,
 )
-from pymc_spn.leaves.tail_probabilities import log_beta_ratio
+from pymc_spn.leaves.negative_binomial import BOXES, moments_within
+from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
 
 MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
 
@@ -23,11 +40,6 @@ class BetaProbability(NamedTuple):
 
     alpha: Any
     beta: Any
-
-
-def _is_count(x: Any) -> np.ndarray:
-    x = np.asarray(x, dtype=np.float64)
-    return (x >= 0) & (x == np.floor(x)) & np.isfinite(x)
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Geometric:
         mean = self.mean
         if mean is None:
             x = observed_values("Geometric", values)
-            require_where("Geometric", "counts", x, _is_count(x))
+            require_where("Geometric", "counts", x, is_count(x))
             mean = max(float(x.sum()), 0.5) / x.size
         return LeafConstants(mean=mean, resolution=resolution)
 
@@ -72,7 +84,7 @@ class Geometric:
     @staticmethod
     def statistics(values: Any, n_levels: int = 0) -> Moments:
         """Moments of the values along the last axis, NaN left out."""
-        require_where("Geometric", "counts", values, _is_count(values))
+        require_where("Geometric", "counts", values, is_count(values))
         return moments(values)
 
     @staticmethod
@@ -92,10 +104,10 @@ class Geometric:
     def predictive_log_density(params: BetaProbability, x: Any) -> np.ndarray:
         """Log mass of the beta-geometric distribution, ``-inf`` off the counts."""
         x = np.asarray(x, dtype=np.float64)
-        k = np.where(_is_count(x), x, 0.0)
+        k = np.where(is_count(x), x, 0.0)
         alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
         log_mass = np.log(alpha / (alpha + beta + k)) + log_beta_ratio(alpha, beta, k)
-        return np.where(np.isnan(x), np.nan, np.where(_is_count(x), log_mass, -np.inf))
+        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
 
     @staticmethod
     def _log_at_least(params: BetaProbability, k: Any) -> np.ndarray:
@@ -177,9 +189,9 @@ class Geometric:
     def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 1), the probability."""
         p, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
-        k = np.where(_is_count(x), x, 0.0)
+        k = np.where(is_count(x), x, 0.0)
         log_mass = np.log(p) + k * np.log1p(-p)
-        return np.where(np.isnan(x), np.nan, np.where(_is_count(x), log_mass, -np.inf))
+        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
@@ -195,3 +207,101 @@ def draw_failures(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     with np.errstate(divide="ignore", over="ignore"):
         drawn = np.floor(-rng.standard_exponential(p.shape) / np.log1p(-p))
     return np.minimum(drawn, np.finfo(np.float64).max)
+
+
+def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    first, last, empty = counts_between(low, high)
+    log_going_on = np.log1p(-p[..., 0])
+    out = first * log_going_on + np.log(-np.expm1((last - first + 1.0) * log_going_on))
+    return np.where(empty, -np.inf, out)
+
+
+def _moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    return moments_within(GammaRate(np.ones(p.shape[:-1]), p[..., 0] / (1.0 - p[..., 0])), low, high)
+
+
+def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    a, b = p[..., 0], q[..., 0]
+    return np.log(a) + np.log(b) - np.log(a + b - a * b)
+
+
+def _coefficients(theta, width, out):
+    out[0] = math.log(theta[0])
+    out[1] = math.log1p(-theta[0])
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    out[0] += flow * (1.0 / theta[0] - u / (1.0 - theta[0]))
+
+
+def _draw_one(rng, theta):
+    return min(np.floor(-rng.standard_exponential() / math.log1p(-theta[0])), LARGEST_SIZE)
+
+
+def _are_valid(theta):
+    return 0.0 < theta[0] < 1.0
+
+
+def _box_row(p: np.ndarray) -> tuple[Any, ...]:
+    """Those of a negative binomial leaf of one success."""
+    return 1.0, np.log(p[0]), np.log1p(-p[0]), 0.0
+
+
+def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return (1.0 / (1.0 + mean))[:, None]
+
+
+def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return np.log(own[:, 0]) + mean * np.log1p(-own[:, 0])
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    (p,) = jax.columns(theta)
+    return jax.log(p) + jax.log1p(-p) * u
+
+
+def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    total = p + q - p * q
+    return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
+
+
+GEOMETRIC = UnivariateFamily(
+    name="geometric",
+    n_parameters=1,
+    is_density=False,
+    log_density=Geometric.leaf_log_density,
+    check=Geometric.parameter_problem,
+    mean=lambda p: (1.0 - p[..., 0]) / p[..., 0],
+    variance=lambda p: (1.0 - p[..., 0]) / np.square(p[..., 0]),
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: draw_failures(p[..., 0], rng),
+    log_interval=_log_interval,
+    lowest=0.0,
+    moments_within=_moments_within,
+    products={"geometric": ("geometric", lambda p, q: p + q - p * q)},
+    inner_products={  # p times the other's probability generating function at 1 - p
+        "geometric": _inner_product,
+        "poisson": lambda p, q: np.log(p[..., 0]) - p[..., 0] * q[..., 0],
+        "binomial": lambda p, q: np.log(p[..., 0]) + q[..., 0] * np.log1p(-q[..., 1] * p[..., 0]),
+        "negative_binomial": lambda p, q: np.log(p[..., 0]) - q[..., 0] * np.log1p(p[..., 0] / q[..., 1]),
+    },
+    kernels=Kernels(LINEAR, COUNT, linear, _coefficients, _add_gradient, _draw_one, _are_valid),
+    boxes=BOXES._replace(row=_box_row),
+    fit=Fit(
+        can_take=counts,
+        averages=mean_and_variance,
+        leaves=_leaves,
+        best=mean_alone,
+        statistics=sum_alone,
+        log_prior=_log_prior,
+        near=near_mean(_leaves),
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        are_valid=lambda jax, p: (p > 0.0) & (p < 1.0),
+        n_outputs=1,
+        link=lambda pt, o, at: (pt.sigmoid(-o[0] - np.log(at.size)),),
+        product=_product_of_tensors,
+        bounds=((0.0, 1.0),),
+    ),
+)

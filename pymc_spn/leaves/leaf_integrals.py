@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import tanhsinh
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
-from pymc_spn.leaves.plain_leaves import weibull_of_log
 
 RELATIVE = 1e-13  # estimated error at which the quadrature of a piece stops
 LEAST_LEVEL = 5  # halvings of the step before that; after three, estimates of 1e-13 stood beside errors of 1e-7
@@ -62,13 +61,14 @@ def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tupl
     ----------
     Takahasi and Mori (1974), Double exponential formulas for numerical integration, Publ. RIMS 9.
     """
-    carrier = next((f for f in OF_LOG if f in (family, other)), None)
-    if carrier == other or family == "triangular":
+    carrier = next((f for f in EXPLICIT if f in (family, other) and EXPLICIT[f].of_log is not None), None)
+    if carrier == other or EXPLICIT[family].ends is not None:
         family, p, other, q = other, q, family, p
     in_logs, meets = np.full(len(p), carrier is not None), np.ones(len(p), np.bool_)
     ends = np.tile([-np.inf, np.inf], (len(p), 1))
-    if other == "triangular":
-        ends = q[:, [0, 2]]
+    ends_of = EXPLICIT[other].ends
+    if ends_of is not None:
+        ends = np.column_stack(ends_of(q))
         meets = ~in_logs | (ends[:, 1] > 0.0)
         in_logs &= ends[:, 0] < 0.5 * ends[:, 1]  # else logs would take digits from it
     out, worst = np.full(len(p), -np.inf), LEAST_ERROR
@@ -88,17 +88,17 @@ def _integrate(
     if in_logs:
         with np.errstate(divide="ignore"):
             ends = np.log(np.maximum(ends, 0.0))
-    origin = np.zeros(len(p))
+    origin, one, two = np.zeros(len(p)), EXPLICIT[family], EXPLICIT[other]
     features = [features_of(f, v, in_logs) for f, v in ((family, p), (other, q))]
-    if other == "triangular" and not in_logs:
-        origin = q[:, 1]
-        features = [_of_values(features[0], ends) if family in OF_LOG else features[0], features[1]]
+    if two.ends is not None and not in_logs:
+        origin = two.mode(q)
+        features = [_of_values(features[0], ends) if one.of_log is not None else features[0], features[1]]
         features = [Feature(f.centre - origin[:, None], f.width) for f in features]
         ends, q = ends - origin[:, None], q - origin[:, None]
     centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
     grid = places_round(centre, width)
-    if other == "triangular":  # the product may be large next to an end alone
+    if two.ends is not None:  # the product may be large next to an end alone
         kinks = np.column_stack([np.where(np.isinf(ends[:, :1]), ends[:, 1:], ends), features[1].centre])
         steps = np.concatenate([-HALVINGS, HALVINGS]) * features[1].width[:, :, None]
         grid = np.column_stack([grid, (kinks[:, :, None] + steps).reshape(len(p), -1)])
@@ -108,16 +108,18 @@ def _integrate(
         a, b = p[pair], q[pair]
         with np.errstate(over="ignore", divide="ignore"):
             if not in_logs:
-                return EXPLICIT[family].log_density(a, origin[pair] + x) + EXPLICIT[other].log_density(b, x)
-            return OF_LOG[family](a, x) + _at_log(other, b, x)
+                return one.log_density(a, origin[pair] + x) + two.log_density(b, x)
+            assert one.of_log is not None
+            return one.of_log(a, x) + (two.log_density(b, np.exp(x)) if two.at_log is None else two.at_log(b, x))
 
     out, error, (peak, top, unit) = integrate_pieces(log_product, ends, centre, width, grid)
-    error += _rounding(p, peak, in_logs, family) + _rounding(q, peak, in_logs, other)
+    for leaf, r in ((one, p), (two, q)):
+        error += leaf.rounding(r, peak, in_logs) if leaf.rounding is not None else 0.0
     error += EPSILON * ((np.abs(peak) + in_logs) / unit + np.abs(top) + np.abs(origin) / features[0].width.min(axis=1))
     if not in_logs:  # in the tail of a leaf by more than in its centre
         x = origin + peak
         with np.errstate(invalid="ignore", divide="ignore"):
-            at, beside = (EXPLICIT[family].log_density(p, y) for y in (x, x + np.spacing(np.abs(x))))
+            at, beside = (one.log_density(p, y) for y in (x, x + np.spacing(np.abs(x))))
             error += 2.0 * np.nan_to_num(np.abs(beside - at), posinf=0.0)  # infinite at an end of its support alone
     return out, float(error[np.isfinite(out)].max(initial=0.0))
 
@@ -169,16 +171,6 @@ def integrate_pieces(
     return out, error, (peak, top, unit)
 
 
-def _rounding(p: np.ndarray, x: np.ndarray, in_logs: bool, family: str) -> np.ndarray:
-    """What the terms of a gamma density lose (n,), which nearly cancel where its shape is large; of others 0."""
-    if family != "gamma":
-        return np.zeros(len(p))
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        y = x if in_logs else np.log(x)
-        terms = np.abs(p[:, 0] * np.log(p[:, 1])) + np.abs(gammaln(p[:, 0])) + np.abs(p[:, 0] * y)
-        return EPSILON * np.nan_to_num(terms + p[:, 1] * np.exp(y), posinf=0.0)
-
-
 def places_round(centre: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Places (n, k) round the centres, in no order."""
     steps = np.concatenate([-DOUBLINGS, [0.0], DOUBLINGS])
@@ -203,22 +195,10 @@ def _largest(log_product: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def features_of(family: str, p: np.ndarray, in_logs: bool) -> Feature:
-    first, second = p[:, :1], p[:, min(1, p.shape[1] - 1) :][:, :1]
-    if family == "triangular":
-        upper = p[:, 2:]
-        if not in_logs:
-            return Feature(second, upper - first)
-        return Feature(np.log(np.where(second > 0.0, second, upper)), np.ones_like(upper))
-    if family in ("log_normal", "log_student_t"):
-        return Feature(first, second)
-    if family == "exponential":
-        return Feature(-np.log(first), np.ones_like(first))
-    if family == "gamma":
-        return Feature(np.log(first / second), np.maximum(1.0 / np.sqrt(first), 1.0 / first))
-    if family == "weibull":
-        return Feature(np.log(second), 1.0 / first)
-    if family == "lomax":
-        return Feature(np.log(second / np.maximum(first, 1.0)), np.maximum(1.0, 1.0 / first))
+    leaf = EXPLICIT[family]
+    if leaf.features is not None:
+        return Feature(*leaf.features(p, in_logs))
+    first, second = p[:, :1], p[:, 1:2]
     if not in_logs:
         return Feature(first, second)
     above = first > 0.0  # a mean below 0 leaves a tail that falls over the scale
@@ -233,34 +213,6 @@ def _of_values(of_logs: Feature, ends: np.ndarray) -> Feature:
     """A feature of the values from that of their logs, within positive ends (n, 2)."""
     centre = np.exp(np.clip(of_logs.centre, *np.log(ends.T)[:, :, None]))
     return Feature(centre, centre * np.minimum(of_logs.width, 1.0))
-
-
-def _at_log(family: str, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Log density of x at exp(y), of families whose density has a power of x also where exp(y) underflows."""
-    if family == "gamma":
-        return _gamma_powers(p, y, p[..., 0] - 1.0)
-    if family == "weibull":
-        t = p[..., 0] * (y - np.log(p[..., 1]))
-        return np.log(p[..., 0] / p[..., 1]) + (p[..., 0] - 1.0) * (y - np.log(p[..., 1])) - np.exp(t)
-    if family == "log_normal":
-        return OF_LOG[family](p, y) - y
-    return EXPLICIT[family].log_density(p, np.exp(y))
-
-
-def _gamma_powers(p: np.ndarray, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-    shape, rate = p[..., 0], p[..., 1]
-    return shape * np.log(rate) - gammaln(shape) + power * y - rate * np.exp(y)
-
-
-# log density of log x, for families of positive values; of a pair, the first in this order takes the derivative of x
-OF_LOG = {
-    "log_student_t": EXPLICIT["student_t"].log_density,
-    "log_normal": EXPLICIT["gaussian"].log_density,
-    "gamma": lambda p, y: _gamma_powers(p, y, p[..., 0]),
-    "weibull": weibull_of_log,
-    "lomax": lambda p, y: EXPLICIT["lomax"].log_density(p, np.exp(y)) + y,
-    "exponential": lambda p, y: EXPLICIT["exponential"].log_density(p, np.exp(y)) + y,
-}
 
 
 def log_sums(family: str, p: np.ndarray, other: str, q: np.ndarray, n_values: int | None) -> tuple[np.ndarray, float]:
@@ -311,7 +263,7 @@ def _log_rest(family: str, p: np.ndarray, other: str, q: np.ndarray, start: floa
     """Upper bound (n,) on the log of the sum from `start` on: masses fall beyond modes, or are at most the rest."""
 
     def bound(f: str, a: np.ndarray, g: str, b: np.ndarray) -> np.ndarray:
-        if f == "beta_binomial":  # may rise again towards its last count
+        if not EXPLICIT[f].has_one_peak:  # may rise again towards its last count
             largest = log_interval(f, a, start, np.inf)
         else:
             largest = EXPLICIT[f].log_density(a, np.maximum(EXPLICIT[f].mode(a), start))

@@ -121,3 +121,9 @@ def require_where(family: str, rule: str, values: Any, allowed: np.ndarray) -> N
 def variance_of(x: np.ndarray) -> float:
     """Variance of numbers, 0 where they are equal: rounding of their mean would make a scale of its own."""
     return float(x.var()) if x.min() < x.max() else 0.0
+
+
+def is_count(x: Any) -> np.ndarray:
+    """Which values are 0, 1, 2, .."""
+    x = np.asarray(x, dtype=np.float64)
+    return (x >= 0) & (x == np.floor(x)) & np.isfinite(x)

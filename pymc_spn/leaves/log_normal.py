@@ -1,10 +1,16 @@
 """Leaves for positive columns of wide range: a Gaussian leaf on the logs, with the Jacobian."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_spn.leaves import gaussian as of_logs
+from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, located_link, mean_and_variance, positive
+from pymc_spn.leaves.gaussian import Gaussian, normal_log_interval, student_log_interval
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LOGARITHM, QUADRATIC, located, quadratic, widen
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
     LeafConstants,
     Moments,
@@ -14,8 +20,8 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
-from pymc_spn.leaves.real_families import Gaussian, student_log_interval
 from pymc_spn.leaves.tail_probabilities import log_width
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 
 def _logs(x: Any) -> np.ndarray:
@@ -165,3 +171,151 @@ class LogNormal:
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
         """First bad row of (n, p) leaf parameters and the rule it breaks."""
         return Gaussian.parameter_problem(parameters)
+
+
+def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+    with np.errstate(divide="ignore"):
+        return normal_log_interval(p, np.log(low), np.log(high), log_width(low, high))
+
+
+def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The Gaussian one of the logs, times the mean of 1/x under the product of those."""
+    share = np.square(p[..., 1] / np.hypot(p[..., 1], q[..., 1]))
+    mean = p[..., 0] + share * (q[..., 0] - p[..., 0])
+    return of_logs.inner_product(p, q) - mean + 0.5 * share * np.square(q[..., 1])
+
+
+def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """As of the logs, moved down by the variance: of two factors 1/x the density of x keeps one."""
+    both = of_logs.product(p, q)
+    return np.column_stack([both[:, 0] - np.square(both[:, 1]), both[:, 1]])
+
+
+def _value_slope(theta, u, x):
+    return ((theta[0] - u) / (theta[1] * theta[1]) - 1.0) / x
+
+
+def _draw_one(rng, theta):
+    return math.exp(theta[0] + theta[1] * rng.standard_normal())
+
+
+@inner_kernel
+def _box_log(a, b, c, e, x):
+    if x <= 0.0:
+        return IMPOSSIBLE
+    y = math.log(x)
+    t = (y - a) / b
+    return c - 0.5 * t * t - y
+
+
+def _box_mode(p):
+    return math.exp(p[0] - p[1] * p[1])
+
+
+@inner_kernel
+def _widen_at(p, x, low, high, shift, out):
+    if low <= x <= high:
+        value = math.exp(_box_log(p[0], p[1], p[2], p[3], x) - shift)
+        if x <= 0.0:
+            widen(value, 0.0, 0.0, out)
+        else:
+            y = 1.0 + (math.log(x) - p[0]) / (p[1] * p[1])
+            widen(value, -y / x, (y * y + y - 1.0 / (p[1] * p[1])) / (x * x), out)
+
+
+def _box_ranges(p, low, high, shift, out):
+    out[0] = out[2] = math.inf
+    out[1] = out[3] = -math.inf
+    _widen_at(p, low, low, high, shift, out)
+    _widen_at(p, high, low, high, shift, out)
+    if low == high:
+        return
+    inverse = 1.0 / (p[1] * p[1])
+    root = math.sqrt(1.0 + 4.0 * inverse)
+    for c in (0.5 * (-1.0 - root), 0.5 * (-1.0 + root)):
+        _widen_at(p, math.exp(p[0] + (c - 1.0) * p[1] * p[1]), low, high, shift, out)
+    # of the second derivative: value / x^2 is unimodal, its factor a parabola
+    if low <= 0.0:
+        out[2] = -math.inf
+        out[3] = math.inf
+        return
+    top = math.exp(min(max(math.log(low), p[0] - 3.0 * p[1] * p[1]), math.log(high)))
+    most = math.exp(_box_log(p[0], p[1], p[2], p[3], top) - shift) / (top * top)
+    ends = (1.0 + (math.log(low) - p[0]) * inverse, 1.0 + (math.log(high) - p[0]) * inverse)
+    largest = max(ends[0] * ends[0] + ends[0], ends[1] * ends[1] + ends[1]) - inverse
+    vertex = min(max(-0.5, ends[0]), ends[1])
+    smallest = vertex * vertex + vertex - inverse
+    out[2] = min(smallest, 0.0) * most
+    out[3] = max(largest, 0.0) * most
+
+
+def _pull(p, x, share):
+    if not x > 0.0:
+        return 0.0, 0.0
+    a = 1.0 + (math.log(x) - p[0]) / (p[1] * p[1])
+    return -share * a / x, share * (1.0 + 1.0 / (p[1] * p[1])) / (x * x)
+
+
+def _near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return of_logs.leaves(np.where(usable, np.log(np.where(usable, cell, 1.0)), mean), variance)
+
+
+def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    """As of the logs; of two factors 1/x the density of x keeps one."""
+    logs, both = of_logs.product_of_tensors(pt, p, q)
+    mean, variance = both[:, 0], both[:, 1] ** 2
+    return logs - mean + 0.5 * variance, pt.stack([mean - variance, both[:, 1]], axis=1)
+
+
+LOG_NORMAL = UnivariateFamily(
+    name="log_normal",
+    n_parameters=2,
+    is_density=True,
+    log_density=LogNormal.leaf_log_density,
+    check=LogNormal.parameter_problem,
+    mean=lambda p: np.exp(p[..., 0] + 0.5 * np.square(p[..., 1])),
+    variance=lambda p: np.expm1(np.square(p[..., 1])) * np.exp(2.0 * p[..., 0] + np.square(p[..., 1])),
+    mode=lambda p: np.exp(p[..., 0] - np.square(p[..., 1])),
+    draw=lambda p, rng: np.exp(p[..., 0] + p[..., 1] * rng.standard_normal(p.shape[:-1])),
+    log_interval=_log_interval,
+    lowest=0.0,
+    is_of_logs=True,
+    products={"log_normal": ("log_normal", _product)},
+    inner_products={"log_normal": _inner_product},
+    features=lambda p, in_logs: (p[:, :1], p[:, 1:2]),
+    of_log=Gaussian.leaf_log_density,
+    at_log=lambda p, y: Gaussian.leaf_log_density(p, y) - y,
+    kernels=Kernels(
+        QUADRATIC,
+        LOGARITHM,
+        quadratic,
+        of_logs.coefficients,
+        of_logs.add_gradient,
+        _draw_one,
+        located,
+        value_slope=_value_slope,
+    ),
+    boxes=Boxes(
+        row=of_logs.box_row, log_value=_box_log, mode=_box_mode, is_one_sided=True, ranges=_box_ranges, pull=_pull
+    ),
+    fit=Fit(
+        can_take=positive,
+        averages=lambda u, kept: mean_and_variance(np.log(u), kept),
+        leaves=of_logs.leaves,
+        best=of_logs.best,
+        statistics=lambda x, own: of_logs.statistics(np.log(x), own),
+        log_prior=of_logs.log_prior,
+        near=_near,
+    ),
+    symbols=Symbols(
+        in_jax=of_logs.in_jax,
+        are_valid=lambda jax, p: p[:, 1] > 0.0,
+        is_located=True,
+        location=lambda pt, p: pt.exp(p[:, 0]),
+        n_outputs=2,
+        link=located_link,
+        product=_product_of_tensors,
+        bounds=((-np.inf, np.inf), (0.0, np.inf)),
+    ),
+)

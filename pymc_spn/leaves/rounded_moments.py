@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.interval_moments import about, student_whole
+from pymc_spn.leaves.gaussian import Gaussian, student_log_interval
+from pymc_spn.leaves.interval_moments import about
 from pymc_spn.leaves.leaf_statistics import NormalGamma
-from pymc_spn.leaves.real_families import Gaussian, student_log_interval
+from pymc_spn.leaves.student_t import raw_moments as student_whole
 
 POINTS = 10  # of a panel; so many whole numbers or fewer are summed one by one
 TABLED = 64  # panels of up to so many whole numbers have their nodes in a table, longer ones by a polynomial

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.leaves.plain_leaves import ExplicitLeaf
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.tail_probabilities import log_difference
 from pymc_spn.numerics.halving import smallest_reaching
 from pymc_spn.numerics.quoted_values import quoted
@@ -70,7 +70,7 @@ def as_rows(family: str, given: Any) -> np.ndarray:
 
 
 def problem_of(family: str) -> Callable[[np.ndarray], tuple[int, str] | None]:
-    """First row that is no distribution of the family, and the rule that it breaks; see `ExplicitLeaf.problem`."""
+    """First row that is no distribution of the family, and the rule that it breaks; see `UnivariateFamily.check`."""
 
     def problem(parameters: np.ndarray) -> tuple[int, str] | None:
         for row, item in enumerate(parameters[:, 0]):
@@ -269,11 +269,6 @@ def of_each(answer: Callable[..., Any], p: np.ndarray, *arguments: Any) -> np.nd
     return out
 
 
-def scipy_log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """As `leaf_events.log_interval`, of distributions (..., 1)."""
-    return of_each(log_interval_of, p, low, high)
-
-
 def scipy_draw_within(p: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A value (n,) of each distribution (n, 1) within an interval, as exact as SciPy's distribution functions."""
     return of_each(draw_interval_of, p, low, high, rng.random(len(p)))
@@ -300,15 +295,25 @@ def _draw(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
-SCIPY_LEAVES = {
-    family: ExplicitLeaf(
-        family == CONTINUOUS,
-        lambda p, x: of_each(log_density_at, p, x),
-        problem_of(family),
-        lambda p: of_each(_mean, p),
-        lambda p: of_each(_variance, p),
-        _no_mode,
-        _draw,
+def _ends(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.array([leaf.support() for leaf in p[:, 0]], np.float64).reshape(-1, 2).T
+    return low, high
+
+
+SCIPY_LEAVES = tuple(
+    UnivariateFamily(
+        name=family,
+        n_parameters=1,
+        is_density=family == CONTINUOUS,
+        log_density=lambda p, x: of_each(log_density_at, p, x),
+        check=problem_of(family),
+        mean=lambda p: of_each(_mean, p),
+        variance=lambda p: of_each(_variance, p),
+        mode=_no_mode,
+        draw=_draw,
+        log_interval=lambda p, low, high: of_each(log_interval_of, p, low, high),
+        holds_objects=True,
+        ends=_ends,
     )
     for family in SCIPY
-}
+)

@@ -9,7 +9,6 @@ from pymc_spn.leaves.leaf_integrals import (
     EPSILON,
     HALVINGS,
     LEAST_ERROR,
-    OF_LOG,
     Feature,
     features_of,
     integrate_pieces,
@@ -17,7 +16,7 @@ from pymc_spn.leaves.leaf_integrals import (
 )
 
 
-def log_share_integrals(p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
+def log_share_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
     """Log of the integral of a beta density times another density, pair by pair, as in `log_integrals`.
 
     Over log odds a beta density has exponential tails whatever its parameters, and one peak at the log odds of its
@@ -25,10 +24,11 @@ def log_share_integrals(p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.nd
 
     Parameters
     ----------
+    family : str
+        Name in `EXPLICIT`, of beta leaves.
     p : (n, 2) float64
-        Beta leaves.
     other : str
-        Name in `EXPLICIT`, with a density, not ``beta``.
+        Name in `EXPLICIT`, with a density on other values.
     q : (n, l) float64
 
     Returns
@@ -38,9 +38,11 @@ def log_share_integrals(p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.nd
     """
     ends = np.tile([-np.inf, np.inf], (len(p), 1))
     meets = np.ones(len(p), np.bool_)
-    if other == "triangular":
-        meets = (q[:, 0] < 1.0) & (q[:, 2] > 0.0)
-        ends = _log_odds(np.clip(q[:, [0, 2]], 0.0, 1.0))
+    ends_of = EXPLICIT[other].ends
+    if ends_of is not None:
+        low, high = ends_of(q)
+        meets = (low < 1.0) & (high > 0.0)
+        ends = _log_odds(np.clip(np.column_stack([low, high]), 0.0, 1.0))
     out, worst = np.full(len(p), -np.inf), LEAST_ERROR
     which = np.flatnonzero(meets)
     for start in range(0, which.size, BLOCK):
@@ -56,7 +58,7 @@ def _integrate(p: np.ndarray, other: str, q: np.ndarray, ends: np.ndarray) -> tu
     centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
     grid = places_round(centre, width)
-    if other == "triangular":  # the product may be large next to an end alone
+    if EXPLICIT[other].ends is not None:  # the product may be large next to an end alone
         length = ends[:, 1:] - ends[:, :1]
         steps = np.concatenate([-HALVINGS, HALVINGS]) * np.where(np.isfinite(length), length, 1.0)
         kinks = [np.where(np.isfinite(k), k, 0.0)[:, None] + steps for k in (*ends.T, features[1].centre[:, 0])]
@@ -68,8 +70,9 @@ def _integrate(p: np.ndarray, other: str, q: np.ndarray, ends: np.ndarray) -> tu
         log_x = -np.logaddexp(0.0, -y)
         rest = -b * np.logaddexp(0.0, y) - betaln(a, b)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            if other in OF_LOG:  # the powers of x in one, that they do not cancel far out
-                return (a - 1.0) * log_x + rest + OF_LOG[other](theta, log_x)
+            of_log = EXPLICIT[other].of_log
+            if of_log is not None:  # the powers of x in one, that they do not cancel far out
+                return (a - 1.0) * log_x + rest + of_log(theta, log_x)
             return a * log_x + rest + EXPLICIT[other].log_density(theta, np.exp(log_x))
 
     out, error, (peak, top, unit) = integrate_pieces(log_product, ends, centre, width, grid)
@@ -92,7 +95,7 @@ def _in_log_odds(family: str, q: np.ndarray) -> Feature:
 
     That is where the value is as far from the end as the density takes to fall by a factor of e.
     """
-    if family in OF_LOG:
+    if EXPLICIT[family].of_log is not None:
         of_log = features_of(family, q, True)
         inside = of_log.centre < 0.0
         x = np.exp(np.where(inside, of_log.centre, -1.0))

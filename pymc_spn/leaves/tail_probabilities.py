@@ -184,3 +184,10 @@ def log_difference(larger: Any, smaller: Any) -> np.ndarray:
     with np.errstate(divide="ignore"):  # equal values leave -inf
         rest = np.where(gap > -np.log(2.0), np.log(-np.expm1(gap)), np.log1p(-np.exp(gap)))
     return np.where(nothing, -np.inf, np.where(nothing, 0.0, larger) + rest)
+
+
+def counts_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First and last count of an interval, and whether there is none."""
+    first, last = np.maximum(np.ceil(low), 0.0), np.floor(high)
+    empty = ~(last >= first) | np.isinf(first)
+    return np.where(empty, 0.0, first), np.where(empty, 0.0, last), empty

@@ -4,27 +4,8 @@ import math
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import (
-    BETA,
-    BETA_BINOMIAL,
-    BETA_GEOMETRIC,
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAMMA,
-    GAUSSIAN,
-    HYPERGEOMETRIC,
-    LAPLACE,
-    LOG_NORMAL,
-    LOG_STUDENT_T,
-    LOMAX,
-    NEGATIVE_BINOMIAL,
-    POISSON,
-    STUDENT_T,
-    TRIANGULAR,
-    WEIBULL,
-)
-from pymc_spn.maxima.box_leaves import NOTHING, PRODUCT, SUM, leaf_log, leaf_log_range, leaf_mode
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.maxima.box_leaves import NOTHING, PRODUCT, SUM, leaf_log, leaf_log_range, leaf_mode, pull_of
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
@@ -128,7 +109,10 @@ def climb(tape, start, low, high, moves, n_steps):
                     for e in range(first, last):
                         flow[tape.child[e]] += flow[i]
                 elif tape.column[i] >= 0:
-                    pull(tape, i, flow[i], x, force, stiffness)
+                    d = tape.column[i]
+                    one_force, one_stiffness = pull_of(tape.kind[i], tape.parameter[i], x[d], flow[i])
+                    force[d] += one_force
+                    stiffness[d] += one_stiffness
             moved = 0.0
             for d in range(low.size):
                 if not moves[d]:
@@ -166,55 +150,3 @@ def upward(tape, x, value):
             value[i] = max(value[i], NOTHING)
         else:
             value[i] = leaf_log(tape, i, x[tape.column[i]]) if tape.column[i] >= 0 else tape.parameter[i, 0]
-
-
-@bare_inner_kernel
-def pull(tape, i, share, x, force, stiffness):
-    """Add a leaf's pull on its column."""
-    kind = tape.kind[i]
-    if kind == CATEGORICAL or kind == POISSON or kind == NEGATIVE_BINOMIAL or kind == BETA_GEOMETRIC:
-        return
-    if kind == BINOMIAL or kind == BETA_BINOMIAL or kind == HYPERGEOMETRIC:
-        return
-    d = tape.column[i]
-    p = tape.parameter[i]
-    if kind == GAUSSIAN:
-        stiff = share / (p[1] * p[1])
-        force[d] += stiff * (p[0] - x[d])
-        stiffness[d] += stiff
-    elif kind == STUDENT_T:
-        away = x[d] - p[0]
-        stiff = share * (p[2] + 1.0) / (p[2] * p[1] * p[1] + away * away)
-        force[d] -= stiff * away
-        stiffness[d] += stiff
-    elif kind == EXPONENTIAL:
-        force[d] -= share * p[0]
-    elif kind == LOMAX:
-        force[d] -= share * (p[0] + 1.0) / (p[1] + x[d])
-    elif kind == LAPLACE:
-        stiff = share / (p[1] * max(abs(x[d] - p[0]), 1e-9 * p[1]))
-        force[d] += stiff * (p[0] - x[d])
-        stiffness[d] += stiff
-    elif kind == TRIANGULAR and p[0] < x[d] < p[2]:  # touches from below up to the mode
-        away = x[d] - p[0] if x[d] <= p[1] else p[2] - x[d]
-        force[d] += share * np.sign(p[1] - x[d]) / away
-        stiffness[d] += share / (away * away)
-    elif kind == GAMMA and x[d] > 0.0:
-        force[d] += share * (p[0] / x[d] - p[1])
-        stiffness[d] += share * p[0] / (x[d] * x[d])
-    elif kind == WEIBULL and x[d] > 0.0:
-        hazard = (x[d] / p[1]) ** p[0]
-        force[d] += share * (p[0] - 1.0 - p[0] * hazard) / x[d]
-        stiffness[d] += share * (p[0] - 1.0) * (1.0 + p[0] * hazard) / (x[d] * x[d])
-    elif kind == BETA and 0.0 < x[d] < 1.0:
-        force[d] += share * (p[0] / x[d] - p[1] / (1.0 - x[d]))
-        stiffness[d] += share * (p[0] / (x[d] * x[d]) + p[1] / ((1.0 - x[d]) * (1.0 - x[d])))
-    elif kind == LOG_STUDENT_T and x[d] > 0.0:
-        z = (math.log(x[d]) - p[0]) / p[1]
-        steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))
-        force[d] -= share * (1.0 + steep * p[1] * z) / x[d]
-        stiffness[d] += share * (1.0 + steep) / (x[d] * x[d])
-    elif kind == LOG_NORMAL and x[d] > 0.0:
-        a = 1.0 + (math.log(x[d]) - p[0]) / (p[1] * p[1])
-        force[d] -= share * a / x[d]
-        stiffness[d] += share * (1.0 + 1.0 / (p[1] * p[1])) / (x[d] * x[d])

@@ -9,13 +9,14 @@ import math
 
 import numpy as np
 
+from pymc_spn.leaves.kernel_forms import times
 from pymc_spn.maxima.box_leaves import (
     NOTHING,
     PRODUCT,
     SUM,
+    derivative_ranges,
     leaf_log_range,
 )
-from pymc_spn.maxima.box_slopes import derivative_ranges, times
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.maxima import ascent_kernels, box_kernels
-from pymc_spn.maxima.box_leaves import Tape
-from pymc_spn.maxima.box_starts import first_boxes, jumps_of, kinks_of, modes_of, with_column
+from pymc_spn.maxima.box_leaves import Tape, modes_of
+from pymc_spn.maxima.box_starts import first_boxes, jumps_of, kinks_of, with_column
 
 STARTS = 32
 BATCH = 64

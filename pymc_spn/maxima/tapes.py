@@ -5,43 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln
 
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.circuit import SUM as SUM_NODE
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.families import Exponential, Gaussian, Poisson
-from pymc_spn.leaves.family_codes import (
-    BETA,
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAMMA,
-    GAUSSIAN,
-    GEOMETRIC,
-    HYPERGEOMETRIC,
-    LAPLACE,
-    LOG_NORMAL,
-    NEGATIVE_BINOMIAL,
-    POISSON,
-    PREDICTIVE,
-    ROUNDED,
-    TRIANGULAR,
-    UNIFORM,
-    WEIBULL,
-)
-from pymc_spn.leaves.leaf_events import beta_probability, beta_trials, gamma_rate, normal_gamma
-from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, Tape, log_leaf
-
-LOG_2PI = np.log(2.0 * np.pi)
-POSTERIOR = {  # leaves that are predictives: code of the family, and the posterior that predicts so
-    "student_t": (GAUSSIAN, normal_gamma),
-    "log_student_t": (LOG_NORMAL, normal_gamma),
-    "lomax": (EXPONENTIAL, gamma_rate),
-    "negative_binomial": (POISSON, gamma_rate),
-    "beta_geometric": (GEOMETRIC, beta_probability),
-    "beta_binomial": (BINOMIAL, beta_trials),
-}
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.maxima.box_leaves import BOXES, CONSTANT, NOTHING, PRODUCT, SUM, Tape
 
 
 class TapeBuilder:
@@ -166,66 +135,8 @@ def rooted(builder: TapeBuilder, root: int) -> Tape:
 
 
 def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> int:
-    if name == "gaussian":
-        return builder.add(GAUSSIAN, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
-    if name == "log_normal":
-        return builder.add(LOG_NORMAL, (), (), d, (p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0))
-    if name == "exponential":
-        return builder.add(EXPONENTIAL, (), (), d, (p[0], 0.0, 0.0, np.log(p[0])))
-    if name == "poisson":
-        return builder.add(POISSON, (), (), d, (np.log(p[0]), p[0], np.floor(p[0]), 0.0))
-    if name == "laplace":
-        return builder.add(LAPLACE, (), (), d, (p[0], p[1], 0.0, -np.log(2.0 * p[1])))
-    if name == "uniform":
-        return builder.add(UNIFORM, (), (), d, (p[0], p[1], 0.0, -np.log(p[1] - p[0])))
-    if name == "triangular":
-        return builder.add(TRIANGULAR, (), (), d, (p[0], p[1], p[2], np.log(2.0 / (p[2] - p[0]))))
-    if name == "gamma":
-        mode = (p[0] - 1.0) / p[1]
-        top = float(EXPLICIT[name].log_density(p, mode)) if mode > 0.0 else np.log(p[1])
-        return builder.add(GAMMA, (), (), d, (p[0] - 1.0 if mode > 0.0 else 0.0, p[1], top, mode))
-    if name == "weibull":
-        return builder.add(WEIBULL, (), (), d, (p[0], p[1], np.log(p[0]), float(EXPLICIT[name].mode(p))))
-    if name == "beta":
-        k, mode = p - 1.0, float(EXPLICIT[name].mode(p))
-        top = float(EXPLICIT[name].log_density(p, mode)) - log_leaf.py_func(BETA, k[0], k[1], 0.0, mode, mode)
-        return builder.add(BETA, (), (), d, (k[0], k[1], top, mode))
-    if name == "binomial":
-        constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
-        mode = float(EXPLICIT[name].mode(p))
-        return builder.add(BINOMIAL, (), (), d, (p[0], np.log(p[1]) - np.log1p(-p[1]), constant, mode))
-    if name == "hypergeometric":
-        failures, others = p[0] - p[1], p[0] - p[2]
-        constant = gammaln(np.array([p[1], failures, p[2], others]) + 1.0).sum() - gammaln(p[0] + 1.0)
-        return builder.add(HYPERGEOMETRIC, (), (), d, (p[1], p[2], failures - p[2], constant))
-    with np.errstate(divide="ignore"):
-        if name == "bernoulli":
-            return builder.levels(d, np.log(np.array([1.0 - p[0], p[0]])))
-        if name == "categorical":
-            return builder.levels(d, np.log(p))
-        if name == "geometric":  # a negative binomial of one success
-            return builder.add(NEGATIVE_BINOMIAL, (), (), d, (1.0, np.log(p[0]), np.log1p(-p[0]), 0.0))
-    code, posterior = POSTERIOR[name]
-    return builder.add(PREDICTIVE[code], (), (), d, tuple(predictive_rows(code, posterior(p[None]))[0]))
-
-
-def predictive_rows(code: int, params: Any) -> np.ndarray:
-    """Parameters (n, 4) of the tape's leaves from posteriors of one family."""
-    if code in (GAUSSIAN, LOG_NORMAL, *ROUNDED):
-        nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
-        log_scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(scale)
-        return np.stack([params.mu, scale, nu, log_scale], axis=1)
-    if code == EXPONENTIAL:
-        mode_log = Exponential.predictive_log_density(params, 0.0)
-        return np.stack([params.alpha, params.beta, np.zeros(mode_log.size), mode_log], axis=1)
-    if code == POISSON:
-        mode = Poisson.predictive_mode(params)
-        return np.stack([params.alpha, -np.log1p(1.0 / params.beta), -np.log1p(params.beta), mode], axis=1)
-    if code == GEOMETRIC:
-        log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
-        return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
-    if code == BINOMIAL:
-        alpha, beta, trials = params
-        log_norm = gammaln(trials + 1.0) - betaln(alpha, beta) - gammaln(alpha + beta + trials)
-        return np.stack([alpha, beta, trials, log_norm], axis=1)
-    raise ValueError(f"mpe does not know leaves of family code {code}")
+    family = EXPLICIT[name]
+    if family.probabilities is not None:
+        with np.errstate(divide="ignore"):
+            return builder.levels(d, np.log(family.probabilities(p)))
+    return builder.add(family.code, (), (), d, BOXES[family.code].row(p))

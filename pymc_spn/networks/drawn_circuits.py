@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.leaves.families import FAMILIES
+from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
-from pymc_spn.networks.records.leaf_predictives import leaves_at, posterior_of
+from pymc_spn.networks.records.leaf_predictives import leaves_at
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names
 
@@ -179,7 +179,7 @@ class _Drawing:
         rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
         if name == "categorical" or not rows:
             return rows
-        return posterior_of(int(self.leaves[place[0]].family[slot[0]]), np.array(rows))
+        return PREDICTIVES[int(self.leaves[place[0]].family[slot[0]])].posterior(np.array(rows))
 
     def finish(self, rng: np.random.Generator) -> DrawnCircuit:
         """Draw all weights and parameters."""

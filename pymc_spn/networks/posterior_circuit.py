@@ -16,11 +16,8 @@ from pymc_spn.events.events import Event
 from pymc_spn.laws.circuit_parts import part_given_one_of
 from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.laws.law import Law, Marks
+from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import (
-    BINOMIAL,
-    CATEGORICAL,
-    GAUSSIAN,
-    LOG_NORMAL,
     NAMES,
     PREDICTIVE,
 )
@@ -212,16 +209,9 @@ class _Building:
 
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""
-        code, p = int(leaves.family[i]), leaves.parameters[i]
-        if code == CATEGORICAL:
-            row = p / p.sum()
-        elif code == GAUSSIAN or code == LOG_NORMAL:
-            mu, rho, a, b = p
-            row = np.array([mu, np.sqrt((1.0 + 1.0 / rho) * b / a), 2.0 * a])
-        elif code == BINOMIAL:
-            row = p[[2, 0, 1]]
-        else:
-            row = p[:2]
+        code = int(leaves.family[i])
+        predictive = PREDICTIVES[code]
+        row = predictive.leaf_rows(predictive.posterior(leaves.parameters[i : i + 1]))[0]
         return self.add(LEAF, leaf=(self.position[column], NAMES[PREDICTIVE[code]], row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:

@@ -7,14 +7,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_spn.laws.draw_laws import shares_of
-from pymc_spn.leaves.families import Categorical
+from pymc_spn.leaves.families import PREDICTIVES, Categorical
 from pymc_spn.leaves.family_codes import (
     CATEGORICAL,
     PREDICTIVE,
 )
 from pymc_spn.maxima.box_leaves import NOTHING, Tape
-from pymc_spn.maxima.tapes import TapeBuilder, predictive_rows, rooted
-from pymc_spn.networks.records.leaf_predictives import FAMILY, as_masses, by_family, leaves_at, log_event
+from pymc_spn.maxima.tapes import TapeBuilder, rooted
+from pymc_spn.networks.records.leaf_predictives import as_masses, by_family, leaves_at, log_event
 from pymc_spn.networks.records.recorded_states import RecordedStates
 
 
@@ -97,7 +97,7 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
     logs = np.zeros(leaves.family.size)
     for code, which, params in by_family(leaves):
         shaped = type(params)(*(np.asarray(v) for v in params))
-        logs[which] = FAMILY[code].predictive_log_density(shaped, np.full(which.sum(), points[column]))
+        logs[which] = PREDICTIVES[code].prior.predictive_log_density(shaped, np.full(which.sum(), points[column]))
     return np.maximum(logs, NOTHING)
 
 
@@ -113,7 +113,7 @@ def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: i
             for i, row in zip(at, p, strict=True):
                 out[i] = builder.levels(d, row) if reached[i] else -1
             continue
-        rows = predictive_rows(code, params)
+        rows = PREDICTIVES[code].box_rows(params)
         kind = PREDICTIVE[code]
         for i, row in zip(at, rows, strict=True):
             out[i] = builder.add(kind, (), (), d, tuple(row)) if reached[i] else -1

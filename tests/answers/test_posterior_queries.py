@@ -15,11 +15,10 @@ from scipy import integrate, stats
 import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.leaves.families import BetaProbability, BetaTrials, GammaRate, NormalGamma
+from pymc_spn.leaves.families import PREDICTIVES, BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.networks.records import column_leaves, recorded_states
 from pymc_spn.networks.records.leaf_predictives import (
-    FAMILY,
     Interval,
     Leaves,
     Likelihood,
@@ -338,7 +337,7 @@ TRIALS = BetaTrials(np.array([0.4, 70.0]), np.array([0.7, 20.0]), np.array([9.0,
 )
 def test_leaves_within_an_interval(code, params, event):
     """Moments by quadrature of the predictive density, draws by their distribution function."""
-    family = FAMILY[code]
+    family = PREDICTIVES[code].prior
     counts = code in (POISSON, GEOMETRIC, BINOMIAL)
     table = np.zeros((2, 4))
     table[:, : len(params)] = np.array(params).T
@@ -378,7 +377,7 @@ def integral(family, params, cuts, power):
     def density(x):
         return x**power * np.exp(family.predictive_log_density(params, x))
 
-    if family is FAMILY[LOG_NORMAL]:
+    if family is PREDICTIVES[LOG_NORMAL].prior:
         cuts = [np.log(c) for c in cuts if c > 0.0]
         return sum(
             integrate.quad(lambda u: density(np.exp(u)) * np.exp(u), a, b, epsabs=0.0, epsrel=1e-11, limit=300)[0]

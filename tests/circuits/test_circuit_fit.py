@@ -18,7 +18,8 @@ from pymc_spn.circuits.estimation.fit_steps import Ascent
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
-from pymc_spn.circuits.evaluation.leaf_updates import gamma_shape, pool
+from pymc_spn.circuits.evaluation.leaf_updates import pool
+from pymc_spn.leaves.gamma import gamma_shape
 from tests.shared_circuits import (
     build,
     crossed_circuit,

@@ -11,14 +11,15 @@ from scipy.special import betaln, digamma, gammaln, logsumexp
 
 import pymc_spn as ps
 from pymc_spn.circuits.evaluation.density import compile_circuit
-from pymc_spn.circuits.evaluation.leaf_updates import beta_shapes
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.densities.free_rows import typical_row
+from pymc_spn.leaves.beta import beta_shapes
+from pymc_spn.leaves.family_codes import BETA
 from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
 from pymc_spn.leaves.leaf_products import leaf_products
-from pymc_spn.maxima.box_slopes import derivative_ranges
+from pymc_spn.maxima.box_leaves import derivative_ranges
 from tests.circuits.test_circuit_algebra import ROWS
 from tests.circuits.test_circuit_fit import mixture
 from tests.modes import PLAIN
@@ -120,14 +121,14 @@ def test_derivatives_over_boxes(row):
     p, out = np.array([k, m, stats.beta(*row).logpdf(mode), mode]), np.empty(4)
     for _ in range(60):
         low, high = np.sort(rng.choice([0.0, 1.0, -0.1, 1.2, *rng.random(8)], 2, replace=False))
-        derivative_ranges(20, p, low, high, 0.3, out)
+        derivative_ranges(BETA, p, low, high, 0.3, out)
         x = rng.uniform(max(low, 1e-9), min(high, 1 - 1e-9), 50)
         f, g = np.exp(stats.beta(*row).logpdf(x) - 0.3), k / x - m / (1 - x)
         first, second = f * g, f * (g * g - k / x**2 - m / (1 - x) ** 2)
         slack = 1e-9 * (1.0 + np.abs(second).max())
         assert out[0] - slack <= first.min() and first.max() <= out[1] + slack
         assert out[2] - slack <= second.min() and second.max() <= out[3] + slack
-    derivative_ranges(20, p, 0.3, 0.3, 0.0, out)
+    derivative_ranges(BETA, p, 0.3, 0.3, 0.0, out)
     assert out[0] == out[1] and out[2] == pytest.approx(out[3])
 
 

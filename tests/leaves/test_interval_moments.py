@@ -5,15 +5,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
+from pymc_spn.leaves import log_student_t, lomax, student_t
 from pymc_spn.leaves.families import GammaRate, NormalGamma
-from pymc_spn.leaves.interval_moments import (
-    log_student_about,
-    log_student_moments,
-    lomax_about,
-    lomax_moments,
-    student_about,
-    student_moments,
-)
 from tests.decimals import PRECISION
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -74,8 +67,8 @@ def test_student_leaves(at, width, dof):
     params = NormalGamma(*(np.array([v]) for v in (mu, 1.0, 0.5 * dof, 0.5 * dof * scale**2 / 2.0)))
     law = student(Decimal(mu), Decimal(scale), Decimal(dof))
     compare(
-        student_moments(params, low, high),
-        lambda *a: student_about(params, low, high, np.array([a[0]]), a[1]),
+        student_t.moments_within(params, low, high),
+        lambda *a: student_t.about_within(params, low, high, np.array([a[0]]), a[1]),
         law,
         low,
         high,
@@ -94,8 +87,8 @@ def test_lomax_leaves(low, width, alpha):
         return -Decimal(alpha + 1.0) * (1 + x / Decimal(beta)).ln()
 
     compare(
-        lomax_moments(params, low, high),
-        lambda *a: lomax_about(params, low, high, np.array([a[0]]), a[1]),
+        lomax.moments_within(params, low, high),
+        lambda *a: lomax.about_within(params, low, high, np.array([a[0]]), a[1]),
         law,
         low,
         high,
@@ -117,8 +110,8 @@ def test_log_student_leaves(at, width, dof, scale):
         return of_log(x.ln()) - x.ln()
 
     compare(
-        log_student_moments(params, low, high),
-        lambda *a: log_student_about(params, low, high, np.array([a[0]]), a[1]),
+        log_student_t.moments_within(params, low, high),
+        lambda *a: log_student_t.about_within(params, low, high, np.array([a[0]]), a[1]),
         law,
         low,
         high,

@@ -20,7 +20,7 @@ N = 4000
 def draws(rng, code, theta, n):
     out = np.empty(n)
     for i in range(n):
-        out[i] = draw_leaf(rng, code, theta)
+        out[i] = draw_leaf(code, rng, theta)
     return out
 
 

@@ -14,11 +14,10 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
+from pymc_spn.leaves import beta_geometric, log_student_t
 from pymc_spn.leaves.families import BetaProbability, BetaTrials, NormalGamma
 from pymc_spn.leaves.family_codes import LOG_STUDENT_T
-from pymc_spn.leaves.interval_moments import beta_geometric_about, log_student_about
-from pymc_spn.maxima.box_leaves import leaf_log_range
-from pymc_spn.maxima.box_slopes import derivative_ranges
+from pymc_spn.maxima.box_leaves import derivative_ranges, leaf_log_range
 from pymc_spn.maxima.tapes import TapeBuilder, rooted
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.network import LARGEST_COUNT
@@ -56,7 +55,7 @@ def test_means_are_infinite_until_the_column_is_bounded():
 def test_moments_over_long_ranges():
     """Many orders of magnitude: log-normal against draws' logs in closed form, counts against a plain sum."""
     wide = NormalGamma(np.array([1.0]), np.array([3e5]), np.array([3e5]), np.array([3e5 * 4.0]))  # all but normal, sd 2
-    found = log_student_about(wide, 1e-8, 1e8, np.zeros(1), 2)[0]
+    found = log_student_t.about_within(wide, 1e-8, 1e8, np.zeros(1), 2)[0]
     a, b = (np.log(1e-8) - 1.0) / 2.0, (np.log(1e8) - 1.0) / 2.0
     for k in (1, 2):
         tilted = np.diff(stats.norm.cdf([a - 2.0 * k, b - 2.0 * k]))[0] / np.diff(stats.norm.cdf([a, b]))[0]
@@ -65,7 +64,7 @@ def test_moments_over_long_ranges():
     x = np.arange(10.0, 3_000_001.0)
     mass = stats.betanbinom.pmf(x, 1, 1.5, 40.0)
     exact = [(mass * (x - 2.0) ** k).sum() / mass.sum() for k in range(3)]
-    np.testing.assert_allclose(beta_geometric_about(odds, 10.0, 3e6, np.full(1, 2.0), 2)[0], exact, rtol=1e-7)
+    np.testing.assert_allclose(beta_geometric.about_within(odds, 10.0, 3e6, np.full(1, 2.0), 2)[0], exact, rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["skewed", "infinite_skewed"])

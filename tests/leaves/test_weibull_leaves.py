@@ -9,12 +9,13 @@ from scipy.special import gammaincc, gammaln
 
 import pymc_spn as ps
 from pymc_spn.circuits.evaluation.density import compile_circuit
-from pymc_spn.circuits.evaluation.leaf_updates import weibull_leaf
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.leaves.family_codes import WEIBULL
 from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
-from pymc_spn.maxima.box_slopes import derivative_ranges
+from pymc_spn.leaves.weibull import best_leaf as weibull_leaf
+from pymc_spn.maxima.box_leaves import derivative_ranges
 from tests.circuits.test_circuit_algebra import ROWS
 from tests.circuits.test_circuit_fit import mixture
 from tests.shared_circuits import build
@@ -104,7 +105,7 @@ def test_derivatives_over_boxes(row):
     p = np.array([k, scale, np.log(k), 0.0])
     for _ in range(60):
         low, high = np.sort(scale * rng.choice([0.0, 40.0, *(1.5 * rng.random(8))], 2, replace=False))
-        derivative_ranges(21, p, low, high, 0.3, out)
+        derivative_ranges(WEIBULL, p, low, high, 0.3, out)
         x = rng.uniform(max(low, 1e-6), high, 50)
         s = (x / scale) ** k
         f = np.exp(stats.weibull_min(k, scale=scale).logpdf(x) - 0.3)

@@ -17,10 +17,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.leaves.families import Exponential, Gaussian, LogNormal
+from pymc_spn.leaves.families import PREDICTIVES, Exponential, Gaussian, LogNormal
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.records.leaf_predictives import FAMILY, by_family, leaves_at
+from pymc_spn.networks.records.leaf_predictives import by_family, leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from tests.hand_made_records import schema_of, tree_of
 from tests.networks.test_step_methods import draw
@@ -91,7 +91,7 @@ def test_masses_of_cells_are_those_of_the_families():
                     low, high = max(low, 1e-12), max(high, 1e-3)
                 coded = (low - c.centre[d]) / c.scale[d], (high - c.centre[d]) / c.scale[d]
                 found = [log_cell(net, d, net.begin[net.leaf_region[d]] + i, *coded) for i in np.flatnonzero(which)]
-                exact = FAMILY[code].predictive_log_interval(params, low, high)
+                exact = PREDICTIVES[code].prior.predictive_log_interval(params, low, high)
                 np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
 
@@ -112,7 +112,7 @@ def test_draws_within_cells_follow_the_predictive():
                 x = np.array([draw_in_cell(rng, net, d, slot, *coded) for _ in range(300)])
                 x = np.clip(x * c.scale[d] + c.centre[d], low, high)
                 family = {"gaussian": Gaussian, "log_normal": LogNormal, "exponential": Exponential}[
-                    FAMILY[code].family
+                    PREDICTIVES[code].prior.family
                 ]
                 share = np.exp(
                     family.predictive_log_interval(one, low, x) - family.predictive_log_interval(one, low, high)

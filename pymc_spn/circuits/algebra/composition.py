@@ -17,7 +17,7 @@ from pymc_spn.circuits.structures.parameterised import CircuitLike, Parameterise
 from pymc_spn.circuits.structures.tree_arguments import is_real
 from pymc_spn.events.circuit_events import masses_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.scipy_leaves import SCIPY, family_of
+from pymc_spn.leaves.scipy_leaves import family_of
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
@@ -69,8 +69,8 @@ def leaf(column: str | Column, distribution: object, parameters: Sequence[float]
     """
     if isinstance(distribution, str):
         family = distribution
-        if family not in EXPLICIT or family in SCIPY:
-            known = tuple(name for name in EXPLICIT if name not in SCIPY)
+        if family not in EXPLICIT or EXPLICIT[family].holds_objects:
+            known = tuple(name for name in EXPLICIT if not EXPLICIT[name].holds_objects)
             raise ValueError(
                 f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
             )

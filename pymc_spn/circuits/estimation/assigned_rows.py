@@ -1,47 +1,22 @@
 """Leaves of a circuit from rows that are assigned to them: the maximisation step with assignments that are known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from pymc_spn.circuits.estimation.fit_steps import Ascent, Expected
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.leaf_updates import FITTED, IN_PART, Pooled, possible
+from pymc_spn.leaves.explicit_leaves import FITS
 
-
-def _plain(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    return x.size, x.sum(), 0.0
-
-
-def _gaussian(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    z = (x - own[0]) / own[1]
-    return x.size, z.sum(), z @ z
-
-
-def _log_normal(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    return _gaussian(np.log(x), own)
-
-
-def _gamma(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    return x.size, np.log(x).sum(), x.sum()
-
-
-def _beta(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    return x.size, np.log(x).sum(), np.log1p(-x).sum()
-
-
-# of cells and the leaf's parameters, as the moments in `expected_statistics`
-MOMENTS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[float, float, float]]] = {
-    "gaussian": _gaussian, "log_normal": _log_normal, "gamma": _gamma, "beta": _beta, "exponential": _plain,
-    "poisson": _plain, "geometric": _plain, "bernoulli": _plain,
-}  # fmt: skip
-ASSIGNED = (*MOMENTS, *BY_ROWS, "categorical")  # families of which leaves are made from rows alone
+# families of which leaves are made from rows alone
+ASSIGNED = (*(f for f in FITTED if f not in IN_PART),)
 
 
 def average_leaves(pooled: dict[str, Pooled]) -> dict[str, np.ndarray]:
     """Leaf parameters (n, p) by family, each leaf at the averages of its column."""
     return {
-        family: own.levels if family == "categorical" else of_mean(family, own.mean, own.variance)
+        family: FITS[family].leaves(own.mean, own.variance) if family in FITS else own.levels
         for family, own in pooled.items()
     }
 
@@ -73,10 +48,10 @@ def leaves_of_rows(ascent: Ascent, at: Parameterised, rows_of: Sequence[np.ndarr
         x, own = x[taken], at.parameters[families[f]][row]
         if ascent.row_place[k] >= 0:
             row_flow[ascent.row_place[k], rows[taken]] = 1.0
-        elif families[f] == "categorical":
+        elif families[f] not in FITS:
             begin = at.flat.begin[f] + row * own.size
             level_flow[begin : begin + own.size] = np.bincount(x.astype(np.int64), minlength=own.size)
         else:
-            moments[:, k] = MOMENTS[families[f]](x, own)
+            moments[:, k] = FITS[families[f]].statistics(x, own)
     edge_flow = np.zeros(ascent.circuit.n_sum_edges)  # weights are not asked for
     return ascent.best_leaves(at, Expected(edge_flow, moments, level_flow, row_flow))

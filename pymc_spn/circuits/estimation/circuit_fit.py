@@ -10,11 +10,12 @@ import numpy.typing as npt
 from pymc_spn.circuits.estimation.fit_starts import checked_start, random_start
 from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
-from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, KEPT, ON_LEVELS, pool
+from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, is_kept, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
@@ -141,7 +142,8 @@ def fit_em(
     used = families_in_use(circuit)
     if learn_ends and "uniform" not in used:
         raise ValueError(f"learn_ends must be False where there are no uniform leaves; circuit has {', '.join(used)}")
-    others = [f for f in used if f not in ON_LEVELS + KEPT or (f == "uniform" and learn_ends)]
+    with_ends = ("uniform",) if learn_ends else ()
+    others = [f for f in used if f in with_ends or not (EXPLICIT[f].probabilities is not None or is_kept(f))]
     if leaf_prior_rows == 0.0 and others:
         raise ValueError(
             f"leaf_prior_rows must be positive for {', '.join(others)} leaves: without a prior the likelihood has no "

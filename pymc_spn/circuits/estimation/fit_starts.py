@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_updates import GIVEN, IN_PART, WITH_A_SCALE, Pooled, of_mean, possible
+from pymc_spn.circuits.evaluation.leaf_updates import IN_PART, Pooled, needs_a_start, possible
 from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weights, families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.quoted_values import quoted
 
 
 def checked_start(
     circuit: Circuit, start: Any, learn_ends: bool = False
 ) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
-    """What the user gives: log weights or None, and leaf parameters of some families, among them those of `GIVEN`.
+    """What the user gives: log weights or None, and leaf parameters of some families.
 
-    Of these, uniform leaves whose ends are learned may be left out.
+    Among these are those that rows do not tell. Of these, uniform leaves whose ends are learned may be left out.
     """
     if start is None:
         start = None, {}
@@ -27,8 +28,8 @@ def checked_start(
     for name in given:
         if name not in used:
             raise ValueError(f"start: leaf_parameters must be of {tuple(used)}, got {quoted(name)}")
-    for name in GIVEN:
-        if name in used and name not in given and not (name == "uniform" and learn_ends):
+    for name in used:
+        if needs_a_start(name) and name not in given and not (name == "uniform" and learn_ends):
             what = f"of which fit_em keeps {IN_PART[name]}" if name in IN_PART else "which fit_em keeps"
             raise ValueError(
                 f"start must give leaf_parameters[{name!r}], {what}: start=(None, "
@@ -63,7 +64,7 @@ def random_start(
     near = {name: _near(name, cell[circuit.leaves_of(name)], at) for name, at in pooled.items() if name not in own}
     begin = np.log(weights / total[circuit.edge_sum]) if log_weights is None else log_weights, near | own
     if "uniform" in near:
-        whole = of_mean("uniform", *pooled["uniform"][:2])
+        whole = np.column_stack(pooled["uniform"][:2])
         is_first = np.isin(circuit.leaves_of("uniform"), leaves[rank == 0])
         near["uniform"][is_first] = whole[is_first]
         begin = begin[0], near | own
@@ -75,27 +76,8 @@ def random_start(
 def _near(family: str, cell: np.ndarray, pooled: Pooled) -> np.ndarray:
     """Leaves (n, p) between the columns' averages and these cells; at the averages where there is no possible cell."""
     usable = possible(family, cell)
-    if family == "categorical":
+    fit = EXPLICIT[family].fit
+    if fit is None:
         at_cell = np.arange(pooled.levels.shape[1]) == np.where(usable, cell, 0)[:, None]
         return np.where(usable[:, None], 0.5 * (pooled.levels + at_cell), pooled.levels)
-    if family in WITH_A_SCALE:
-        u = np.log(np.where(usable, cell, 1.0)) if family == "log_normal" else cell
-        return of_mean(family, np.where(usable, u, pooled.mean), pooled.variance)
-    if family == "uniform":  # half as long as the column, with the cell inside
-        return of_mean(family, *(np.where(usable, 0.5 * (end + cell), end) for end in (pooled.mean, pooled.variance)))
-    if family == "laplace":
-        return of_mean(family, np.where(usable, cell, pooled.mean), pooled.variance)
-    if family == "weibull":  # at the column's shape
-        scale = np.where(usable, 0.5 * (pooled.variance + cell), pooled.variance)
-        return of_mean(family, pooled.mean, scale)
-    if family == "beta":  # at the column's alpha + beta
-        shapes = of_mean(family, pooled.mean, pooled.variance)
-        total = shapes.sum(axis=1)
-        mean = shapes[:, 0] / total
-        mean = np.where(usable, 0.5 * (mean + cell), mean)
-        return np.column_stack([total * mean, total * (1.0 - mean)])
-    mean = np.where(usable, 0.5 * (pooled.mean + cell), pooled.mean)
-    if family == "gamma":  # at the column's shape
-        shape = of_mean(family, pooled.mean, pooled.variance)[:, 0]
-        return np.column_stack([shape, shape / mean])
-    return of_mean(family, mean, pooled.variance)
+    return fit.near(cell, usable, pooled.mean, pooled.variance)

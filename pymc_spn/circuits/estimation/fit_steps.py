@@ -12,18 +12,16 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
 from pymc_spn.circuits.evaluation.leaf_updates import (
     BY_ROWS,
-    KEPT,
-    WITH_A_SCALE,
     Pooled,
-    laplace_leaf,
+    is_centred,
+    is_kept,
     log_prior,
     possible,
     recentred,
     updated,
-    weibull_leaf,
 )
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, FITS
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 ROUNDING = 1e-11  # of an objective, a sum over the rows
@@ -66,8 +64,8 @@ class Ascent:
         self.circuit, self.values, self.labels, self.pooled = circuit, values, labels, pooled
         self.edge_rows, self.leaf_rows = edge_rows, leaf_rows
         self.layout = compile_circuit(circuit).layout
-        self.laplace_columns = circuit.leaf_column[circuit.leaves_of("laplace")] if "laplace" in pooled else np.empty(0)
-        self.ordered = {d: self.in_order(d) for d in np.unique(self.laplace_columns).tolist()}
+        by_rows = [circuit.leaf_column[circuit.leaves_of(name)] for name in BY_ROWS if name in pooled]
+        self.ordered = {d: self.in_order(d) for d in np.unique(np.concatenate([*by_rows, np.empty(0, int)])).tolist()}
         self.no_place = np.full(self.layout.leaf_row.size, -1)
         self.row_place, n_placed = self.no_place.copy(), 0
         self.of_family = {}  # where their leaves stand in the uses of all rows
@@ -79,13 +77,10 @@ class Ascent:
         uniform = circuit.leaf_column[circuit.leaves_of("uniform")] if "uniform" in pooled else np.empty(0, np.int64)
         self.columns_with_ends = np.unique(uniform).tolist()
 
-    def in_order(self, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of a column's cells, the order of these and of the median, which comes last, and both in that order."""
+    def in_order(self, d: int) -> np.ndarray:
+        """Rows of a column's cells, by their values."""
         known = np.flatnonzero(~np.isnan(self.values[:, d]))
-        median = self.pooled["laplace"].mean[self.laplace_columns == d][:1]
-        x = np.concatenate([self.values[known, d], median])
-        order = np.argsort(x)
-        return known, order, x[order]
+        return known[np.argsort(self.values[known, d], kind="stable")]
 
     def climb(
         self,
@@ -206,7 +201,7 @@ class Ascent:
         """The statistics that were taken about the leaves before, about those after."""
         moments = expected.moments.copy()
         for f, name in enumerate(self.circuit.families):
-            if name in WITH_A_SCALE and name in before.parameters:
+            if is_centred(name) and name in before.parameters:
                 of_family = self.layout.leaf_family == f
                 moments[:, of_family] = recentred(
                     moments[:, of_family], before.parameters[name], after.parameters[name]
@@ -247,14 +242,11 @@ class Ascent:
             if name not in at.parameters:
                 continue
             own, begin = at.parameters[name], at.flat.begin[f]
-            if name in KEPT:  # ends that are learned move on their own
+            if is_kept(name):  # ends that are learned move on their own
                 found[name] = own
                 continue
-            if name == "laplace":
-                found[name] = self.best_laplace_leaves(expected.row_flow[self.of_family[name]])
-                continue
-            if name == "weibull":
-                found[name] = self.best_weibull_leaves(own, expected.row_flow[self.of_family[name]])
+            if name in BY_ROWS:
+                found[name] = self.best_of_rows(name, own, expected.row_flow[self.of_family[name]])
                 continue
             flow = expected.level_flow[begin : begin + own.size].reshape(own.shape)
             of_family = expected.moments[:, self.layout.leaf_family == f]
@@ -268,21 +260,15 @@ class Ascent:
                 )
         return found
 
-    def best_weibull_leaves(self, own: np.ndarray, row_flow: np.ndarray) -> np.ndarray:
-        """Shapes and scales (n, 2) from the expected uses of every row; leaves without any keep their own."""
-        columns = self.circuit.leaf_column[self.circuit.leaves_of("weibull")]
-        found, usual = own.copy(), self.pooled["weibull"].mean
+    def best_of_rows(self, family: str, own: np.ndarray, row_flow: np.ndarray) -> np.ndarray:
+        """Leaves (n, p) from the expected uses of every row; those of which nothing tells keep their own."""
+        columns, fit = self.circuit.leaf_column[self.circuit.leaves_of(family)], FITS[family]
+        found, pooled = own.copy(), self.pooled[family]
         for k, d in enumerate(columns.tolist()):
-            usable = np.flatnonzero(possible("weibull", self.values[:, d]))
-            if np.any(row_flow[k, usable] > 0.0):
-                found[k] = weibull_leaf(np.log(self.values[usable, d]), row_flow[k, usable], self.leaf_rows, usual[k])
-        return found
-
-    def best_laplace_leaves(self, row_flow: np.ndarray) -> np.ndarray:
-        """Locations and scales (n, 2) from the expected uses of every row."""
-        found, distance = np.empty((len(row_flow), 2)), self.leaf_rows * self.pooled["laplace"].variance
-        for k, d in enumerate(self.laplace_columns.tolist()):
-            known, order, x = self.ordered[d]
-            weight = np.append(row_flow[k, known], self.leaf_rows)[order]
-            found[k] = laplace_leaf(x, weight, distance[k])
+            known = self.ordered[d]
+            known = known[possible(family, self.values[known, d])]
+            prior = self.leaf_rows, pooled.mean[k], pooled.variance[k]
+            best = fit.of_rows(self.values[known, d], row_flow[k, known], *prior)
+            if best is not None:
+                found[k] = best
         return found

@@ -20,7 +20,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.scipy_leaves import SCIPY, log_density_at
+from pymc_spn.leaves.family_codes import TABULATED
 from pymc_spn.numerics.read_only_views import read_only_view
 
 ROWS = 32  # at a time; the values of all nodes are held
@@ -28,8 +28,6 @@ POLISHING_STEPS = 200
 CANDIDATES = 64  # values of one column that are tried at a time
 CERTIFIED = 1e-6  # nats
 STARTS = 16  # random trees whose modes are tried beside the best tree's
-# number of shapes, and ends where the density is largest if one of these is small
-OPEN_ENDED = {"gamma": (1, "0"), "weibull": (1, "0"), "beta": (2, "0 and 1")}
 ENUMERATED = 4096  # completions that are all tried where the missing columns have only so many
 
 
@@ -75,14 +73,8 @@ class Parameterised:
         self.flat: FlatParameters = flatten(circuit, self.parameters)
         self.layout = compile_circuit(circuit).layout
         self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
-        self._distributions = []  # of SciPy, each with its column, in the order in which the layout reads them
-        if any(family in SCIPY for family in circuit.families):
-            family_of = [circuit.families[f] for f in self.layout.leaf_family]
-            self._distributions = [
-                (int(self.layout.leaf_column[k]), self.parameters[family][self.layout.leaf_row[k], 0])
-                for k, family in enumerate(family_of)
-                if family in SCIPY
-            ]
+        # leaves without kernels, in the order in which the layout reads their logs
+        self._tabulated = np.flatnonzero(self.layout.leaf_code == TABULATED)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -99,19 +91,24 @@ class Parameterised:
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
         """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.
 
-        Behind the columns of the rows stand the logs of the leaves that are distributions of SciPy.
+        Behind the columns of the rows stand the logs of the leaves without kernels.
         """
-        if self._distributions:
-            logs = [log_density_at(distribution, values[:, d]) for d, distribution in self._distributions]
-            values = np.column_stack([values, *logs])
+        if self._tabulated.size:
+            values = np.column_stack([values, *(self.leaf_logs(k, values) for k in self._tabulated.tolist())])
         return *self._arrays, read_only_view(values)
 
+    def leaf_logs(self, k: int, values: np.ndarray) -> np.ndarray:
+        """Log densities (n,) of rows under one leaf, NaN where it has nothing to say."""
+        family = self.circuit.families[self.layout.leaf_family[k]]
+        own = self.parameters[family][self.layout.leaf_row[k]]
+        return EXPLICIT[family].log_density(own, values[:, self.layout.leaf_column[k]])
+
     def log_density(self, values: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Log densities (n,) of rows, see `Circuit.log_density`; with leaves of SciPy by the passes over all nodes."""
+        """Log densities (n,) of rows, see `Circuit.log_density`; with leaves that have no kernels by all nodes."""
         if dtype is not np.float64:
             dtype = checked_dtype(dtype)
         values = self.values(values)
-        if not self._distributions:
+        if not self._tabulated.size:
             return self.evaluator.log_density(values, dtype)
         if dtype != np.float64:
             raise ValueError("dtype must be float64 where leaves are distributions of SciPy, got float32")
@@ -141,8 +138,8 @@ class Parameterised:
             at = self.layout.leaf_family == f
             if name in self.parameters:
                 out[at] = EXPLICIT[name].log_density(self.parameters[name], modes[at])
-                if name == "log_student_t":
-                    out[at] = np.inf  # grows without bound towards 0
+                if EXPLICIT[name].grows_at_zero:
+                    out[at] = np.inf
         return out
 
     def draw_leaves(self, values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -166,8 +163,9 @@ def refuse_impossible(logs: np.ndarray) -> None:
 
 def refuse_leaves_without_a_mode(given: Parameterised, asked: np.ndarray) -> None:
     """Refuse leaves that are largest at an end that they do not take, in the columns (D,) that are asked about."""
-    for family, (n_shapes, ends) in OPEN_ENDED.items():
-        for row, leaf in enumerate(given.circuit.leaves_of(family) if family in given.circuit.families else ()):
+    for family in given.circuit.families:
+        n_shapes, ends = EXPLICIT[family].open_ends or (0, "")
+        for row, leaf in enumerate(given.circuit.leaves_of(family) if n_shapes else ()):
             d, shape = given.circuit.leaf_column[leaf], given.parameters[family][row, :n_shapes].min()
             if asked[d] and shape <= 1.0:
                 raise ValueError(
@@ -271,8 +269,8 @@ def _levels(given: Parameterised) -> np.ndarray:
     out = np.ones(len(given.circuit.columns))
     for f, name in enumerate(given.circuit.families):
         columns = given.layout.leaf_column[given.layout.leaf_family == f]
-        size = {"bernoulli": 2.0, "categorical": float(given.flat.width[f])}.get(name, np.inf)
-        out[columns] = np.maximum(out[columns], size)
+        levels = EXPLICIT[name].probabilities
+        out[columns] = np.maximum(out[columns], np.inf if levels is None else max(2.0, float(given.flat.width[f])))
     return out
 
 

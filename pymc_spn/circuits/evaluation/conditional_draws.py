@@ -56,7 +56,7 @@ def _draw_targets(rng, packed, log_weights, theta, row, targets, number):
         k = leaf[targets[i]]
         f = layout.leaf_family[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
-        out[i] = draw_leaf(rng, layout.leaf_code[k], theta[first : first + width[f]])
+        out[i] = draw_leaf(layout.leaf_code[k], rng, theta[first : first + width[f]])
     return out
 
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import LINEAR, QUADRATIC, SWITCH, TABLE
 from pymc_spn.circuits.evaluation.linear_pass import (
     SMALLEST,
     SMALLEST_32,
@@ -18,6 +17,7 @@ from pymc_spn.circuits.evaluation.linear_pass import (
 from pymc_spn.circuits.evaluation.log_pass import log_densities
 from pymc_spn.circuits.evaluation.row_pass import RowProgram, log_densities_of_few, make_row_program
 from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
+from pymc_spn.leaves.kernel_forms import LINEAR, QUADRATIC, SWITCH, TABLE
 from pymc_spn.numerics.read_only_views import read_only_view
 
 FEW = 8  # rows below which one at a time is faster

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import EXPONENT, QUADRATIC, SIGMOIDS, TABLE
+from pymc_spn.leaves.kernel_forms import EXPONENT, QUADRATIC, SIGMOIDS, TABLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 

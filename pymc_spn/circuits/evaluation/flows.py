@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
+from pymc_spn.circuits.evaluation.leaf_forms import read_values
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, TINY, add_to_four, add_weighted, multiply
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.tape import COVERED, FIRST, PRODUCT, SUM
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.elementary import exp_or_zero
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
 

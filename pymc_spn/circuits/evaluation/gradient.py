@@ -5,11 +5,12 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block, values_of_block, weighted_moments
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, add_parameter_gradient, value_derivative
+from pymc_spn.circuits.evaluation.leaf_forms import add_parameter_gradient, value_derivative
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, copy_values
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.leaves.family_codes import BERNOULLI, CATEGORICAL, GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 

@@ -9,15 +9,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import (
-    IMPOSSIBLE,
-    LINEAR,
-    QUADRATIC,
-    form_at,
-    leaf_coefficients,
-    read_values,
-)
+from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients, read_values
 from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, QUADRATIC
 from pymc_spn.numerics.elementary import exponential, fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, TABLE, form_at, read_values
+from pymc_spn.circuits.evaluation.leaf_forms import form_at, read_values
 from pymc_spn.circuits.evaluation.tape import ADD, MULTIPLY
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, TABLE
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 

@@ -8,14 +8,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import (
-    IMPOSSIBLE,
-    QUADRATIC,
-    TABLE,
-    form_at,
-    leaf_coefficients,
-)
+from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, QUADRATIC, TABLE
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 

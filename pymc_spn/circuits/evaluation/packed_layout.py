@@ -7,43 +7,40 @@ from numba.extending import register_jitable
 
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.leaves.discrete_families import LARGEST_DRAWN
-from pymc_spn.leaves.family_codes import (
-    BERNOULLI,
-    BETA,
-    BETA_BINOMIAL,
-    BETA_GEOMETRIC,
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAMMA,
-    GAUSSIAN,
-    GEOMETRIC,
-    HYPERGEOMETRIC,
-    LAPLACE,
-    LOG_NORMAL,
-    LOG_STUDENT_T,
-    LOMAX,
-    NEGATIVE_BINOMIAL,
-    POISSON,
-    STUDENT_T,
-    TRIANGULAR,
-    UNIFORM,
-    WEIBULL,
-)
-from pymc_spn.leaves.plain_leaves import (
-    LARGEST_SHARE,
-    LARGEST_SIZE,
-    LARGEST_TRIALS,
-    SMALLEST_SHARE,
-    SMALLEST_SIZE,
-)
-from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.leaves.explicit_leaves import KERNELS
+from pymc_spn.leaves.leaf_dispatch import by_family
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
 HEADER = len(Layout._fields) + 3  # number of columns, number of families, where each array ends
+
+
+def _no_number(rng, theta):
+    return math.nan
+
+
+def _anything(theta):
+    return True
+
+
+# one random value from a leaf, and whether parameters are those of one
+draw_leaf = by_family(
+    "draw_leaf",
+    "code",
+    [(code, kernels.draw) for code, kernels in KERNELS.items()],
+    inner_kernel,
+    __file__,
+    otherwise=_no_number,
+)
+are_of_leaf = by_family(
+    "are_of_leaf",
+    "code",
+    [(code, kernels.are_valid) for code, kernels in KERNELS.items()],
+    bare_inner_kernel,
+    __file__,
+    otherwise=_anything,
+)
 
 
 def pack(layout: Layout, n_columns: int, begin: np.ndarray, width: np.ndarray) -> np.ndarray:
@@ -94,54 +91,11 @@ def are_normalised(layout, weight):
 def are_within_bounds(layout, begin, width, theta):
     """Whether every leaf's parameters are within their bounds."""
     for k in range(layout.leaf_row.size):
-        f, code = layout.leaf_family[k], layout.leaf_code[k]
+        f = layout.leaf_family[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
-        is_located = code == GAUSSIAN or code == LOG_NORMAL or code == STUDENT_T or code == LOG_STUDENT_T
-        is_located = is_located or code == LAPLACE
-        if code == UNIFORM:
-            if not -math.inf < theta[first] < theta[first + 1] < math.inf:
-                return False
-            continue
-        if code == TRIANGULAR:
-            lower, mode, upper = theta[first], theta[first + 1], theta[first + 2]
-            if not (-math.inf < lower <= mode <= upper < math.inf and lower < upper):
-                return False
-            continue
-        if code == BINOMIAL:
-            n = theta[first]
-            if not (1.0 <= n <= LARGEST_TRIALS and n == np.floor(n) and 0.0 < theta[first + 1] < 1.0):
-                return False
-            continue
-        if code == HYPERGEOMETRIC:
-            if not are_whole_shares(theta[first], theta[first + 1], theta[first + 2]):
-                return False
-            continue
-        if code == BETA_BINOMIAL and not (theta[first] <= LARGEST_TRIALS and theta[first] == np.floor(theta[first])):
-            return False
-        is_probability = code == BERNOULLI or code == CATEGORICAL or code == GEOMETRIC
-        total = 0.0
-        for i in range(first, first + width[f]):
-            x = theta[i]
-            total += x
-            if not abs(x) < math.inf:
-                return False
-            if is_probability and not 0.0 <= x <= 1.0:
-                return False
-            if not is_probability and not (is_located and i == first) and not x > 0.0:
-                return False
-        if (code == GEOMETRIC and not 0.0 < total < 1.0) or (code == CATEGORICAL and not abs(total - 1.0) < TOLERANCE):
+        if not are_of_leaf(layout.leaf_code[k], theta[first : first + width[f]]):
             return False
     return True
-
-
-@bare_inner_kernel
-def are_whole_shares(population, successes, draws):
-    """Whether the last two are whole numbers from 0 to the first, which is at least 1."""
-    if not 1.0 <= population < math.inf or population != np.floor(population):
-        return False
-    if not (0.0 <= successes <= population and 0.0 <= draws <= population):
-        return False
-    return successes == np.floor(successes) and draws == np.floor(draws)
 
 
 @register_jitable
@@ -209,7 +163,7 @@ def _draw_row(rng, packed, log_weights, theta):
             k = layout.leaf_of_node[v]
             f = layout.leaf_family[k]
             at = begin[f] + layout.leaf_row[k] * width[f]
-            out[layout.leaf_column[k]] = draw_leaf(rng, layout.leaf_code[k], theta[at : at + width[f]])
+            out[layout.leaf_column[k]] = draw_leaf(layout.leaf_code[k], rng, theta[at : at + width[f]])
         elif layout.kind[v] == PRODUCT:
             for e in range(first, last):
                 stack[depth] = layout.children[e]
@@ -226,75 +180,3 @@ def _draw_row(rng, packed, log_weights, theta):
             stack[depth] = layout.children[chosen]
             depth += 1
     return out
-
-
-@inner_kernel
-def draw_count(rng, rate):
-    """A Poisson count; beyond what integers hold a normal variate, as in `discrete_families.draw_counts`."""
-    if rate <= LARGEST_DRAWN:
-        return float(rng.poisson(rate))
-    rate = min(rate, LARGEST_SIZE)
-    return min(np.rint(rate + math.sqrt(rate) * rng.standard_normal()), LARGEST_SIZE)
-
-
-@inner_kernel
-def draw_leaf(rng, code, theta):
-    """One random value from a leaf."""
-    if code == GAUSSIAN:
-        return theta[0] + theta[1] * rng.standard_normal()
-    if code == LOG_NORMAL:
-        return math.exp(theta[0] + theta[1] * rng.standard_normal())
-    if code == EXPONENTIAL:
-        return rng.standard_exponential() / theta[0]
-    if code == POISSON:
-        return draw_count(rng, theta[0])
-    if code == GEOMETRIC:
-        return min(np.floor(-rng.standard_exponential() / math.log1p(-theta[0])), LARGEST_SIZE)
-    if code == BERNOULLI:
-        return 1.0 if rng.random() < theta[0] else 0.0
-    if code == CATEGORICAL:
-        left = rng.random()
-        for v in range(theta.size - 1):
-            left -= theta[v]
-            if left < 0.0:
-                return float(v)
-        return float(theta.size - 1)
-    if code == STUDENT_T or code == LOG_STUDENT_T:
-        x = theta[0] + theta[1] * rng.standard_normal() / math.sqrt(rng.standard_gamma(0.5 * theta[2]) * 2.0 / theta[2])
-        return x if code == STUDENT_T else math.exp(x)
-    if code == LOMAX:
-        return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
-    if code == NEGATIVE_BINOMIAL:
-        return draw_count(rng, rng.standard_gamma(theta[0]) / theta[1])
-    if code == BETA_GEOMETRIC:
-        log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
-        return min(np.floor(rng.standard_exponential() / math.log1p(math.exp(log_odds))), LARGEST_SIZE)
-    if code == LAPLACE:
-        away = rng.standard_exponential()
-        return theta[0] + theta[1] * (away if rng.random() < 0.5 else -away)
-    if code == UNIFORM:
-        return theta[0] + (theta[1] - theta[0]) * rng.random()
-    if code == TRIANGULAR:
-        width, below = theta[2] - theta[0], rng.random()
-        rise, fall = (theta[1] - theta[0]) / width, (theta[2] - theta[1]) / width
-        left, right = theta[0] + width * math.sqrt(below * rise), theta[2] - width * math.sqrt((1.0 - below) * fall)
-        return min(max(left if below < rise else right, theta[0]), theta[2])
-    if code == GAMMA:
-        return min(max(rng.standard_gamma(theta[0]) / theta[1], SMALLEST_SIZE), LARGEST_SIZE)
-    if code == WEIBULL:
-        return min(max(theta[1] * rng.standard_exponential() ** (1.0 / theta[0]), SMALLEST_SIZE), LARGEST_SIZE)
-    if code == BETA:
-        log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
-        return min(max(1.0 / (1.0 + math.exp(-log_odds)), SMALLEST_SHARE), LARGEST_SHARE)
-    if code == BINOMIAL:
-        return float(rng.binomial(int(theta[0]), theta[1]))
-    if code == HYPERGEOMETRIC:
-        drawn = 0.0
-        for i in range(int(theta[2])):
-            if rng.random() * (theta[0] - i) < theta[1] - drawn:
-                drawn += 1.0
-        return drawn
-    if code == BETA_BINOMIAL:
-        log_odds = log_gamma_draw(rng, theta[1]) - log_gamma_draw(rng, theta[2])
-        return float(rng.binomial(int(theta[0]), 1.0 / (1.0 + math.exp(-log_odds))))
-    return math.nan

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.scipy_leaves import SCIPY, as_rows
+from pymc_spn.leaves.scipy_leaves import as_rows
 from pymc_spn.numerics.quoted_values import quoted
 
 WEIGHT_TOLERANCE = 1e-6  # how far the weights of a sum may be from adding up to 1
@@ -155,14 +155,14 @@ def families_in_use(circuit: Any) -> list[str]:
 
 
 def has_distributions(circuit: Any) -> bool:
-    """Whether some leaves are distributions of SciPy."""
-    return any(name in SCIPY for name in families_in_use(circuit))
+    """Whether some leaves have no kernels, as distributions of SciPy."""
+    return any(EXPLICIT[name].kernels is None for name in families_in_use(circuit))
 
 
 def refuse_distributions(circuit: Any, what: str) -> None:
-    """Refuse leaves that are distributions of SciPy, where they would have to be known by a formula."""
+    """Refuse leaves without kernels, as distributions of SciPy, where they would have to be known by a formula."""
     for name in families_in_use(circuit):
-        if name in SCIPY:
+        if EXPLICIT[name].kernels is None:
             leaf = circuit.leaves_of(name)[0]
             column = circuit.names[circuit.leaf_column[leaf]]
             raise ValueError(f"{what} must have no {name} leaves; leaf {leaf} of {column!r} is one")
@@ -190,7 +190,8 @@ def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict
 
 def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
     """Leaf parameters (n, p) of one family; distributions of SciPy as (n, 1) objects."""
-    given = as_rows(name, given) if name in SCIPY else _numbers(f"leaf_parameters[{name!r}]", given)
+    holds_objects = EXPLICIT[name].holds_objects
+    given = as_rows(name, given) if holds_objects else _numbers(f"leaf_parameters[{name!r}]", given)
     leaves = circuit.leaves_of(name)
     if given.ndim != 2 or given.shape[0] != leaves.size:
         raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
@@ -216,7 +217,7 @@ def _shown(row: np.ndarray) -> str:
 def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameters:
     """One vector of all checked leaf parameters that are numbers."""
     none = np.zeros((0, 0))
-    own = [none if f in SCIPY else parameters.get(f, none) for f in circuit.families]
+    own = [none if EXPLICIT[f].holds_objects else parameters.get(f, none) for f in circuit.families]
     size = np.array([rows.size for rows in own], np.int64)
     width = np.array([rows.shape[1] for rows in own], np.int64)
     return FlatParameters(np.concatenate([rows.ravel() for rows in own]), np.cumsum(size) - size, width)

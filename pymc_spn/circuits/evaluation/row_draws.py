@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, values_of_block
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, read_values
+from pymc_spn.circuits.evaluation.leaf_forms import read_values
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, raise_row
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 

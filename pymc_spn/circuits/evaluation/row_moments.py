@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, pass_block
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view

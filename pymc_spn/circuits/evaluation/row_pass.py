@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import IMPOSSIBLE, QUADRATIC, TABLE, form_at, read_value
+from pymc_spn.circuits.evaluation.leaf_forms import form_at, read_value
 from pymc_spn.circuits.evaluation.linear_pass import SMALLEST
 from pymc_spn.circuits.evaluation.tape import ADD, LEAVES, MULTIPLY, Tape
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, QUADRATIC, TABLE
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, kernel
 

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.leaf_forms import FORM, N_FORMS, READING
-from pymc_spn.leaves.family_codes import CODE, SCIPY_CONTINUOUS, SCIPY_DISCRETE
+from pymc_spn.circuits.evaluation.leaf_forms import FORM, READING
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.family_codes import TABULATED
+from pymc_spn.leaves.kernel_forms import N_FORMS
 from pymc_spn.numerics.kernel_options import kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -61,10 +63,10 @@ class Layout(NamedTuple):
     leaf_column: np.ndarray  # (L,)
     leaf_family: np.ndarray  # (L,) position in `families` of the circuit
     leaf_row: np.ndarray  # (L,) row in the family's parameters
-    leaf_code: np.ndarray  # (L,) code of `leaf_forms`
+    leaf_code: np.ndarray  # (L,) number of its family
     leaf_form: np.ndarray  # (L,)
     leaf_input: np.ndarray  # (L,)
-    input_column: np.ndarray  # (I,) of the table; behind its columns those of logs that SciPy works out, one a leaf
+    input_column: np.ndarray  # (I,) of the table; behind its columns those of logs that NumPy works out, one a leaf
     input_reading: np.ndarray  # (I,)
 
 
@@ -89,11 +91,11 @@ def make_layout(
     row = np.zeros(leaves.size, np.int64)
     for f in range(len(families)):
         row[family == f] = np.arange(np.count_nonzero(family == f))
-    code = np.array([CODE[name] for name in families], np.int64)[family]
+    code = np.array([EXPLICIT[name].code for name in families], np.int64)[family]
     reading = READING[code]
-    by_scipy = np.flatnonzero(np.isin(code, (SCIPY_CONTINUOUS, SCIPY_DISCRETE)))
+    tabulated = np.flatnonzero(code == TABULATED)
     column = leaf_column[leaves].astype(np.int64)
-    column[by_scipy] = column.max() + 1 + np.arange(by_scipy.size)  # what each reads: logs, in a column of its own
+    column[tabulated] = column.max() + 1 + np.arange(tabulated.size)  # what each reads: logs, in a column of its own
     pair = column * len(READING) + reading
     inputs, leaf_input = np.unique(pair, return_inverse=True)
     layout = Layout(

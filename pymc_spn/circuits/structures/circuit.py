@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.answers.circuit_queries import CircuitQueries
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -134,8 +134,8 @@ class Circuit(CircuitQueries):
         if len(set(self.families)) != len(self.families):
             raise ValueError(f"families must be distinct, got {self.families}")
         for name in self.families:
-            if name not in EXPLICIT:
-                raise ValueError(f"families must be among {tuple(EXPLICIT)}, got {quoted(name)}")
+            if name not in IN_CIRCUITS:
+                raise ValueError(f"families must be among {tuple(IN_CIRCUITS)}, got {quoted(name)}")
         bad_family = np.where(
             is_leaf, (self.leaf_family < 0) | (self.leaf_family >= len(self.families)), self.leaf_family != -1
         )

@@ -4,67 +4,16 @@ The families do the mathematics; here stands which leaf has which family, and wh
 set of values) does to it.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.families import (
-    BetaProbability,
-    BetaTrials,
-    Binomial,
-    Categorical,
-    DirichletLevels,
-    Exponential,
-    GammaRate,
-    Gaussian,
-    Geometric,
-    LogNormal,
-    NormalGamma,
-    Poisson,
-)
-from pymc_spn.leaves.family_codes import (
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-    ROUNDED,
-    ROUNDED_COUNT,
-    ROUNDED_GAUSSIAN,
-)
-from pymc_spn.leaves.interval_moments import (
-    beta_binomial_moments,
-    beta_geometric_moments,
-    count_moments,
-    counts_within,
-    log_student_moments,
-    lomax_moments,
-    student_moments,
-    weighted_moments,
-)
-from pymc_spn.leaves.rounded_gaussian import RoundedCount, RoundedGaussian, cells_within, count_cells_within
-from pymc_spn.leaves.rounded_moments import rounded_moments
+from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
+from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
+from pymc_spn.leaves.interval_moments import weighted_moments
 from pymc_spn.networks.gibbs.network import EMPTY_LEAF
-from pymc_spn.numerics.halving import smallest_whole_reaching
 
-FAMILY: dict[int, Any] = {
-    GAUSSIAN: Gaussian,
-    EXPONENTIAL: Exponential,
-    LOG_NORMAL: LogNormal,
-    POISSON: Poisson,
-    GEOMETRIC: Geometric,
-    BINOMIAL: Binomial,
-    CATEGORICAL: Categorical,
-    ROUNDED_GAUSSIAN: RoundedGaussian,
-    ROUNDED_COUNT: RoundedCount,
-}
-COUNTS = (POISSON, GEOMETRIC, BINOMIAL)
-WHOLE = (*COUNTS, *ROUNDED)  # families with masses on whole numbers
 TOLERANCE = 1e-8  # relative, of moments under an interval
-HELD = 4_000_000  # masses held at a time (32 MB)
 
 
 class Interval(NamedTuple):
@@ -143,53 +92,27 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
         at = net.level_begin[d]
         counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
         return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
-    s1, s2 = net.s1[slots], net.s2[slots]
-    centre, scale = compiled.centre[c], compiled.scale[c]
     out = np.zeros((entry.size, 4))
-    g, x, p = (family == GAUSSIAN) | (family == LOG_NORMAL), family == EXPONENTIAL, family == POISSON
-    mu0, rho0, a0, b0 = prior[g].T
-    rho, shifted = rho0 + n[g], s1[g] - n[g] * mu0
-    spread = s2[g] - 2.0 * mu0 * s1[g] + n[g] * mu0**2 - shifted**2 / rho
-    b = b0 + 0.5 * np.maximum(spread, 0.0)
-    mean, in_logs = mu0 + shifted / rho, family[g] == LOG_NORMAL
-    mean = np.where(in_logs, mean + math.log(scale), mean * scale + centre)
-    out[g] = np.stack([mean, rho, a0 + 0.5 * n[g], np.where(in_logs, b, b * scale**2)], axis=1)
-    out[x, 0], out[x, 1] = prior[x, 0] + n[x], (prior[x, 1] + s1[x]) * scale
-    out[p, 0], out[p, 1] = prior[p, 0] + s1[p], prior[p, 1] + n[p]
-    k = family == GEOMETRIC
-    out[k, 0], out[k, 1] = prior[k, 0] + n[k], prior[k, 1] + s1[k]
-    b = family == BINOMIAL
-    out[b, 0], out[b, 1] = prior[b, 0] + s1[b], prior[b, 1] + n[b] * prior[b, 2] - s1[b]
-    out[b, 2] = prior[b, 2]
+    for code in np.unique(family).tolist():
+        own = family == code
+        of_code = prior[own], n[own], net.s1[slots][own], net.s2[slots][own]
+        out[own] = PREDICTIVES[code].from_sums(*of_code, compiled.centre[c], compiled.scale[c])
     return Leaves(family, out)
-
-
-def posterior_of(code: int, parameters: np.ndarray) -> Any:
-    """Parameters (n, p) of one family as its named tuple."""
-    if code in (GAUSSIAN, LOG_NORMAL, *ROUNDED):
-        return NormalGamma(*parameters.T)
-    if code == GEOMETRIC:
-        return BetaProbability(parameters[:, 0], parameters[:, 1])
-    if code == BINOMIAL:
-        return BetaTrials(*parameters[:, :3].T)
-    if code == CATEGORICAL:
-        return DirichletLevels(parameters)
-    return GammaRate(parameters[:, 0], parameters[:, 1])
 
 
 def by_family(leaves: Leaves) -> Any:
     """(code, which leaves, their posterior) for each family that occurs."""
     for code in np.unique(leaves.family).tolist():
         which = leaves.family == code
-        yield code, which, posterior_of(code, leaves.parameters[which])
+        yield code, which, PREDICTIVES[code].posterior(leaves.parameters[which])
 
 
 def log_masses(code: int, params: Any, x: np.ndarray) -> np.ndarray:
     """Log masses (n, X) of values under leaves of one family, -inf where these are densities."""
     if code == CATEGORICAL:
         return Categorical.predictive_log_density(DirichletLevels(params.alpha[:, None]), x)
-    if code in WHOLE:
-        return FAMILY[code].predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
+    if PREDICTIVES[code].has_masses:
+        return PREDICTIVES[code].prior.predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
     return np.full((params[0].size, x.size), -np.inf)
 
 
@@ -204,7 +127,7 @@ def log_event(leaves: Leaves, event: Any) -> np.ndarray:
     out = np.empty(leaves.family.size)
     for code, which, params in by_family(leaves):
         if isinstance(event, Interval):
-            out[which] = FAMILY[code].predictive_log_interval(params, event.low, event.high)
+            out[which] = PREDICTIVES[code].prior.predictive_log_interval(params, event.low, event.high)
             continue
         x, log_weight = event if isinstance(event, Likelihood) else (sorted(event), 0.0)
         logs = log_masses(code, params, np.array(x, dtype=np.float64)) + log_weight
@@ -227,32 +150,18 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
                 p = p * np.isin(np.arange(p.shape[1]), list(event))
             mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
         elif event is None:
-            if code in ROUNDED:
-                first, spread = _WITHIN[code](params, -np.inf, np.inf)
-                centre = np.maximum(params.mu, 0.0) if code == ROUNDED_COUNT else params.mu
-                mean[which] = np.where(params.a > 0.5, first, centre)
-            else:
-                mean[which] = params.mu if code == GAUSSIAN else FAMILY[code].predictive_mean(params)
-                spread = FAMILY[code].predictive_variance(params)
+            predictive = PREDICTIVES[code]
+            prior, whole = predictive.prior, predictive.whole_moments
+            own = (prior.predictive_mean(params), prior.predictive_variance(params)) if whole is None else whole(params)
+            mean[which], spread = own
+            variance[which] = np.where(np.isnan(spread), np.inf, spread)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
             mean[which], variance[which] = weighted_moments(x, relative_masses(log_masses(code, params, x)))
         else:
-            mean[which], variance[which] = _WITHIN[code](params, *event)
+            mean[which], variance[which] = PREDICTIVES[code].moments_within(params, *event)
     return mean, variance
-
-
-_WITHIN: dict[int, Any] = {
-    GAUSSIAN: student_moments,
-    ROUNDED_GAUSSIAN: lambda params, low, high: rounded_moments(params, low, high, False),
-    ROUNDED_COUNT: lambda params, low, high: rounded_moments(params, low, high, True),
-    LOG_NORMAL: log_student_moments,
-    EXPONENTIAL: lomax_moments,
-    POISSON: count_moments,
-    GEOMETRIC: beta_geometric_moments,
-    BINOMIAL: beta_binomial_moments,
-}
 
 
 def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.ndarray:
@@ -264,74 +173,12 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
             x = np.array(sorted(event), dtype=np.float64)
             if code == CATEGORICAL:
                 weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
-            elif code in WHOLE:
+            elif PREDICTIVES[code].has_masses:
                 weight = relative_masses(log_masses(code, params, x))
             else:
                 weight = np.ones((u.size, x.size))  # never chosen: a set has no mass under a density
             cumulative = np.cumsum(weight, axis=1)
             out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
-        elif code == GAUSSIAN:
-            out[which] = _invert_student(params, event, u)
-        elif code in ROUNDED:
-            ends = count_cells_within(*event) if code == ROUNDED_COUNT else cells_within(*event)
-            cells = Interval(*(float(end) for end in ends))
-            # what lies on the outer edge of an outermost cell may round to the number beyond
-            x = np.round(_invert_student(params, cells, u))
-            least = 0.0 if code == ROUNDED_COUNT else -np.inf
-            out[which] = np.clip(x, max(cells.low + 0.5, least), cells.high - 0.5)
-        elif code == LOG_NORMAL:
-            with np.errstate(divide="ignore"):
-                logs = Interval(float(np.log(max(event.low, 0.0))), float(np.log(max(event.high, 0.0))))
-            out[which] = np.clip(np.exp(_invert_student(params, logs, u)), event.low, event.high)
-        elif code == EXPONENTIAL:
-            low, high = (np.log1p(np.maximum(v, 0.0) / params.beta) for v in event)
-            w = low - np.log1p(u * np.expm1(-params.alpha * (high - low))) / params.alpha
-            out[which] = np.clip(params.beta * np.expm1(w), event.low, event.high)
-        elif code == BINOMIAL:
-            out[which] = _invert_successes(params, event, u)
         else:
-            out[which] = _invert_counts(FAMILY[code], params, event, u)
-    return out
-
-
-def _invert_student(params: NormalGamma, event: Interval, u: np.ndarray) -> np.ndarray:
-    """The u-quantile between the ends, by halving in x = mu + scale sinh(w)."""
-    scale = Gaussian.predictive_scale(params)
-    low, high = (np.clip(np.arcsinh((v - params.mu) / scale), -340.0, 340.0) for v in event)
-    log_total = Gaussian.predictive_log_interval(params, event.low, event.high)
-    with np.errstate(divide="ignore"):
-        target = np.log(u) + log_total
-    for _ in range(64):
-        middle = 0.5 * (low + high)
-        x = np.clip(params.mu + scale * np.sinh(middle), event.low, event.high)
-        below = Gaussian.predictive_log_interval(params, event.low, x) < target
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.clip(params.mu + scale * np.sinh(0.5 * (low + high)), event.low, event.high)
-
-
-def _invert_counts(family: Any, params: Any, event: Interval, u: np.ndarray) -> np.ndarray:
-    """Smallest count up to which the interval holds a share u of its mass."""
-    first = max(math.ceil(event.low), 0) if event.low > -math.inf else 0
-    log_total = family.predictive_log_interval(params, event.low, event.high)
-    with np.errstate(divide="ignore"):
-        target = np.log(u) + log_total
-    last = math.floor(event.high) if event.high < math.inf else math.inf
-
-    def short(x: np.ndarray) -> np.ndarray:
-        return family.predictive_log_interval(params, event.low, x) < target
-
-    ends = np.full(u.size, first - 1.0), np.full(u.size, float(first))
-    return smallest_whole_reaching(short, *ends, first - 1.0, last)
-
-
-def _invert_successes(params: BetaTrials, event: Interval, u: np.ndarray) -> np.ndarray:
-    """As `_invert_counts`, by the masses of all counts of the interval, which has few under these leaves."""
-    x = counts_within(params, *event)
-    out = np.full(u.size, max(math.ceil(event.low), 0.0) if event.low > -math.inf else 0.0)
-    step = max(1, HELD // max(x.size, 1))
-    for i in range(0, u.size if x.size else 0, step):
-        part = slice(i, i + step)
-        logs = Binomial.predictive_log_density(BetaTrials(*(v[part, None] for v in params)), x)
-        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
-        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
+            out[which] = PREDICTIVES[code].draw_within(params, *event, u)
     return out

@@ -1,16 +1,19 @@
-"""Leaves for real columns: Gaussian and Exponential, with their conjugate priors.
+"""Gaussian leaves on real values, with a mean and a standard deviation, and their conjugate prior.
 
 Formulas: Yokoi and Sato (2024), Table 8. The third argument of its Student t is the degrees of freedom times scale^2.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import erfcx, log_ndtr, stdtr
 
+from pymc_spn.leaves.family_pieces import NARROW, Boxes, Fit, Kernels, Symbols, finite, located_link, mean_and_variance
+from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, first, located, quadratic, widen
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
-    GammaRate,
     LeafConstants,
     Moments,
     NormalGamma,
@@ -18,7 +21,6 @@ from pymc_spn.leaves.leaf_statistics import (
     observed_values,
     require_finite,
     require_positive,
-    require_where,
 )
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
@@ -27,6 +29,8 @@ from pymc_spn.leaves.tail_probabilities import (
     log_gamma_ratio,
     log_narrow_integral,
 )
+from pymc_spn.numerics.elementary import fast_log
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 LOG_2PI = np.log(2.0 * np.pi)
 
@@ -232,137 +236,170 @@ def _log_lower_tail(dof: np.ndarray, z: np.ndarray) -> np.ndarray:
     return result
 
 
-@dataclass(frozen=True)
-class Exponential:
-    """Exponential leaf on x >= 0 with a gamma prior on the rate.
+def normal_log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """log P(low <= X <= high) of leaves (..., 2); `width` is high - low with all digits."""
+    z_low, z_high = (low - p[..., 0]) / p[..., 1], (high - p[..., 0]) / p[..., 1]
+    mirrored = z_low > -z_high
+    near, far = np.where(mirrored, -z_low, z_high), np.where(mirrored, -z_high, z_low)
+    out = log_difference(log_ndtr(near), log_ndtr(far))
+    width = np.broadcast_to(width / p[..., 1], out.shape)
+    narrow = (width > 0.0) & (width < NARROW) & (width * np.abs(near + far) < 1.0)
+    if np.any(narrow):
+        first, last, between = far[narrow], near[narrow], width[narrow]
+        out[narrow] = log_narrow_integral(lambda z: -0.5 * (np.square(z) + LOG_2PI), first, last, between)
+    return out
 
-    Parameters
-    ----------
-    mean : float, optional
-        Mean of the column that the prior is built round; None takes it from the observed column.
-    relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
-    """
 
-    mean: float | None = None
-    relative_scale: float = 1.0
-    family: ClassVar[str] = "exponential"
+def inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    sd = np.hypot(p[..., 1], q[..., 1])
+    return -0.5 * np.square((p[..., 0] - q[..., 0]) / sd) - np.log(sd) - 0.5 * LOG_2PI
 
-    def __post_init__(self) -> None:
-        if self.mean is not None:
-            require_positive("Exponential", "mean", self.mean)
-        require_positive("Exponential", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean of the observed values where the entry does not give it."""
-        mean = self.mean
-        if mean is None:
-            x = observed_values("Exponential", values)
-            Exponential.statistics(x)
-            mean = require_positive("Exponential", "mean of the column", float(x.mean()))
-        return LeafConstants(mean=mean, resolution=resolution)
+def _with_exponential(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    mean, sd, rate = p[..., 0], p[..., 1], q[..., 0]
+    z = mean / sd - rate * sd
+    below = np.minimum(z, 0.0)  # there the normal distribution function by its ratio to the density
+    far = np.log(0.5 * erfcx(-below / np.sqrt(2.0))) - 0.5 * np.square(mean / sd)
+    near = -rate * mean + 0.5 * np.square(rate * sd) + log_ndtr(np.maximum(z, 0.0))
+    return np.log(rate) + np.where(z < 0.0, far, near)
 
-    def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
-    ) -> GammaRate:
-        """Gamma (alpha = 1 / s, beta = alpha mean), s the leaf's scale; shape and ratio are not used."""
-        s = require_positive("Exponential", "leaf_scale", leaf_scale) * self.relative_scale
-        return GammaRate(1.0 / np.asarray(s), constants.mean / np.asarray(s))
 
-    @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
-        """Moments of the values along the last axis, NaN left out."""
-        require_where("Exponential", "at least 0", values, np.asarray(values, dtype=np.float64) >= 0)
-        return moments(values)
+def product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    total = np.hypot(p[:, 1], q[:, 1])
+    share = np.square(p[:, 1] / total)
+    return np.column_stack([p[:, 0] + share * (q[:, 0] - p[:, 0]), p[:, 1] / total * q[:, 1]])
 
-    @staticmethod
-    def posterior(prior: GammaRate, statistics: Moments) -> GammaRate:
-        """Parameters after the data."""
-        return GammaRate(prior.alpha + statistics.n, prior.beta + statistics.n * statistics.mean)
 
-    @staticmethod
-    def log_marginal(prior: GammaRate, statistics: Moments) -> np.ndarray:
-        """Log marginal likelihood of the data in nats."""
-        n, total = statistics.n, statistics.n * statistics.mean
-        return (
-            log_gamma_ratio(prior.alpha, n)
-            - prior.alpha * np.log1p(total / np.asarray(prior.beta))
-            - n * np.log(prior.beta + total)
-        )
+def coefficients(theta, width, out):
+    out[0] = -fast_log(theta[1]) - HALF_LOG_2PI
+    out[1] = theta[0]
+    out[2] = math.sqrt(0.5) / theta[1]
 
-    @staticmethod
-    def predictive_log_density(params: GammaRate, x: Any) -> np.ndarray:
-        """Log density of the Lomax predictive, ``-inf`` below 0."""
-        x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta)
-        inside = np.log(params.alpha / beta) - (np.asarray(params.alpha) + 1.0) * np.log1p(
-            np.where(x < 0, 0.0, x) / beta
-        )
-        return np.where(x < 0, -np.inf, inside)
 
-    @staticmethod
-    def predictive_cdf(params: GammaRate, x: Any) -> np.ndarray:
-        """P(X <= x)."""
-        x = np.asarray(x, dtype=np.float64)
-        return -np.expm1(-np.asarray(params.alpha) * np.log1p(np.where(x < 0, 0.0, x) / np.asarray(params.beta)))
+def add_gradient(theta, width, u, x, flow, out):
+    z = (u - theta[0]) / theta[1]
+    out[0] += flow * z / theta[1]
+    out[1] += flow * (z * z - 1.0) / theta[1]
 
-    @staticmethod
-    def predictive_log_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
-        """log P(low <= X <= high): a Lomax beyond `low` is a Lomax again, so nothing cancels."""
-        alpha, beta = np.asarray(params.alpha), np.asarray(params.beta)
-        start = np.maximum(np.asarray(low, dtype=np.float64), 0.0)
-        stop = np.asarray(high, dtype=np.float64)
-        empty = ~(stop > start)
-        begin, width = np.where(empty, 0.0, start), np.where(empty, 1.0, stop - np.where(empty, 0.0, start))
-        with np.errstate(divide="ignore"):  # an interval too short for a number
-            share = np.log(-np.expm1(-alpha * np.log1p(width / (beta + begin))))
-        return np.where(empty, -np.inf, share - alpha * np.log1p(begin / beta))
 
-    @staticmethod
-    def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
-        """P(low <= X <= high)."""
-        return np.exp(Exponential.predictive_log_interval(params, low, high))
+def _value_slope(theta, u, x):
+    return (theta[0] - u) / (theta[1] * theta[1])
 
-    @staticmethod
-    def predictive_mean(params: GammaRate) -> np.ndarray:
-        """Mean, infinite for alpha <= 1."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        return np.where(alpha > 1.0, params.beta / np.where(alpha > 1.0, alpha - 1.0, 1.0), np.inf)
 
-    @staticmethod
-    def predictive_variance(params: GammaRate) -> np.ndarray:
-        """Variance, infinite for 1 < alpha <= 2, NaN below, where the mean is infinite."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        a = np.where(alpha > 2.0, alpha, 3.0)
-        finite = np.square(params.beta / (a - 1.0)) * a / (a - 2.0)
-        return np.where(alpha > 2.0, finite, np.where(alpha > 1.0, np.inf, np.nan))
+def _draw_one(rng, theta):
+    return theta[0] + theta[1] * rng.standard_normal()
 
-    @staticmethod
-    def predictive_mode(params: GammaRate) -> np.ndarray:
-        """Value of largest density, 0."""
-        return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
 
-    @staticmethod
-    def predictive_draw(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        """Random values of shape `size`, or of the parameters."""
-        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        return params.beta * rng.pareto(params.alpha, size=size)
+def box_row(p: np.ndarray) -> tuple[Any, ...]:
+    """(mean, standard deviation, log scale, 0)."""
+    return p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0
 
-    @staticmethod
-    def draw_parameters(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        """Leaf parameters (..., 1): the rate."""
-        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        return rng.gamma(params.alpha, 1.0 / np.asarray(params.beta), size=size)[..., None]
 
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
-        """Log density of a leaf with parameters (..., 1), the rate."""
-        rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
-        return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))
+@inner_kernel
+def _box_log(a, b, c, e, x):
+    t = (x - a) / b
+    return c - 0.5 * t * t
 
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        if parameters.shape[1] != 1:
-            return 0, "rows must be (rate,)"
-        wrong = ~(np.isfinite(parameters[:, 0]) & (parameters[:, 0] > 0))
-        return (int(np.argmax(wrong)), "rate must be positive and finite") if np.any(wrong) else None
+
+@inner_kernel
+def _widen_at(p, x, low, high, shift, out):
+    if low <= x <= high:
+        t = (x - p[0]) / p[1]
+        widen(math.exp(_box_log(p[0], p[1], p[2], p[3], x) - shift), -t / p[1], (t * t - 1.0) / (p[1] * p[1]), out)
+
+
+def _box_ranges(p, low, high, shift, out):
+    out[0] = out[2] = math.inf
+    out[1] = out[3] = -math.inf
+    _widen_at(p, low, low, high, shift, out)
+    _widen_at(p, high, low, high, shift, out)
+    if low == high:
+        return
+    for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
+        _widen_at(p, p[0] + c * p[1], low, high, shift, out)
+
+
+def _pull(p, x, share):
+    stiff = share / (p[1] * p[1])
+    return stiff * (p[0] - x), stiff
+
+
+def leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Parameters (n, 2) from averages."""
+    return np.column_stack([mean, np.sqrt(variance)])
+
+
+def best(own: np.ndarray, moments: np.ndarray, rows: float, mean: np.ndarray, variance: np.ndarray) -> Any:
+    mass, total, squares = moments
+    n = np.where(mass + rows > 0.0, mass + rows, 1.0)
+    centre, sd = own.T
+    shift = (sd * total + rows * (mean - centre)) / n  # of the mean, from the one that z was taken about
+    spread = sd * sd * squares - 2.0 * shift * sd * total + mass * shift * shift
+    return centre + shift, (spread + rows * (variance + np.square(mean - centre - shift))) / n
+
+
+def statistics(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
+    """About the present mean, so that nothing cancels far from 0."""
+    z = (x - own[0]) / own[1]
+    return x.size, z.sum(), z @ z
+
+
+def log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    centre, sd = own.T
+    return -np.log(sd) - HALF_LOG_2PI - 0.5 * ((variance + np.square(mean - centre)) / np.square(sd))
+
+
+def _near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    centre: np.ndarray = np.where(usable, cell, mean)
+    return leaves(centre, variance)
+
+
+def in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    location, scale = jax.columns(theta)
+    z = (u - location) / scale
+    return jax.chosen(jax.abs(z) < math.sqrt(-zero), lambda z: -0.5 * z * z - jax.log(scale) - HALF_LOG_2PI, z, zero)
+
+
+def product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    variance = p[:, 1] ** 2 + q[:, 1] ** 2
+    mean = p[:, 0] + p[:, 1] ** 2 / variance * (q[:, 0] - p[:, 0])
+    logs = -0.5 * (p[:, 0] - q[:, 0]) ** 2 / variance - 0.5 * pt.log(variance) - HALF_LOG_2PI
+    return logs, pt.stack([mean, p[:, 1] * q[:, 1] / pt.sqrt(variance)], axis=1)
+
+
+GAUSSIAN = UnivariateFamily(
+    name="gaussian",
+    n_parameters=2,
+    is_density=True,
+    log_density=Gaussian.leaf_log_density,
+    check=Gaussian.parameter_problem,
+    mean=lambda p: p[..., 0],
+    variance=lambda p: np.square(p[..., 1]),
+    mode=lambda p: p[..., 0],
+    draw=lambda p, rng: p[..., 0] + p[..., 1] * rng.standard_normal(p.shape[:-1]),
+    log_interval=lambda p, low, high: normal_log_interval(p, low, high, high - low),
+    products={"gaussian": ("gaussian", product)},
+    inner_products={"gaussian": inner_product, "exponential": _with_exponential},
+    kernels=Kernels(
+        QUADRATIC, REAL, quadratic, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope
+    ),
+    boxes=Boxes(row=box_row, log_value=_box_log, mode=first, ranges=_box_ranges, pull=_pull),
+    fit=Fit(
+        can_take=finite,
+        averages=mean_and_variance,
+        leaves=leaves,
+        best=best,
+        statistics=statistics,
+        log_prior=log_prior,
+        near=_near,
+    ),
+    symbols=Symbols(
+        in_jax=in_jax,
+        are_valid=lambda jax, p: p[:, 1] > 0.0,
+        is_located=True,
+        n_outputs=2,
+        link=located_link,
+        product=product_of_tensors,
+        bounds=((-np.inf, np.inf), (0.0, np.inf)),
+    ),
+)

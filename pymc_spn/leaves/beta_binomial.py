@@ -1,0 +1,224 @@
+"""Beta-binomial leaves: binomial ones whose probability of success is integrated out."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from pymc_spn.leaves.binomial import (
+    LARGEST_TRIALS,
+    TRIALS_RULE,
+    BetaTrials,
+    Binomial,
+    are_trials,
+    trials_in_jax,
+)
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.interval_moments import from_factorial
+from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
+from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
+from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.kernel_options import kernel
+
+HELD = 4_000_000  # masses held at a time (32 MB)
+
+
+def beta_trials(p: np.ndarray) -> BetaTrials:
+    """Posterior whose predictive is the beta-binomial (number of trials, alpha, beta)."""
+    return BetaTrials(p[..., 1], p[..., 2], p[..., 0])
+
+
+def counts_within(params: BetaTrials, low: float, high: float) -> np.ndarray:
+    """Counts (n,) of an interval that some leaf allows."""
+    first = max(math.ceil(low), 0) if low > -math.inf else 0
+    return np.arange(float(first), math.floor(min(high, params.trials.max(initial=0.0))) + 1.0)
+
+
+def _about_whole(params: BetaTrials, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments m (m - 1) .. a (a + 1) .. / ((a + b) (a + b + 1) ..)."""
+    alpha, beta, trials = params
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        share = (alpha + k - 1.0) / (alpha + beta + k - 1.0)
+        factorial[:, k] = factorial[:, k - 1] * np.maximum(trials - k + 1.0, 0.0) * share
+    return from_factorial(factorial, -centre)
+
+
+def about_within(params: BetaTrials, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of binomial leaves, ``centre`` (n,); 0 without mass there."""
+    if low <= 0.0 and high >= params.trials.max(initial=0.0):
+        return _about_whole(params, centre, order)
+    x = counts_within(params, low, high)
+    logs = Binomial.predictive_log_density(BetaTrials(*(v[:, None] for v in params)), x)
+    top = logs.max(axis=1, keepdims=True, initial=-np.inf)
+    mass = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
+    total = mass.sum(axis=1, keepdims=True)
+    mass = mass / np.where(total > 0.0, total, 1.0)
+    away = x - centre[:, None]
+    return np.stack([np.ones(centre.size), *((mass * away**k).sum(axis=1) for k in range(1, order + 1))], axis=1)
+
+
+def moments_within(params: BetaTrials, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = about_within(params, low, high, np.zeros(params.alpha.shape), 1)[:, 1]
+    return mean, about_within(params, low, high, mean, 2)[:, 2]
+
+
+def _coefficients(theta, width, out):
+    both = theta[1] + theta[2]
+    norm = math.lgamma(both) - math.lgamma(both + theta[0]) - math.lgamma(theta[1]) - math.lgamma(theta[2])
+    out[0] = math.lgamma(theta[0] + 1.0) + norm
+    out[1] = theta[1]
+    out[2] = theta[2] + theta[0]
+    out[3] = theta[0]
+
+
+def _form(lead, a, b, c, table, u):
+    return lead + math.lgamma(a + u) + math.lgamma(b - u) - math.lgamma(c - u + 1.0) if u <= c else IMPOSSIBLE
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    if u <= theta[0]:  # the number of trials as if it were continuous
+        n, alpha, beta = theta[0], theta[1], theta[2]
+        total, after = digamma(alpha + beta) - digamma(alpha + beta + n), digamma(beta + n - u)
+        out[0] += flow * (digamma(n + 1.0) - digamma(n - u + 1.0) + after - digamma(alpha + beta + n))
+        out[1] += flow * (total + digamma(alpha + u) - digamma(alpha))
+        out[2] += flow * (total + after - digamma(beta))
+
+
+def _draw_one(rng, theta):
+    log_odds = log_gamma_draw(rng, theta[1]) - log_gamma_draw(rng, theta[2])
+    return float(rng.binomial(int(theta[0]), 1.0 / (1.0 + math.exp(-log_odds))))
+
+
+def _are_valid(theta):
+    if not (theta[0] <= LARGEST_TRIALS and theta[0] == np.floor(theta[0])):
+        return False
+    return 0.0 < theta[0] and 0.0 < theta[1] < math.inf and 0.0 < theta[2] < math.inf
+
+
+def box_rows(params: BetaTrials) -> np.ndarray:
+    """(alpha, beta, trials, log constant) (n, 4) from posteriors."""
+    alpha, beta, trials = params
+    log_norm = gammaln(trials + 1.0) - betaln(alpha, beta) - gammaln(alpha + beta + trials)
+    return np.stack([alpha, beta, trials, log_norm], axis=1)
+
+
+def _box_log(a, b, c, e, x):
+    if x < 0.0 or x > c:
+        return IMPOSSIBLE
+    both = math.lgamma(a + x) + math.lgamma(b + c - x)
+    return e + both - math.lgamma(x + 1.0) - math.lgamma(c - x + 1.0)
+
+
+@kernel
+def beta_binomial_mode(alpha, beta, trials):
+    """Smallest count of largest mass: see `Binomial.predictive_mode`."""
+    if alpha + beta > 2.0:
+        turn = (trials * (alpha - 1.0) - (beta - 1.0)) / (alpha + beta - 2.0)
+        return min(max(np.ceil(turn), 0.0), trials)
+    return trials if alpha > beta else 0.0
+
+
+def _box_mode(p):
+    return beta_binomial_mode(p[0], p[1], p[2])
+
+
+def _box_turns(p):
+    """The last count, and where masses are largest or, with alpha + beta < 2, least.
+
+    P(x + 1) >= P(x) if and only if x (alpha + beta - 2) <= trials (alpha - 1) - (beta - 1).
+    """
+    rest = p[0] + p[1] - 2.0
+    return p[2], np.ceil((p[2] * (p[0] - 1.0) - (p[1] - 1.0)) / rest) if rest != 0.0 else p[2]
+
+
+def _reach(p: np.ndarray) -> tuple[float, float]:
+    """Leaves with two peaks are largest at both ends."""
+    two = p[(p[:, 0] < 1.0) & (p[:, 1] < 1.0)]
+    return (0.0, float(two[:, 2].max())) if len(two) else (np.inf, -np.inf)
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    n, a, b = jax.columns(theta)
+    lead = jax.gammaln(n + 1.0) + jax.gammaln(a + b) - jax.gammaln(a) - jax.gammaln(b) - jax.gammaln(a + b + n)
+
+    def rising(u: Any) -> Any:
+        return lead + jax.gammaln(a + u) + jax.gammaln(b + n - u) - jax.gammaln(n - u + 1.0)
+
+    return jax.chosen(u <= n, rising, u, zero)
+
+
+BETA_BINOMIAL = UnivariateFamily(
+    name="beta_binomial",
+    n_parameters=3,
+    is_density=False,
+    log_density=lambda p, x: Binomial.predictive_log_density(beta_trials(p), x),
+    check=checked_rows(
+        "number of trials, alpha, beta",
+        f"number of trials must be a whole number {TRIALS_RULE}, alpha and beta positive and finite",
+        lambda p: are_trials(p[:, 0]) & (p[:, 1:] > 0).all(axis=1),
+    ),
+    mean=lambda p: Binomial.predictive_mean(beta_trials(p)),
+    variance=lambda p: Binomial.predictive_variance(beta_trials(p)),
+    mode=lambda p: Binomial.predictive_mode(beta_trials(p)),
+    draw=lambda p, rng: Binomial.predictive_draw(beta_trials(p), rng),
+    log_interval=lambda p, low, high: Binomial.predictive_log_interval(beta_trials(p), low, high),
+    lowest=0.0,
+    ends=lambda p: (np.zeros(len(p)), p[:, 0]),
+    has_one_peak=False,
+    moments_within=lambda p, low, high: moments_within(beta_trials(p), low, high),
+    kernels=Kernels(URN, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
+    boxes=Boxes(
+        row=lambda p: tuple(box_rows(beta_trials(p[None]))[0]),
+        log_value=_box_log,
+        mode=_box_mode,
+        is_one_sided=True,
+        turns=_box_turns,
+        reach=_reach,
+    ),
+    symbols=Symbols(in_jax=_in_jax, are_valid=lambda jax, p: (p > 0.0) & trials_in_jax(jax, p[:, 0])[:, None]),
+)
+
+
+def _draw_within(params: BetaTrials, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    """Smallest count up to which the interval holds a share u of its mass, by the masses of its few counts."""
+    x = counts_within(params, low, high)
+    out = np.full(u.size, max(math.ceil(low), 0.0) if low > -math.inf else 0.0)
+    step = max(1, HELD // max(x.size, 1))
+    for i in range(0, u.size if x.size else 0, step):
+        part = slice(i, i + step)
+        logs = Binomial.predictive_log_density(BetaTrials(*(v[part, None] for v in params)), x)
+        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
+    return out
+
+
+def _raw_moments(params: BetaTrials, centre: float, order: int) -> np.ndarray:
+    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    trials = prior[:, 2]
+    return np.stack([prior[:, 0] + s1, prior[:, 1] + n * trials - s1, trials, np.zeros(n.size)], axis=1)
+
+
+PREDICTIVE = Predictive(
+    prior=Binomial,
+    posterior=lambda parameters: BetaTrials(*parameters[:, :3].T),
+    leaf_rows=lambda params: np.stack([params.trials, params.alpha, params.beta], axis=1),
+    moments=_raw_moments,
+    bulk=lambda params: (Binomial.predictive_mean(params), np.sqrt(Binomial.predictive_variance(params))),
+    lowest=0.0,
+    highest=lambda params: float(params.trials.max()),
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+    has_masses=True,
+)

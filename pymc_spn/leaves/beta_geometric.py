@@ -1,0 +1,179 @@
+"""Beta-geometric leaves: geometric ones whose probability is integrated out."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.geometric import BetaProbability, Geometric
+from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
+from pymc_spn.leaves.kernel_forms import COUNT, IMPOSSIBLE, RISING_RATIO, all_positive, at_zero
+from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
+from pymc_spn.leaves.tail_probabilities import log_beta_ratio
+from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.gamma_ratios import log_rising
+
+ONE_BY_ONE = 4096  # counts; beyond, the mass is smooth at their scale and goes by panels
+
+
+def beta_probability(p: np.ndarray) -> BetaProbability:
+    """Posterior whose predictive is the beta-geometric (alpha, beta)."""
+    return BetaProbability(p[..., 0], p[..., 1])
+
+
+def _about_whole(params: BetaProbability, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments k! beta (beta + 1) .. / ((alpha - 1) .. (alpha - k)); infinite for alpha <= k."""
+    alpha, beta = params
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(alpha > k, alpha - k, 1.0)
+        factorial[:, k] = factorial[:, k - 1] * k * (beta + k - 1.0) / fall
+    out = from_factorial(factorial, -centre)
+    for k in range(1, order + 1):
+        out[alpha <= k, k] = np.inf
+    return out
+
+
+def about_within(params: BetaProbability, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of geometric leaves, ``centre`` (n,).
+
+    What exceeds a count that is reached is beta-geometric again, with beta larger by that count.
+    """
+    first = float(max(math.ceil(low), 0)) if low > -math.inf else 0.0
+    if math.isinf(high):
+        return _about_whole(BetaProbability(params.alpha, params.beta + first), centre - first, order)
+    last = float(math.floor(high))
+    if last < first:
+        return np.concatenate([np.ones((params.alpha.size, 1)), np.zeros((params.alpha.size, order))], axis=1)
+    x = np.arange(first, min(last, first + ONE_BY_ONE) + 1.0)
+    weight = np.ones(x.size)
+    if last > x[-1]:  # the midpoint rule backwards: a sum over counts as an integral from half a count before
+        start, stop = x[-1] + 0.5, last + 0.5
+        cuts = start * np.exp(np.linspace(0.0, math.log(stop / start), 2 + int(4.0 * math.log(stop / start))))
+        half = 0.5 * np.diff(cuts)
+        x = np.concatenate([x, (cuts[:-1, None] + half[:, None] * (1.0 + NODES)).ravel()])
+        weight = np.concatenate([weight, (half[:, None] * WEIGHTS).ravel()])
+    alpha, beta = (v[:, None] for v in params)
+    logs = log_beta_ratio(alpha, beta, x) - np.log(alpha + beta + x)  # also between the counts
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * weight
+    mass = mass / mass.sum(axis=1, keepdims=True)
+    away = x - centre[:, None]
+    return np.stack([(mass * away**k).sum(axis=1) for k in range(order + 1)], axis=1)
+
+
+def moments_within(params: BetaProbability, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = about_within(params, low, high, np.zeros(params.alpha.shape), 1)[:, 1]
+    if not np.all(np.isfinite(mean)):
+        finite = np.where(np.isfinite(mean), mean, 0.0)
+        second = about_within(params, low, high, finite, 2)[:, 2]
+        return mean, np.where(np.isfinite(mean), second, np.inf)
+    return mean, about_within(params, low, high, mean, 2)[:, 2]
+
+
+def _mean(p: np.ndarray) -> np.ndarray:
+    a = p[..., 0]
+    return np.where(a > 1, p[..., 1] / np.where(a > 1, a - 1, 1.0), np.inf)
+
+
+def _variance(p: np.ndarray) -> np.ndarray:
+    b = p[..., 1]
+    a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
+    finite = b * (a + b - 1.0) * a / (np.square(a - 1.0) * (a - 2.0))
+    return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
+
+
+def _coefficients(theta, width, out):
+    out[0] = math.log(theta[0]) + log_rising(theta[1], theta[0])
+    out[1] = theta[1]
+    out[2] = theta[0] + 1.0
+
+
+def _form(lead, a, b, c, table, u):
+    return lead - log_rising(a + u, b)
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    alpha, beta = theta[0], theta[1]
+    total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
+    out[0] += flow * (1.0 / alpha + total)
+    out[1] += flow * (total + digamma(beta + u) - digamma(beta))
+
+
+def _draw_one(rng, theta):
+    log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
+    return min(np.floor(rng.standard_exponential() / math.log1p(math.exp(log_odds))), LARGEST_SIZE)
+
+
+def box_rows(params: BetaProbability) -> np.ndarray:
+    """(alpha, beta, log constant, 0) (n, 4) from posteriors."""
+    log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
+    return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
+
+
+def _box_log(a, b, c, e, x):
+    return c + math.lgamma(b + x) - math.lgamma(a + b + x + 1.0) if x >= 0.0 else IMPOSSIBLE
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    a, b = jax.columns(theta)
+    lead = jax.log(a) + jax.gammaln(a + b) - jax.gammaln(b)
+    return lead + jax.gammaln(b + u) - jax.gammaln(a + b + 1.0 + u)
+
+
+BETA_GEOMETRIC = UnivariateFamily(
+    name="beta_geometric",
+    n_parameters=2,
+    is_density=False,
+    log_density=lambda p, x: Geometric.predictive_log_density(beta_probability(p), x),
+    check=are_positive("alpha", "beta"),
+    mean=_mean,
+    variance=_variance,
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: Geometric.predictive_draw(beta_probability(p), rng),
+    log_interval=lambda p, low, high: Geometric.predictive_log_interval(beta_probability(p), low, high),
+    lowest=0.0,
+    moments_within=lambda p, low, high: moments_within(beta_probability(p), low, high),
+    kernels=Kernels(RISING_RATIO, COUNT, _form, _coefficients, _add_gradient, _draw_one, all_positive),
+    boxes=Boxes(
+        row=lambda p: tuple(box_rows(beta_probability(p[None]))[0]),
+        log_value=_box_log,
+        mode=at_zero,
+        is_one_sided=True,
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        n_outputs=2,
+        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
+    ),
+)
+
+
+def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarray:
+    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    zeros = np.zeros(n.size)
+    return np.stack([prior[:, 0] + n, prior[:, 1] + s1, zeros, zeros], axis=1)
+
+
+PREDICTIVE = Predictive(
+    prior=Geometric,
+    posterior=beta_probability,
+    leaf_rows=lambda params: np.stack([params.alpha, params.beta], axis=1),
+    moments=_raw_moments,
+    bulk=lambda params: (np.zeros(params.alpha.shape), 1.0 + params.beta / params.alpha),
+    lowest=0.0,
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=lambda params, low, high, u: count_within(Geometric, params, low, high, u),
+    has_masses=True,
+)

@@ -1,0 +1,276 @@
+"""Exponential leaves on values of at least 0, with a rate, and their conjugate prior.
+
+Formulas: Yokoi and Sato (2024), Table 8.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pymc_spn.leaves.family_pieces import (
+    Boxes,
+    Fit,
+    Kernels,
+    Symbols,
+    mean_alone,
+    mean_and_variance,
+    near_mean,
+    sum_alone,
+)
+from pymc_spn.leaves.gamma import exponential_inner_product
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, all_positive, at_zero, linear
+from pymc_spn.leaves.leaf_family import UnivariateFamily
+from pymc_spn.leaves.leaf_statistics import (
+    GammaRate,
+    LeafConstants,
+    Moments,
+    moments,
+    observed_values,
+    require_positive,
+    require_where,
+)
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.numerics.elementary import fast_log
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Exponential leaf on x >= 0 with a gamma prior on the rate.
+
+    Parameters
+    ----------
+    mean : float, optional
+        Mean of the column that the prior is built round; None takes it from the observed column.
+    relative_scale : float
+        Factor on the column's ``leaf_scale`` for this palette entry.
+    """
+
+    mean: float | None = None
+    relative_scale: float = 1.0
+    family: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        if self.mean is not None:
+            require_positive("Exponential", "mean", self.mean)
+        require_positive("Exponential", "relative_scale", self.relative_scale)
+
+    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+        """Mean of the observed values where the entry does not give it."""
+        mean = self.mean
+        if mean is None:
+            x = observed_values("Exponential", values)
+            Exponential.statistics(x)
+            mean = require_positive("Exponential", "mean of the column", float(x.mean()))
+        return LeafConstants(mean=mean, resolution=resolution)
+
+    def prior(
+        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+    ) -> GammaRate:
+        """Gamma (alpha = 1 / s, beta = alpha mean), s the leaf's scale; shape and ratio are not used."""
+        s = require_positive("Exponential", "leaf_scale", leaf_scale) * self.relative_scale
+        return GammaRate(1.0 / np.asarray(s), constants.mean / np.asarray(s))
+
+    @staticmethod
+    def statistics(values: Any, n_levels: int = 0) -> Moments:
+        """Moments of the values along the last axis, NaN left out."""
+        require_where("Exponential", "at least 0", values, np.asarray(values, dtype=np.float64) >= 0)
+        return moments(values)
+
+    @staticmethod
+    def posterior(prior: GammaRate, statistics: Moments) -> GammaRate:
+        """Parameters after the data."""
+        return GammaRate(prior.alpha + statistics.n, prior.beta + statistics.n * statistics.mean)
+
+    @staticmethod
+    def log_marginal(prior: GammaRate, statistics: Moments) -> np.ndarray:
+        """Log marginal likelihood of the data in nats."""
+        n, total = statistics.n, statistics.n * statistics.mean
+        return (
+            log_gamma_ratio(prior.alpha, n)
+            - prior.alpha * np.log1p(total / np.asarray(prior.beta))
+            - n * np.log(prior.beta + total)
+        )
+
+    @staticmethod
+    def predictive_log_density(params: GammaRate, x: Any) -> np.ndarray:
+        """Log density of the Lomax predictive, ``-inf`` below 0."""
+        x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta)
+        inside = np.log(params.alpha / beta) - (np.asarray(params.alpha) + 1.0) * np.log1p(
+            np.where(x < 0, 0.0, x) / beta
+        )
+        return np.where(x < 0, -np.inf, inside)
+
+    @staticmethod
+    def predictive_cdf(params: GammaRate, x: Any) -> np.ndarray:
+        """P(X <= x)."""
+        x = np.asarray(x, dtype=np.float64)
+        return -np.expm1(-np.asarray(params.alpha) * np.log1p(np.where(x < 0, 0.0, x) / np.asarray(params.beta)))
+
+    @staticmethod
+    def predictive_log_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high): a Lomax beyond `low` is a Lomax again, so nothing cancels."""
+        alpha, beta = np.asarray(params.alpha), np.asarray(params.beta)
+        start = np.maximum(np.asarray(low, dtype=np.float64), 0.0)
+        stop = np.asarray(high, dtype=np.float64)
+        empty = ~(stop > start)
+        begin, width = np.where(empty, 0.0, start), np.where(empty, 1.0, stop - np.where(empty, 0.0, start))
+        with np.errstate(divide="ignore"):  # an interval too short for a number
+            share = np.log(-np.expm1(-alpha * np.log1p(width / (beta + begin))))
+        return np.where(empty, -np.inf, share - alpha * np.log1p(begin / beta))
+
+    @staticmethod
+    def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+        """P(low <= X <= high)."""
+        return np.exp(Exponential.predictive_log_interval(params, low, high))
+
+    @staticmethod
+    def predictive_mean(params: GammaRate) -> np.ndarray:
+        """Mean, infinite for alpha <= 1."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        return np.where(alpha > 1.0, params.beta / np.where(alpha > 1.0, alpha - 1.0, 1.0), np.inf)
+
+    @staticmethod
+    def predictive_variance(params: GammaRate) -> np.ndarray:
+        """Variance, infinite for 1 < alpha <= 2, NaN below, where the mean is infinite."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        a = np.where(alpha > 2.0, alpha, 3.0)
+        finite = np.square(params.beta / (a - 1.0)) * a / (a - 2.0)
+        return np.where(alpha > 2.0, finite, np.where(alpha > 1.0, np.inf, np.nan))
+
+    @staticmethod
+    def predictive_mode(params: GammaRate) -> np.ndarray:
+        """Value of largest density, 0."""
+        return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
+
+    @staticmethod
+    def predictive_draw(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Random values of shape `size`, or of the parameters."""
+        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
+        return params.beta * rng.pareto(params.alpha, size=size)
+
+    @staticmethod
+    def draw_parameters(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Leaf parameters (..., 1): the rate."""
+        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
+        return rng.gamma(params.alpha, 1.0 / np.asarray(params.beta), size=size)[..., None]
+
+    @staticmethod
+    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+        """Log density of a leaf with parameters (..., 1), the rate."""
+        rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
+        return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))
+
+    @staticmethod
+    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        """First bad row of (n, p) leaf parameters and the rule it breaks."""
+        if parameters.shape[1] != 1:
+            return 0, "rows must be (rate,)"
+        wrong = ~(np.isfinite(parameters[:, 0]) & (parameters[:, 0] > 0))
+        return (int(np.argmax(wrong)), "rate must be positive and finite") if np.any(wrong) else None
+
+
+def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    start = np.maximum(low, 0.0)
+    begin = np.where(np.isinf(start), 0.0, start)
+    width = np.where(high > start, high - begin, 0.0)
+    with np.errstate(divide="ignore"):
+        return -p[..., 0] * begin + np.log(-np.expm1(-p[..., 0] * width))
+
+
+def _coefficients(theta, width, out):
+    out[0] = fast_log(theta[0])
+    out[1] = -theta[0]
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    out[0] += flow * (1.0 / theta[0] - u)
+
+
+def _value_slope(theta, u, x):
+    return -theta[0]
+
+
+def _draw_one(rng, theta):
+    return rng.standard_exponential() / theta[0]
+
+
+def _box_log(a, b, c, e, x):
+    return e - a * x if x >= 0.0 else IMPOSSIBLE
+
+
+def _box_ranges(p, low, high, shift, out):
+    """Both derivatives are largest at the lower end."""
+    at_low = p[0] * math.exp(p[3] - p[0] * low - shift)
+    at_high = p[0] * math.exp(p[3] - p[0] * high - shift)
+    out[0] = -at_low
+    out[1] = -at_high
+    out[2] = p[0] * at_high
+    out[3] = p[0] * at_low
+
+
+def _pull(p, x, share):
+    return -share * p[0], 0.0
+
+
+def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (1.0 / mean)[:, None]
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    (rate,) = jax.columns(theta)
+    return jax.log(rate) - rate * u
+
+
+def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    total = p + q
+    return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
+
+
+EXPONENTIAL = UnivariateFamily(
+    name="exponential",
+    n_parameters=1,
+    is_density=True,
+    log_density=Exponential.leaf_log_density,
+    check=Exponential.parameter_problem,
+    mean=lambda p: 1.0 / p[..., 0],
+    variance=lambda p: 1.0 / np.square(p[..., 0]),
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: rng.standard_exponential(p.shape[:-1]) / p[..., 0],
+    log_interval=_log_interval,
+    lowest=0.0,
+    products={"exponential": ("exponential", lambda p, q: p + q)},
+    inner_products={"exponential": exponential_inner_product},
+    features=lambda p, in_logs: (-np.log(p), np.ones_like(p)),
+    of_log=lambda p, y: Exponential.leaf_log_density(p, np.exp(y)) + y,
+    kernels=Kernels(
+        LINEAR, NOT_NEGATIVE, linear, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
+    ),
+    boxes=Boxes(
+        row=lambda p: (p[0], 0.0, 0.0, np.log(p[0])),
+        log_value=_box_log,
+        mode=at_zero,
+        is_one_sided=True,
+        ranges=_box_ranges,
+        pull=_pull,
+    ),
+    fit=Fit(
+        can_take=lambda x: np.isfinite(x) & (x >= 0),
+        averages=mean_and_variance,
+        leaves=_leaves,
+        best=mean_alone,
+        statistics=sum_alone,
+        log_prior=lambda own, mean, variance: np.log(own[:, 0]) - own[:, 0] * mean,
+        near=near_mean(_leaves),
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        location=lambda pt, p: 1.0 / p[:, 0],
+        n_outputs=1,
+        link=lambda pt, o, at: (pt.exp(-o[0]) / at.size,),
+        product=_product_of_tensors,
+        bounds=((0.0, np.inf),),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Forms of leaves for kernels: log density = form(u) + base(x) with an input u that is read from a value once.
+
+The input is the value, its log or its log odds. The base holds what all leaves of a reading share (-log x!, the
+Jacobian of the log) and is hugely negative where the value is impossible. A form has coefficients (lead, a, b, c).
+Forms that several families have stand here, as do other pieces that they share; those of one family stand in its file.
+"""
+
+import math
+
+from pymc_spn.numerics.elementary import fast_log1p
+from pymc_spn.numerics.kernel_options import inner_kernel
+
+IMPOSSIBLE = -1e300
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+LARGE_SHAPE = 1e6  # of gamma and beta leaves, whose densities are deviances from there on
+
+# forms
+QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, POWER, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
+MATCHING, URN, TENT, SIGMOIDS, EXTREME = 12, 13, 14, 15, 16
+N_FORMS = 17
+# readings: input, base
+REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LOG_ODDS = range(7)
+
+
+@inner_kernel
+def log_or_impossible(p):
+    return math.log(p) if p > 0.0 else IMPOSSIBLE
+
+
+def quadratic(lead, a, b, c, table, u):
+    t = (u - a) * b
+    return lead - t * t
+
+
+def linear(lead, a, b, c, table, u):
+    return lead + a * u
+
+
+def student(lead, a, b, c, table, u):
+    t = (u - a) * b
+    return lead - c * fast_log1p(t * t) if abs(t) < 1e150 else IMPOSSIBLE
+
+
+# modes of leaves with parameters p (4,) in the search for a most probable row, where they stand among these
+
+
+def first(p):
+    return p[0]
+
+
+def third(p):
+    return p[2]
+
+
+def fourth(p):
+    return p[3]
+
+
+def at_zero(p):
+    return 0.0
+
+
+# parameters that are those of leaves
+
+
+def all_positive(theta):
+    for x in theta:
+        if not 0.0 < x < math.inf:
+            return False
+    return True
+
+
+def located(theta):
+    """A first parameter that is any number, and others that are positive."""
+    if not abs(theta[0]) < math.inf:
+        return False
+    for x in theta[1:]:
+        if not 0.0 < x < math.inf:
+            return False
+    return True
+
+
+# ranges of derivatives
+
+
+@inner_kernel
+def widen(value, first, second, out):
+    """Widen the ranges of first and second derivative by those of a value, divided by it."""
+    out[0] = min(out[0], value * first)
+    out[1] = max(out[1], value * first)
+    out[2] = min(out[2], value * second)
+    out[3] = max(out[3], value * second)
+
+
+@inner_kernel
+def times(a_low, a_high, b_low, b_high):
+    """Product of two intervals."""
+    if (a_low == 0.0 and a_high == 0.0) or (b_low == 0.0 and b_high == 0.0):
+        return 0.0, 0.0
+    if a_low >= 0.0 and b_low >= 0.0:
+        return a_low * b_low, a_high * b_high
+    p = a_low * b_low
+    q = a_low * b_high
+    r = a_high * b_low
+    s = a_high * b_high
+    return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))

@@ -1,0 +1,232 @@
+"""What a family of leaves has to say: the contract, written down once for leaves over a set of columns.
+
+A family is one file of this folder and one line of `explicit_leaves.EXPLICIT`. A leaf over several columns is a
+`LeafFamily` and answers the questions of that class. A leaf over one column, the usual case, is a `UnivariateFamily`:
+a table of functions of one value, from which the same answers follow. What a family leaves out of that table it does
+not have, and the question that needs it says so.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pymc_spn.leaves.family_codes import CODE, TABULATED
+from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols
+from pymc_spn.leaves.leaf_statistics import moments
+
+Problem = Callable[[np.ndarray], tuple[int, str] | None]
+OfParameters = Callable[[np.ndarray], np.ndarray]
+OfValues = Callable[[np.ndarray, Any], np.ndarray]
+Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class LeafFamily(ABC):
+    """Leaves over a set of d columns, which all have the parameters (P,) of one row.
+
+    Rows are (n, d) float64 with NaN where a cell is missing, one for each of n leaves with parameters (n, P), or one
+    leaf for all. A missing cell is summed out. Logs are in nats.
+    """
+
+    name: str
+    n_columns: int = 1
+    has_closed_boxes: ClassVar[bool] = True  # whether `log_probability_of_boxes` is exact up to rounding
+
+    @abstractmethod
+    def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
+        """First bad row of parameters (n, P) and the rule that it breaks, or None."""
+
+    @abstractmethod
+    def log_density_of_rows(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Log density or mass (n,) of what is observed of each row; 0 where nothing is."""
+
+    @abstractmethod
+    def column_of_rows(
+        self, parameters: np.ndarray, rows: np.ndarray, column: int
+    ) -> tuple["UnivariateFamily", np.ndarray]:
+        """Law of one column given the other observed cells of each row: a family over one column, parameters (n, p)."""
+
+    @abstractmethod
+    def log_probability_of_boxes(self, parameters: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Log probability (n,) of low <= row <= high (n, d), both ends included."""
+
+    @abstractmethod
+    def moments_of_rows(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (n, d) and covariance (n, d, d); NaN where there is none, infinite variances as ``inf``."""
+
+    @abstractmethod
+    def statistics_of_rows(self, rows: np.ndarray) -> Any:
+        """Statistics of complete rows; those of two sets of rows tell what those of both are."""
+
+    def draw_missing(self, parameters: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows with their missing cells drawn given the observed ones, one column after the other."""
+        rows = np.array(rows, np.float64)
+        for column in range(self.n_columns):
+            gaps = np.isnan(rows[:, column])
+            if np.any(gaps):
+                shape = (len(rows), parameters.shape[-1])
+                family, own = self.column_of_rows(np.broadcast_to(parameters, shape)[gaps], rows[gaps], column)
+                rows[gaps, column] = family.draw(own, rng)
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnivariateFamily(LeafFamily):
+    """Leaves over one column. The functions take parameters (..., p) and values (...) that broadcast.
+
+    Parameters
+    ----------
+    name : str
+    is_density : bool
+        Whether it has a density, else masses.
+    log_density : callable
+        Of parameters and values, in nats; NaN at NaN, ``-inf`` at a value that the leaf cannot take.
+    check : callable
+        Of parameters (n, p): the first bad row and the rule that it breaks, or None.
+    mean, variance, mode : callable
+        NaN where there is none; an infinite mean or variance is ``inf``.
+    draw : callable
+        Of parameters and a generator: one value for each leading index.
+    log_interval : callable
+        Of parameters and ends low <= high: log P(low <= X <= high), in the tail that holds the interval.
+    numeric : bool
+        Whether values are numbers and not levels.
+    lowest, highest : float
+        Ends of the support that hold whatever the parameters are.
+    ends : callable, optional
+        Smallest and largest value (n,) of parameters (n, p), where these are not `lowest` and `highest`.
+    probabilities : callable, optional
+        Of the levels (..., K), of families on levels.
+    n_values : callable, optional
+        How many values, from 0 on, leaves (n, p) may take, where they are few enough to go through.
+    holds_objects : bool
+        Whether a row of parameters is one object.
+    stays_as_given : bool
+        Whether expectation maximisation keeps the parameters; it does of families without kernels.
+    is_flat : bool
+        Whether the density is the same between two parameters.
+    is_of_logs : bool
+        Whether the first parameters are those of the log of the value.
+    grows_at_zero : bool
+        Whether the density has no bound towards 0, so slowly that there is no mass.
+    has_one_peak : bool
+        Whether masses fall on both sides of the mode.
+    within : callable, optional
+        Parameters (p,) of a leaf given that its value lies between two ends, where that is a leaf of the family.
+    moments_within : callable, optional
+        Mean and variance (n,) of parameters (n, p) between two ends, of families with power tails or long ones.
+    kinks : callable, optional
+        Places (n, k) at which densities jump or bend.
+    open_ends : (int, str), optional
+        How many parameters, from the first on, must be above 1 for the density to fall towards which ends.
+    products, inner_products : mapping from names of families
+        Family and parameters of the normalised product with a leaf of that family; log of the integral (sum) of both.
+    exponent_at_zero : callable, optional
+        The a of parameters (n, p) with which the density is like x^(a - 1) near 0.
+    features : callable, optional
+        Where the density changes and how far around each place it does so, both (n, k), of parameters (n, p) and
+        whether in log x; without it the first two parameters.
+    of_log : callable, optional
+        Log density of log x, of families of positive values.
+    at_log : callable, optional
+        Log density of x at exp(y), where that may underflow.
+    n_parameters : int, optional
+        Without it as many as there are levels.
+    rounding : callable, optional
+        Relative error (n,) of densities at places x, or log x, whose terms nearly cancel.
+    fit, kernels, boxes, symbols : optional
+        What other parts of the package need of the family.
+    """
+
+    name: str
+    is_density: bool
+    log_density: OfValues
+    check: Problem
+    mean: OfParameters
+    variance: OfParameters
+    mode: OfParameters
+    draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
+    log_interval: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    numeric: bool = True
+    lowest: float = -np.inf
+    highest: float = np.inf
+    ends: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    probabilities: OfParameters | None = None
+    n_values: Callable[[np.ndarray], float] | None = None
+    holds_objects: bool = False
+    is_flat: bool = False
+    stays_as_given: bool = False
+    is_of_logs: bool = False
+    has_one_peak: bool = True
+    grows_at_zero: bool = False
+    within: Callable[[np.ndarray, float, float], np.ndarray] | None = None
+    moments_within: Callable[[np.ndarray, float, float], tuple[np.ndarray, np.ndarray]] | None = None
+    kinks: OfParameters | None = None
+    open_ends: tuple[int, str] | None = None
+    products: Mapping[str, tuple[str, Pairwise]] = field(default_factory=dict)
+    inner_products: Mapping[str, Pairwise] = field(default_factory=dict)
+    exponent_at_zero: OfParameters | None = None
+    features: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray]] | None = None
+    of_log: OfValues | None = None
+    at_log: OfValues | None = None
+    n_parameters: int | None = None
+    rounding: Callable[[np.ndarray, np.ndarray, bool], np.ndarray] | None = None
+    fit: Fit | None = None
+    kernels: Kernels | None = None
+    boxes: Boxes | None = None
+    symbols: Symbols | None = None
+
+    @property
+    def code(self) -> int:
+        """Number in `family_codes`; of families without one that of all whose logs NumPy works out."""
+        return CODE.get(self.name, TABULATED)
+
+    def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
+        return self.check(parameters)
+
+    def log_density_of_rows(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(self.log_density(parameters, rows[:, 0]), nan=0.0, neginf=-np.inf, posinf=np.inf)
+
+    def column_of_rows(
+        self, parameters: np.ndarray, rows: np.ndarray, column: int
+    ) -> tuple["UnivariateFamily", np.ndarray]:
+        return self, np.broadcast_to(parameters, (len(rows), parameters.shape[-1]))
+
+    def log_probability_of_boxes(self, parameters: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return self.log_interval(parameters, low[:, 0], high[:, 0])
+
+    def moments_of_rows(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean(parameters)[:, None], self.variance(parameters)[:, None, None]
+
+    def statistics_of_rows(self, rows: np.ndarray) -> Any:
+        return moments(rows[:, 0])
+
+
+def checked_rows(names: str, rule: str, is_right: Callable[[np.ndarray], np.ndarray]) -> Problem:
+    """Check that rows have the parameters ``names``, finite, and that ``is_right`` of (n, p) holds for each (n,)."""
+    width = names.count(",") + 1
+
+    def problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        if parameters.shape[1] != width:
+            return 0, f"rows must be ({names}{',' if width == 1 else ''})"
+        finite = np.isfinite(parameters).all(axis=1)
+        wrong = ~finite
+        wrong[finite] = ~is_right(parameters[finite])
+        return (int(np.argmax(wrong)), rule) if np.any(wrong) else None
+
+    return problem
+
+
+def are_positive(*names: str) -> Problem:
+    """Check that rows have these parameters, all positive and finite."""
+    rule = f"{' and '.join(names)} must be positive and finite"
+    return checked_rows(", ".join(names), rule, lambda p: (p > 0).all(axis=1))
+
+
+def on_counts(x: Any, log_mass: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Log mass at counts, ``-inf`` at other numbers, NaN at NaN."""
+    x = np.asarray(x, dtype=np.float64)
+    is_count = (x >= 0) & (x == np.floor(x)) & np.isfinite(x)
+    return np.where(np.isnan(x), np.nan, np.where(is_count, log_mass(np.where(is_count, x, 0.0)), -np.inf))

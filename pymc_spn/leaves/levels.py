@@ -1,0 +1,418 @@
+"""Leaves on levels: Bernoulli ones on two, with the probability of the second, and categorical ones, with all.
+
+Formulas: Yokoi and Sato (2024), Table 8, with the categorical predictive alpha_N / sum(alpha_N).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import xlogy
+
+from pymc_spn.leaves.family_pieces import Fit, Kernels, Predictive, Symbols, mean_alone, near_mean, sum_alone
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
+from pymc_spn.leaves.leaf_family import UnivariateFamily
+from pymc_spn.leaves.leaf_statistics import (
+    DirichletLevels,
+    LeafConstants,
+    is_count,
+    require_positive,
+    require_where,
+)
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.numerics.own_names import own_names
+
+TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
+
+
+class _Levels:
+    """What Bernoulli and Categorical share: a Dirichlet on K levels, coded 0..K-1 on the last axis."""
+
+    relative_scale: float
+    family: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        require_positive(type(self).__name__, "relative_scale", self.relative_scale)
+
+    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+        """The number of levels; nothing is taken from the values."""
+        if n_levels < 1:
+            raise ValueError(f"{type(self).__name__}: n_levels must be at least 1, got {n_levels}")
+        return LeafConstants(resolution=resolution, n_levels=int(n_levels))
+
+    def prior(
+        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+    ) -> DirichletLevels:
+        """Dirichlet with ``1 / s`` at each level, s the leaf's scale; shape and ratio are not used."""
+        s = require_positive(type(self).__name__, "leaf_scale", leaf_scale) * self.relative_scale
+        s = np.asarray(s, dtype=np.float64)
+        return DirichletLevels(np.repeat(1.0 / s[..., None], constants.n_levels, axis=-1))
+
+    @classmethod
+    def statistics(cls, values: Any, n_levels: int = 2) -> np.ndarray:
+        """(..., K) number of values at each level, NaN left out."""
+        x = np.asarray(values, dtype=np.float64)
+        require_where(cls.__name__, f"levels 0..{n_levels - 1}", x, is_count(x) & (x < n_levels))
+        return (x[..., None] == np.arange(n_levels)).sum(axis=-2).astype(np.float64)
+
+    @staticmethod
+    def posterior(prior: DirichletLevels, statistics: np.ndarray) -> DirichletLevels:
+        """Parameters after the data."""
+        return DirichletLevels(prior.alpha + statistics)
+
+    @staticmethod
+    def log_marginal(prior: DirichletLevels, statistics: np.ndarray) -> np.ndarray:
+        """Log marginal likelihood of the values (in their order) in nats."""
+        counts = np.asarray(statistics, dtype=np.float64)
+        return log_gamma_ratio(prior.alpha, counts).sum(axis=-1) - log_gamma_ratio(
+            np.sum(prior.alpha, axis=-1), counts.sum(axis=-1)
+        )
+
+    @staticmethod
+    def predictive_probabilities(params: DirichletLevels) -> np.ndarray:
+        """(..., K) alpha / sum(alpha)."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        return alpha / alpha.sum(axis=-1, keepdims=True)
+
+    @classmethod
+    def predictive_log_density(cls, params: DirichletLevels, x: Any) -> np.ndarray:
+        """Log mass, ``-inf`` off the levels."""
+        return _log_mass(cls.predictive_probabilities(params), x)
+
+    @classmethod
+    def predictive_cdf(cls, params: DirichletLevels, x: Any) -> np.ndarray:
+        """P(X <= x) in the order of the codes."""
+        return _cumulative(cls.predictive_probabilities(params), x)
+
+    @classmethod
+    def predictive_interval(cls, params: DirichletLevels, low: Any, high: Any) -> np.ndarray:
+        """P(low <= X <= high) over the codes, both ends included."""
+        p = cls.predictive_probabilities(params)
+        levels = np.arange(p.shape[-1])
+        inside = (levels >= np.asarray(low)[..., None]) & (levels <= np.asarray(high)[..., None])
+        return np.where(inside, p, 0.0).sum(axis=-1)
+
+    @classmethod
+    def predictive_log_interval(cls, params: DirichletLevels, low: Any, high: Any) -> np.ndarray:
+        """log P(low <= X <= high) over the codes, both ends included."""
+        with np.errstate(divide="ignore"):
+            return np.log(cls.predictive_interval(params, low, high))
+
+    @classmethod
+    def predictive_mode(cls, params: DirichletLevels) -> np.ndarray:
+        """Code of largest mass, the first of equals."""
+        return np.argmax(np.asarray(params.alpha), axis=-1).astype(np.float64)
+
+    @classmethod
+    def predictive_draw(cls, params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Random codes (float64) of shape `size`, or of the parameters."""
+        p = cls.predictive_probabilities(params)
+        cumulative = np.cumsum(p, axis=-1)[..., :-1]  # the last level takes what rounding leaves
+        u = rng.random(p.shape[:-1] if size is None else size)
+        return (u[..., None] >= cumulative).sum(axis=-1).astype(np.float64)
+
+
+@own_names
+@dataclass(frozen=True)
+class Bernoulli(_Levels):
+    """Bernoulli leaf on levels 0 and 1 with a Dirichlet (beta) prior.
+
+    Parameters
+    ----------
+    relative_scale : float
+        Factor on the column's ``leaf_scale`` for this palette entry.
+    """
+
+    relative_scale: float = 1.0
+    family: ClassVar[str] = "bernoulli"
+
+    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
+        """Two levels; nothing is taken from the values."""
+        if n_levels != 2:
+            raise ValueError(f"Bernoulli: n_levels must be 2, got {n_levels}")
+        return super().constants(values, resolution, n_levels)
+
+    @classmethod
+    def predictive_mean(cls, params: DirichletLevels) -> np.ndarray:
+        """P(X = 1)."""
+        return cls.predictive_probabilities(params)[..., 1]
+
+    @classmethod
+    def predictive_variance(cls, params: DirichletLevels) -> np.ndarray:
+        """P(X = 0) P(X = 1)."""
+        p = cls.predictive_probabilities(params)
+        return p[..., 0] * p[..., 1]
+
+    @staticmethod
+    def draw_parameters(params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Leaf parameters (..., 1): the probability of level 1."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        return rng.beta(alpha[..., 1], alpha[..., 0], size=alpha.shape[:-1] if size is None else size)[..., None]
+
+    @staticmethod
+    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+        """Log mass of a leaf with parameters (..., 1), the probability of level 1."""
+        return _log_mass(np.concatenate([1.0 - parameters, parameters], axis=-1), x)
+
+    @staticmethod
+    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        """First bad row of (n, p) leaf parameters and the rule it breaks."""
+        if parameters.shape[1] != 1:
+            return 0, "rows must be (probability of level 1,)"
+        wrong = ~((parameters[:, 0] >= 0) & (parameters[:, 0] <= 1))
+        return (int(np.argmax(wrong)), "the probability must be within 0 and 1") if np.any(wrong) else None
+
+
+@own_names
+@dataclass(frozen=True)
+class Categorical(_Levels):
+    """Categorical leaf on levels 0..K-1 with a Dirichlet prior. Its codes have no mean or variance.
+
+    Parameters
+    ----------
+    relative_scale : float
+        Factor on the column's ``leaf_scale`` for this palette entry.
+    """
+
+    relative_scale: float = 1.0
+    family: ClassVar[str] = "categorical"
+
+    @staticmethod
+    def draw_parameters(params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """Leaf parameters (..., K): the probabilities of the levels."""
+        alpha = np.asarray(params.alpha, dtype=np.float64)
+        shape = (*(alpha.shape[:-1] if size is None else np.atleast_1d(size)), alpha.shape[-1])
+        # log Gamma(a) draws as log Gamma(a + 1) + log(u) / a: small alpha does not underflow to 0 / 0
+        log_g = np.log(rng.standard_gamma(alpha + 1.0, size=shape)) + np.log1p(-rng.random(shape)) / alpha
+        g = np.exp(log_g - log_g.max(axis=-1, keepdims=True))
+        return g / g.sum(axis=-1, keepdims=True)
+
+    @staticmethod
+    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+        """Log mass of a leaf with parameters (..., K), the probabilities of the levels."""
+        return _log_mass(parameters, x)
+
+    @staticmethod
+    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
+        """First bad row of (n, p) leaf parameters and the rule it breaks."""
+        wrong = ~((parameters >= 0).all(axis=1) & (np.abs(parameters.sum(axis=1) - 1.0) < 1e-6))
+        return (int(np.argmax(wrong)), "probabilities must be at least 0 and add up to 1") if np.any(wrong) else None
+
+
+def _codes(p: np.ndarray, x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(p, x, valid code or 0) broadcast against each other, levels of p on its last axis."""
+    x = np.asarray(x, dtype=np.float64)
+    shape = np.broadcast_shapes(p.shape[:-1], x.shape)
+    x = np.broadcast_to(x, shape)
+    return np.broadcast_to(p, (*shape, p.shape[-1])), x, np.where(is_count(x) & (x < p.shape[-1]), x, 0.0)
+
+
+def _log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    p, x, code = _codes(p, x)
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(np.take_along_axis(p, code[..., None].astype(np.int64), axis=-1)[..., 0])
+    return np.where(np.isnan(x), np.nan, np.where(x == code, log_mass, -np.inf))
+
+
+def _cumulative(p: np.ndarray, x: Any) -> np.ndarray:
+    p, x, _ = _codes(p, x)
+    below = np.where(np.arange(p.shape[-1]) <= x[..., None], p, 0.0).sum(axis=-1)
+    return np.where(np.isnan(x), np.nan, np.minimum(below, 1.0))
+
+
+def both_levels(p: np.ndarray) -> np.ndarray:
+    """Probabilities (..., 2) of Bernoulli leaves (..., 1)."""
+    return np.concatenate([1.0 - p, p], axis=-1)
+
+
+def _draw(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    cumulative = np.cumsum(p, axis=-1)
+    u = rng.random(p.shape[:-1])[..., None] * cumulative[..., -1:]
+    code = (u >= cumulative).sum(axis=-1)
+    return np.minimum(code, p.shape[-1] - 1).astype(np.float64)
+
+
+def _mean(p: np.ndarray) -> np.ndarray:
+    """Mean of codes 0..K-1, which is a number where their levels have an order."""
+    return (np.arange(p.shape[-1]) * p).sum(axis=-1)
+
+
+def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    code = np.arange(p.shape[-1])
+    inside = (code >= low[..., None]) & (code <= high[..., None])
+    with np.errstate(divide="ignore"):
+        return np.log((p * inside).sum(axis=-1))
+
+
+def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    out = np.zeros((len(p), max(p.shape[1], q.shape[1])))
+    common = min(p.shape[1], q.shape[1])
+    with np.errstate(divide="ignore"):
+        logs = np.log(p[:, :common]) + np.log(q[:, :common])
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True))
+    out[:, :common] = mass / mass.sum(axis=1, keepdims=True)
+    return out
+
+
+def _switch_coefficients(theta, width, out):
+    out[0] = log_or_impossible(1.0 - theta[0])
+    out[1] = log_or_impossible(theta[0])
+
+
+def _switch(lead, a, b, c, table, u):
+    return lead if u == 0.0 else a if u == 1.0 else IMPOSSIBLE
+
+
+def _table_coefficients(theta, width, out):
+    out[0] = float(width)
+
+
+def _table(lead, a, b, c, table, u):
+    return table[int(u)] if u < lead else IMPOSSIBLE
+
+
+def _add_switch_gradient(theta, width, u, x, flow, out):
+    out[0] += flow / theta[0] if u == 1.0 else -flow / (1.0 - theta[0])
+
+
+def _add_table_gradient(theta, width, u, x, flow, out):
+    if u < width:
+        out[int(u)] += flow / theta[int(u)]
+
+
+def _draw_switch(rng, theta):
+    return 1.0 if rng.random() < theta[0] else 0.0
+
+
+def _draw_level(rng, theta):
+    left = rng.random()
+    for v in range(theta.size - 1):
+        left -= theta[v]
+        if left < 0.0:
+            return float(v)
+    return float(theta.size - 1)
+
+
+def _is_share(theta):
+    return 0.0 <= theta[0] <= 1.0
+
+
+def _are_shares(theta):
+    total = 0.0
+    for x in theta:
+        total += x
+        if not 0.0 <= x <= 1.0:
+            return False
+    return abs(total - 1.0) < TOLERANCE
+
+
+def _table_in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    logs = jax.chosen(theta > 0.0, jax.log, theta, zero)
+    levels = jax.arange(theta.shape[1])
+    logs = jax.where(u[:, :, None] == levels, logs[:, None, :], 0.0).sum(axis=2)
+    return jax.where(u < theta.shape[1], logs, zero)
+
+
+def _switch_in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    return _table_in_jax(jax, jax.concatenate([1.0 - theta, theta], axis=1), u, zero)
+
+
+def _product_of_tables(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    """Of leaves that never agree the product is -inf, with any parameters."""
+    both = p * q
+    total = both.sum(axis=1, keepdims=True)
+    agree = total > 0.0
+    total = pt.switch(agree, total, 1.0)
+    return pt.switch(agree, pt.log(total), -np.inf)[:, 0], pt.switch(agree, both / total, 1.0 / p.shape[1])
+
+
+def _product_of_switches(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
+    logs, both = _product_of_tables(pt, *(pt.concatenate([1.0 - r, r], axis=1) for r in (p, q)))
+    return logs, both[:, 1:]
+
+
+def _one_column(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return mean[:, None]
+
+
+BERNOULLI = UnivariateFamily(
+    name="bernoulli",
+    n_parameters=1,
+    is_density=False,
+    log_density=Bernoulli.leaf_log_density,
+    check=Bernoulli.parameter_problem,
+    mean=lambda p: p[..., 0],
+    variance=lambda p: p[..., 0] * (1.0 - p[..., 0]),
+    mode=lambda p: (p[..., 0] > 0.5).astype(np.float64),
+    draw=lambda p, rng: _draw(both_levels(p), rng),
+    log_interval=lambda p, low, high: _log_interval(both_levels(p), low, high),
+    probabilities=both_levels,
+    n_values=lambda p: 2.0,
+    ends=lambda p: ((p[:, 0] >= 1.0).astype(np.float64), (p[:, 0] > 0.0).astype(np.float64)),
+    products={
+        "bernoulli": ("bernoulli", lambda p, q: _product(both_levels(p), both_levels(q))[:, 1:]),
+        "categorical": ("categorical", lambda p, q: _product(both_levels(p), q)),
+    },
+    kernels=Kernels(SWITCH, LEVEL, _switch, _switch_coefficients, _add_switch_gradient, _draw_switch, _is_share),
+    fit=Fit(
+        can_take=lambda x: (x == 0.0) | (x == 1.0),
+        averages=lambda u, kept: ((u.sum() + 0.5) / (u.size + 1.0), np.nan),
+        leaves=_one_column,
+        best=mean_alone,
+        statistics=sum_alone,
+        log_prior=lambda own, mean, variance: xlogy(mean, own[:, 0]) + xlogy(1.0 - mean, 1.0 - own[:, 0]),
+        near=near_mean(_one_column),
+    ),
+    symbols=Symbols(
+        in_jax=_switch_in_jax,
+        are_valid=lambda jax, p: (p >= 0.0) & (p <= 1.0),
+        n_outputs=1,
+        link=lambda pt, o, at: (pt.sigmoid(o[0] + np.log(at.share) - np.log1p(-at.share)),),
+        product=_product_of_switches,
+        bounds=((0.0, 1.0),),
+    ),
+)
+CATEGORICAL = UnivariateFamily(
+    name="categorical",
+    is_density=False,
+    log_density=Categorical.leaf_log_density,
+    check=Categorical.parameter_problem,
+    mean=_mean,
+    variance=lambda p: ((np.arange(p.shape[-1]) - _mean(p)[..., None]) ** 2 * p).sum(axis=-1),
+    mode=lambda p: np.argmax(p, axis=-1).astype(np.float64),
+    draw=_draw,
+    log_interval=_log_interval,
+    numeric=False,
+    probabilities=lambda p: p,
+    n_values=lambda p: float(p.shape[1]),
+    ends=lambda p: (
+        np.argmax(p > 0.0, axis=1).astype(np.float64),
+        p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),
+    ),
+    products={"categorical": ("categorical", _product)},
+    kernels=Kernels(TABLE, LEVEL, _table, _table_coefficients, _add_table_gradient, _draw_level, _are_shares),
+    symbols=Symbols(
+        in_jax=_table_in_jax,
+        are_valid=lambda jax, p: (p >= 0.0).all(axis=1) & (jax.abs(p.sum(axis=1) - 1.0) < TOLERANCE),
+        product=_product_of_tables,
+        bounds=((0.0, 1.0),),
+    ),
+)
+
+
+def _raw_moments(params: DirichletLevels, centre: float, order: int) -> np.ndarray:
+    p = Categorical.predictive_probabilities(params)
+    x = np.arange(p.shape[1]) - centre
+    return p @ np.stack([x**k for k in range(order + 1)], axis=1)
+
+
+PREDICTIVE = Predictive(
+    prior=Categorical,
+    posterior=DirichletLevels,
+    leaf_rows=Categorical.predictive_probabilities,
+    moments=_raw_moments,
+    bulk=lambda params: (np.zeros(len(params.alpha)), np.full(len(params.alpha), float(params.alpha.shape[1]))),
+    has_masses=True,
+    lowest=0.0,
+    highest=lambda params: params.alpha.shape[-1] - 1.0,
+)

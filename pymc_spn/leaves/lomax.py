@@ -1,0 +1,232 @@
+"""Lomax leaves: exponential ones whose rate is integrated out."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.leaves.exponential import Exponential
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.interval_moments import (
+    NARROW,
+    NEGLIGIBLE,
+    about,
+    cubic_panels,
+    graded_points,
+    powers_of,
+    weighted_moments,
+)
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, NOT_NEGATIVE, POWER, all_positive, at_zero
+from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
+from pymc_spn.leaves.leaf_statistics import GammaRate
+from pymc_spn.numerics.elementary import fast_log1p
+
+
+def gamma_rate(p: np.ndarray) -> GammaRate:
+    """Posterior whose predictive is the Lomax or the negative binomial (alpha, beta)."""
+    return GammaRate(p[..., 0], p[..., 1])
+
+
+def moments_within(params: GammaRate, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    if high < 0:
+        return np.zeros(params.alpha.shape), np.zeros(params.alpha.shape)
+    origin, away, weight = _points(params, low, high, 2)
+    mean, variance = weighted_moments(away, weight)
+    if math.isinf(high):
+        mean = np.where(params.alpha > 1.0, mean, np.inf)
+        variance = np.where(params.alpha > 2.0, variance, np.inf)
+    return origin + params.beta * mean, params.beta**2 * variance
+
+
+def about_within(params: GammaRate, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """As `student_t.about_within`."""
+    if high < 0:
+        return np.zeros((params.alpha.size, order + 1))
+    origin, away, weight = _points(params, low, high, order)
+    away = (origin - centre)[:, None] + params.beta[:, None] * away
+    return powers_of(away, weight, order, params.alpha, 0.0, high)
+
+
+def _points(params: GammaRate, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
+    """As `student_t.student_points`, in units of beta: in w, x = beta (e^w - 1), or in x from the lower end.
+
+    The density of w is e^(-alpha w).
+    """
+    start = max(low, 0.0)
+    ends = np.log1p(start / params.beta), np.log1p(high / params.beta)
+    w, weight = graded_points(*ends, params.alpha, lambda w: w, order)
+    away, size, above = np.expm1(w), 1.0 + start / params.beta, (high - start) / params.beta
+    narrow = above < NARROW * size
+    power, size = params.alpha[narrow] + 1.0, size[narrow]
+    reach = size * np.minimum(np.expm1(-NEGLIGIBLE / power), 1.0)
+    y, spacing = cubic_panels(np.zeros(size.shape), np.minimum(above[narrow], reach))
+    away[narrow], weight[narrow] = y, np.exp(-power[:, None] * np.log1p(y / size[:, None])) * spacing
+    return np.where(narrow, start, 0.0), away, weight
+
+
+def _log_density(p: np.ndarray, x: Any) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    inside = np.log(p[..., 0] / p[..., 1]) - (p[..., 0] + 1.0) * np.log1p(np.where(x < 0, 0.0, x) / p[..., 1])
+    return np.where(x < 0, -np.inf, inside)
+
+
+def _mean(p: np.ndarray) -> np.ndarray:
+    alpha = p[..., 0]
+    return np.where(alpha > 1, p[..., 1] / np.where(alpha > 1, alpha - 1, 1.0), np.inf)
+
+
+def _variance(p: np.ndarray) -> np.ndarray:
+    a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
+    finite = np.square(p[..., 1] / (a - 1)) * a / (a - 2)
+    return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
+
+
+def _features(p: np.ndarray, in_logs: bool) -> tuple[np.ndarray, np.ndarray]:
+    return np.log(p[:, 1:] / np.maximum(p[:, :1], 1.0)), np.maximum(1.0, 1.0 / p[:, :1])
+
+
+def _coefficients(theta, width, out):
+    out[0] = math.log(theta[0] / theta[1])
+    out[1] = 0.0
+    out[2] = 1.0 / theta[1]
+    out[3] = theta[0] + 1.0
+
+
+def _form(lead, a, b, c, table, u):
+    t = u * b
+    return lead - c * fast_log1p(t) if t < 1e300 else IMPOSSIBLE
+
+
+def _add_gradient(theta, width, u, x, flow, out):
+    alpha, beta = theta[0], theta[1]
+    out[0] += flow * (1.0 / alpha - math.log1p(u / beta))
+    out[1] += flow * ((alpha + 1.0) * u / (beta * (beta + u)) - 1.0 / beta)
+
+
+def _value_slope(theta, u, x):
+    return -(theta[0] + 1.0) / (theta[1] + u)
+
+
+def _draw_one(rng, theta):
+    return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
+
+
+def box_rows(params: GammaRate) -> np.ndarray:
+    """(alpha, beta, 0, log scale) (n, 4) from posteriors."""
+    mode_log = Exponential.predictive_log_density(params, 0.0)
+    return np.stack([params.alpha, params.beta, np.zeros(mode_log.size), mode_log], axis=1)
+
+
+def _box_log(a, b, c, e, x):
+    return e - (a + 1.0) * math.log1p(x / b) if x >= 0.0 else IMPOSSIBLE
+
+
+def _box_ranges(p, low, high, shift, out):
+    """Both derivatives are largest at the lower end."""
+    for x in (low, high):
+        value = math.exp(p[3] - (p[0] + 1.0) * math.log1p(x / p[1]) - shift)
+        s = 1.0 / (p[1] + x)
+        first = -value * (p[0] + 1.0) * s
+        second = value * (p[0] + 1.0) * (p[0] + 2.0) * s * s
+        if x == low:
+            out[0] = first
+            out[3] = second
+        if x == high:
+            out[1] = first
+            out[2] = second
+
+
+def _pull(p, x, share):
+    return -share * (p[0] + 1.0) / (p[1] + x), 0.0
+
+
+def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
+    shape, scale = jax.columns(theta)
+    return jax.log(shape) - jax.log(scale) - (shape + 1.0) * jax.log1p(u / scale)
+
+
+LOMAX = UnivariateFamily(
+    name="lomax",
+    n_parameters=2,
+    is_density=True,
+    log_density=_log_density,
+    check=are_positive("shape", "scale"),
+    mean=_mean,
+    variance=_variance,
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: p[..., 1] * rng.pareto(p[..., 0]),
+    log_interval=lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
+    lowest=0.0,
+    moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
+    features=_features,
+    of_log=lambda p, y: _log_density(p, np.exp(y)) + y,
+    kernels=Kernels(
+        POWER, NOT_NEGATIVE, _form, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
+    ),
+    boxes=Boxes(
+        row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]),
+        log_value=_box_log,
+        mode=at_zero,
+        is_one_sided=True,
+        ranges=_box_ranges,
+        pull=_pull,
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        location=lambda pt, p: p[:, 1] / p[:, 0],
+        n_outputs=2,
+        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
+    ),
+)
+
+
+def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
+    """E X^k = k! beta^k / ((alpha - 1) .. (alpha - k))."""
+    own = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(params.alpha > k, params.alpha - k, np.nan)
+        own[:, k] = np.where(params.alpha > k, own[:, k - 1] * k * params.beta / fall, np.inf)
+    with np.errstate(invalid="ignore"):
+        out = about(own, np.full(params.alpha.size, -centre))
+    for k in range(1, order + 1):
+        out[params.alpha <= k, k] = np.inf
+    return out
+
+
+def posterior(parameters: np.ndarray) -> GammaRate:
+    """From rows (n, 4)."""
+    return GammaRate(parameters[:, 0], parameters[:, 1])
+
+
+def leaf_rows(params: GammaRate) -> np.ndarray:
+    """(alpha, beta) (n, 2)."""
+    return np.stack([params.alpha, params.beta], axis=1)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    zeros = np.zeros(n.size)
+    return np.stack([prior[:, 0] + n, (prior[:, 1] + s1) * scale, zeros, zeros], axis=1)
+
+
+def _draw_within(params: GammaRate, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    first, last = (np.log1p(np.maximum(v, 0.0) / params.beta) for v in (low, high))
+    w = first - np.log1p(u * np.expm1(-params.alpha * (last - first))) / params.alpha
+    return np.clip(params.beta * np.expm1(w), low, high)
+
+
+PREDICTIVE = Predictive(
+    prior=Exponential,
+    posterior=posterior,
+    leaf_rows=leaf_rows,
+    moments=_raw_moments,
+    bulk=lambda params: (np.zeros(params.alpha.shape), np.maximum(params.beta / params.alpha, 1e-300)),
+    lowest=0.0,
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+)
