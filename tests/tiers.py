@@ -8,7 +8,7 @@ REST = {
         uniform_ends
     """,
     "leaves": """
-        beta_leaves families interval_moments large_counts plain_leaves scipy_leaves skewed_leaves
+        beta_leaves families family_contract interval_moments large_counts plain_leaves scipy_leaves skewed_leaves
         triangular_leaves weibull_leaves
     """,
     "events": """
