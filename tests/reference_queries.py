@@ -11,11 +11,13 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from scipy import stats
 from scipy.integrate import quad
 
 from tests.reference import Problem, Region, State, log_marginal, weighted_states
 
 DENSITIES = ("gaussian", "log_normal", "exponential")
+FAR = 4_000  # the count up to which masses of rounded leaves are summed one by one
 Event = None | float | tuple | set | frozenset
 
 
@@ -64,14 +66,40 @@ def leaf_densities(problem: Problem, new_rows: np.ndarray) -> LeafValue:
 
     @cache
     def leaf_value(column: int, entry: int, rows: tuple[int, ...]) -> np.ndarray:
-        family, prior = problem.palettes[column][entry]
+        family, prior = asked_leaf(problem, column, entry)
         held = problem.X[list(rows), column]
         values, where = np.unique(new_rows[:, column], return_inverse=True)
-        log_held = log_marginal(family, prior, held)  # as `log_leaf_predictive`, what is held worked out once
+        log_held = log_marginal(
+            "gaussian" if family == "rounded" else family, prior, held
+        )  # as `log_leaf_predictive`, what is held worked out once
+        if family == "rounded":
+            return np.array([1.0 if np.isnan(x) else cell_mass(prior, held, x) for x in values])[where]
         logs = [0.0 if np.isnan(x) else log_marginal(family, prior, [*held, x]) - log_held for x in values]
         return np.exp(logs)[where]
 
     return leaf_value
+
+
+def asked_leaf(problem: Problem, column: int, entry: int) -> tuple[str, dict]:
+    """Family and prior of a leaf; a Gaussian one among leaves with masses is called "rounded", of counts."""
+    family, prior = problem.palettes[column][entry]
+    among_masses = any(other not in DENSITIES for other, _ in problem.palettes[column])
+    return ("rounded" if family == "gaussian" and among_masses else family), prior
+
+
+def student_of(prior: dict, held: np.ndarray):
+    """Predictive of a Gaussian leaf that holds some values."""
+    held = np.asarray(held, dtype=float)
+    mu0, rho0, a0, b0, n = *(prior[k] for k in ("mu0", "rho0", "a0", "b0")), len(held)
+    rho, a, mean = rho0 + n, a0 + n / 2, held.mean() if n else mu0
+    b = b0 + (((held - mean) ** 2).sum() + rho0 * n / rho * (mean - mu0) ** 2 + n * prior.get("cell", 0.0)) / 2
+    return stats.t(2 * a, (rho0 * mu0 + n * mean) / rho, math.sqrt((rho + 1) / rho * b / a))
+
+
+def cell_mass(prior: dict, held: np.ndarray, x: float) -> float:
+    """Mass of a count in a rounded leaf: of its unit cell, and of 0 all that is below 1/2."""
+    t = student_of(prior, held)
+    return float(t.cdf(x + 0.5) - (t.cdf(x - 0.5) if x > 0 else 0.0))
 
 
 def log_predictive(problem: Problem, state: State, new_rows: np.ndarray) -> np.ndarray:
@@ -92,17 +120,28 @@ def log_posterior_predictive(problem: Problem, new_rows: np.ndarray) -> np.ndarr
 def leaf_integral(family: str, prior: dict, held: np.ndarray, event: Event, power: int) -> float:
     """Integral (or sum) over the event of x**power times the predictive of a leaf which holds some values.
 
-    A Gaussian leaf among leaves with masses is called "rounded": its events consist of unit cells, values in sets count
-    as themselves, and moments elsewhere are those before rounding.
+    A Gaussian leaf among leaves with masses is called "rounded": each count has the mass of its unit cell.
     """
     if family == "rounded":
-        family = "gaussian"
-        if isinstance(event, set | frozenset):
-            cells = [(k, leaf_integral(family, prior, held, (k - 0.5, k + 0.5), 0)) for k in event]
-            return sum(mass * float(k) ** power for k, mass in cells)
-        if isinstance(event, tuple):
-            low, high = event
-            event = (None if low is None else math.ceil(low) - 0.5, None if high is None else math.floor(high) + 0.5)
+        if event is None or isinstance(event, tuple):
+            low, high = (None, None) if event is None else event
+            first = 0 if low is None else max(math.ceil(low), 0)
+            last = FAR if high is None else math.floor(high)
+            t, counts = student_of(prior, held), np.arange(first, last + 1)
+            below = np.where(counts > 0, t.cdf(counts - 0.5), 0.0)
+            found = float(((t.cdf(counts + 0.5) - below) * counts.astype(float) ** power).sum())
+            if high is not None:
+                return found
+            if power == 0:
+                return found + t.sf(FAR + 0.5)
+            # far out the mean over a cell of the square of its count is larger by 1/12 than that of the square
+            more = 1.0 / 12.0 if power == 2 else 0.0
+            tail = quad(lambda u: (1.0 / u**power + more) * t.pdf(1.0 / u) / u**2, 0.0, 1.0 / (FAR + 0.5))[0]
+            return found + tail
+        return sum(
+            cell_mass(prior, held, k) * float(k) ** power
+            for k in np.ravel(list(event) if isinstance(event, set | frozenset) else event)
+        )
 
     log_held = log_marginal(family, prior, held)
 
@@ -170,9 +209,7 @@ def expectations(problem: Problem, events: dict[int, Event], powers: list[dict[i
 
     @cache
     def leaf_value(column, entry, rows):
-        family, prior = problem.palettes[column][entry]
-        if family == "gaussian" and any(other not in DENSITIES for other, _ in problem.palettes[column]):
-            family = "rounded"
+        family, prior = asked_leaf(problem, column, entry)
         held = problem.X[list(rows), column]
         asked = [one.get(column, 0) for one in powers]
         value = {

@@ -28,8 +28,7 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
     ----------
     target_kind : {"auto", "real", "positive", "integer", "count", "ordinal"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
-        least 0. By default floats are real, and integers what the rule for columns says: ordinal if they are few and
-        repeat, else counts or integers.
+        least 0. By default ordinal if the values are few whole numbers that repeat, by the rule for columns, else real.
     structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
 cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
@@ -113,8 +112,8 @@ cores, random_state, progressbar
         check_response(y, rows)
         kind = self.target_kind
         if kind == "auto":
-            guessed = guessed_kind(np.asarray(y, np.float64), True) if np.asarray(y).dtype.kind in "iu" else "real"
-            kind = "ordinal" if guessed == "binary" else guessed
+            guessed = guessed_kind(np.asarray(y, np.float64), False)  # the same for integers and floats
+            kind = "real" if guessed == "real" else "ordinal"
         self._learn_with(rows, y if kind in ("integer", "count", "ordinal") else np.asarray(y, np.float64), kind)
         return self
 
