@@ -11,6 +11,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, digamma, gammaln
 
+from tests.reference_queries import asked_leaf
+
 
 def edges_of_state(problem, state):
     """Edges that the rows of a state occupy."""
@@ -175,7 +177,7 @@ class Variational:
         for c, (_, mean) in found.items():
             if region.column is not None:
                 family, _, after = self.leaf(region, (*above, c))
-                total += mean * predictive_density(family, after, x[region.column])
+                total += mean * self.asked(region, c, family, after, x[region.column])
             else:
                 parts = region.splits[c % len(region.splits)]
                 total += mean * math.prod(self.predictive(x, problem.region_list[q], (*above, c)) for q in parts)
@@ -187,7 +189,16 @@ class Variational:
             return math.prod(self.predictive(x, self.problem.region_list[q], None) for q in region.splits[option])
         family, prior = self.problem.palettes[region.column][option]
         values = tuple(np.array(v, float) if np.ndim(v) else v for v in prior.values())
-        return predictive_density(family, values[0] if len(values) == 1 else values, x[region.column])
+        return self.asked(region, option, family, values[0] if len(values) == 1 else values, x[region.column])
+
+    def asked(self, region, label, family, after, x):
+        """Density of a value in a leaf, or its mass: a Gaussian one has unit cells among leaves with masses."""
+        option = label % self.problem.n_options(region)
+        if asked_leaf(self.problem, region.column, option)[0] != "rounded" or math.isnan(x):
+            return predictive_density(family, after, x)
+        m, rho, a, b = after
+        t = stats.t(2.0 * a, m, math.sqrt((1.0 + 1.0 / rho) * b / a))
+        return t.cdf(x + 0.5) - (t.cdf(x - 0.5) if x > 0 else 0.0)
 
 
 def divergence_of_leaf(family, prior, after):

@@ -37,7 +37,8 @@ class AskedRows:
         self.events = [part.known(d) for part in self.parts]
         self._possible = [part.possible(values) for part in self.parts]
         self._refuse = refuse
-        self.states, self._in_network = self.parts[0].states, self.parts[0].kept[d]
+        first: Any = self.parts[0]
+        self.states, self._in_network = first.states, first.kept[d]
         self.leaves = [self.states.leaves(s, self._in_network) for s in range(self.states.n_draws)]
         self._begin = np.concatenate([[0], np.cumsum(self.n_leaves)]).astype(np.int64)
         self._step, self._ess, self._impossible = 1, [np.zeros(0)], [np.zeros(0, np.bool_)]

@@ -315,10 +315,12 @@ class _Moments:
         n = known.law.n_circuits, len(self.names)
         values = [known.points.get(name, 0.0) + x for name, x in zip(self.names, self.origins, strict=True)]
         means = np.tile(values, (n[0], 1))
-        covariances = np.zeros((*n, n[1]) if covariance else (n[0], 0, 0))
+        covariances = np.zeros((n[0], 0, 0))
         if free:
-            means[:, free], found = known.law.moments(numbers, covariance)
-            if covariance:
+            means[:, free], covariances = known.law.moments(numbers, covariance)
+        if covariance and len(free) < n[1]:
+            found, covariances = covariances, np.zeros((*n, n[1]))
+            if free:
                 covariances[:, np.array(free)[:, None], free] = found
         attrs: dict[str, Any] = {"left_out": self.left_out} if self.left_out else {}
         centred = known.law.centred(numbers, per_draw)

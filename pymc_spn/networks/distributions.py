@@ -18,7 +18,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.leaves.families import Exponential, Gaussian, LogNormal
 from pymc_spn.leaves.family_codes import EXPONENTIAL
 from pymc_spn.leaves.family_codes import LOG_NORMAL as LOG_NORMAL_LEAF
 from pymc_spn.networks.gibbs.chain import Chain
@@ -278,12 +277,6 @@ def _missing_cells(
     rows, places = np.nonzero(np.isnan(table.values))
     if not rows.size:
         raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
-    for d in np.unique(places):
-        if len({type(e) in (Gaussian, LogNormal, Exponential) for e in schema.palette[d]}) > 1:
-            raise ValueError(
-                f'missing="draw" needs leaves[{table.names[d]!r}] to be all densities or all masses, since a value '
-                f"drawn from one kind has no probability under the other; got {list(schema.palette[d])}"
-            )
     start = first_guess(table)[places]
     labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]
     model.add_coord(f"{name}_cell", labels)

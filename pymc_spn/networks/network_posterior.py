@@ -137,7 +137,8 @@ class NetworkPosterior(Answers):
         together = np.zeros((n_rows, n_rows))
         each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
         best = np.full(n_rows, -np.inf)
-        asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in self._law.parts]
+        parts: Any = self._law.parts
+        asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in parts]
         for s in range(states.n_draws):
             net = states.network(s)
             logs, found = np.empty((len(asked), n_rows)), np.zeros((len(asked), n_rows, int(net.top[0]) + 1))

@@ -61,7 +61,7 @@ class LabelledCircuit(ParameterisedCircuit):
     def _marks(self) -> Marks:
         return Marks(scope_of(self.attrs.get("exactness", "")), self.attrs.get("learner"))
 
-    def _of(self, law: Law) -> "LabelledCircuit":  # type: ignore[override]
+    def _of(self, law: Law) -> "LabelledCircuit":
         return LabelledCircuit(*law.part, attrs=self.attrs)  # type: ignore[attr-defined]
 
 

@@ -243,7 +243,9 @@ class RecordedLaw(GridLaw):
         """See `Law`."""
         asked = [self.kept[d] for d in columns]
         means, found = self.states.moments(self.row(self.evidence), spread_of(self.evidence), asked, covariance)
-        return means[:, asked], found[:, asked][:, :, asked] if covariance else found
+        if not covariance or asked == list(range(found.shape[1])):  # no copy, of many columns they are large
+            return means[:, asked], found
+        return means[:, asked], found[:, np.array(asked)[:, None], asked]
 
     def moment_tolerance(self, columns: Sequence[int]) -> float:
         """See `Law`: of a column within an interval they are by quadrature."""

@@ -89,9 +89,9 @@ def test_bounds_enclose_what_is_enumerated():
     low, high = given.kl(post, ["x1", "x2"], method="bounds").values
     assert 0 <= low <= float(given.kl(post, ["x1", "x2"])) <= high
     narrower = post.condition({"x1": {"a", "c"}})
-    low, high = narrower.kl(post, method="bounds").values
+    low, high = np.ravel(narrower.kl(post, method="bounds"))[[0, -1]]  # one number where they meet
     assert low - 1e-12 <= float(narrower.kl(post)) <= high + 1e-12 < np.inf
-    assert post.kl(narrower, method="bounds").values[1] == np.inf
+    assert np.ravel(post.kl(narrower, method="bounds"))[-1] == np.inf
     assert float(post.kl(narrower)) == np.inf
 
 
@@ -364,7 +364,7 @@ def test_tolerances_hold_where_a_gap_lies_between_two_quantiles(sizes):
         (lambda p: p.marginal(["x0"]).dependence(), "at least two columns"),
         (lambda p: p.entropy(method="quadrature"), "is for a single column"),
         (lambda p: p.entropy([]), "at least one column"),
-        (lambda p: p.kl(levels_posterior()), "other must have the column 'x0' of the same kind"),
+        (lambda p: p.kl(levels_posterior()), "other must have masses in the column 'x0' where this has, or densities"),
     ],
 )
 def test_bad_questions_are_refused(ask, message):

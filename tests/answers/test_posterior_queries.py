@@ -619,9 +619,10 @@ def test_other_arguments_are_refused():
             ask(10**12)
     with pytest.raises(ValueError, match="columns names 'z'"):
         post.marginal(["z"])
-    for columns in ("x0", None, 1):
-        with pytest.raises(TypeError, match=f"columns must be a list of names, got {columns!r}"):
+    for columns in (None, {"x0": 1}):
+        with pytest.raises(TypeError, match="columns must be a list of names, got "):
             post.marginal(columns)
+    assert [c.name for c in post.marginal("x1").columns] == ["x1"]
     assert [c.name for c in post.marginal(c for c in ("x1", "x0")).columns] == ["x0", "x1"]
     for known in (post, post.condition([{"x0": (0, 1)}, {"x0": (2, 3)}])):
         with pytest.raises(TypeError, match=r"given must map column names .* got None"):

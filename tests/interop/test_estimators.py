@@ -324,7 +324,7 @@ def test_draws_are_those_of_the_posterior_and_levels_stay_levels():
     frame, _ = mixed()
     imputer = ps.sklearn.SPNImputer(strategy="draw", random_state=1, **SMALL).fit(frame)
     drawn = imputer.transform(frame)
-    pd.testing.assert_frame_equal(drawn, imputer.posterior_.impute(frame, n=1, random_seed=1)[0])
+    pd.testing.assert_frame_equal(drawn, imputer.posterior_.impute(frame, random_seed=1))
     pd.testing.assert_frame_equal(drawn, imputer.transform(frame))
     with pytest.raises(ValueError, match=r"strategy must be one of \['mean', 'draw'\], got 'median'"):
         ps.sklearn.SPNImputer(strategy="median").fit(frame)

@@ -6,6 +6,7 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_spn as ps
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.chain_weights import left_out_densities, stacking_weights
 from pymc_spn.numerics.draw_averages import fewer_draws
 from tests.hand_made_records import new_rows, sampled_tree
@@ -66,7 +67,7 @@ def test_fewer_draws_are_those_that_count():
     np.testing.assert_allclose(np.exp(fewer_draws(uneven, 5)), [1, 2, 1, 0, 1, 0, 0, 0, 0])
     assert fewer_draws(uneven, 9) is uneven
     post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=3))
-    stacked = ps.SPNPosterior(post._states, log_weights=np.repeat(np.log([0.02, 0.96, 0.02]), 30))
+    stacked = ps.SPNPosterior(RecordedLaw(post._states, chosen=np.repeat(np.log([0.02, 0.96, 0.02]), 30)))
     rows = new_rows("missing")
     circuit = stacked.as_circuit(max_draws=12)
     assert set(circuit.draws) <= set(range(30, 60)) and len(circuit.draws) == 12

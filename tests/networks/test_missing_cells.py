@@ -421,7 +421,7 @@ def test_refusals():
     with pytest.raises(ValueError, match='missing="draw" needs a missing cell'):
         small_model(table=TABLE.fillna(1.0))
     mixed = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [0.1, 0.2, 0.3]})
-    with pytest.raises(ValueError, match=r"leaves\['a'\] to be all densities or all masses"):
+    with pytest.raises(ValueError, match=r"column 'a' is count and has missing cells, and values drawn"):
         small_model(
             y=Y[:3], table=mixed, leaves={"a": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}, precision_ratio=0.1
         )

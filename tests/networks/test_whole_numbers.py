@@ -343,7 +343,7 @@ def test_a_row_has_the_mass_of_its_cells(name):
     expected = np.log([float(post.probability(c)) for c in cells])
     np.testing.assert_allclose(logs[:-1], expected[:-1], rtol=1e-10)
     assert logs[-1] == pytest.approx(expected[-1], rel=1e-5)  # differences of distribution functions so far out
-    negative = [float(post.probability({"visits": (None, -1)})), float(post.cdf("visits", -1))]
+    negative = [float(post.probability({"visits": (None, -1)})), float(post.cdf(-1, "visits"))]
     assert negative == [0.0, 0.0] and post.sample(500, random_seed=1)["visits"].min() >= 0
 
 

@@ -212,7 +212,7 @@ class CircuitLaw(Law):
         """See `Law`."""
         points, rest = points_of(self.evidence), spread_of(self.evidence)
         if any(d not in self.kept for d in rest):  # what is summed out within an event
-            row, known, base, own = np.full(len(self.kept), np.nan), {}, self.inner, range(len(self.kept))
+            row, known, base, own = np.full(len(self.kept), np.nan), {}, self.inner, list(range(len(self.kept)))
         else:
             asked = sorted({*self.kept, *points})
             base = self._with(asked, {}).inner
@@ -222,7 +222,7 @@ class CircuitLaw(Law):
         log_known = float(base.log_density(row[None])[0]) if points else 0.0
         log_known = float(self.log_weights[0]) if rest and known else log_known
         low, high = found.log_density - log_known, found.upper_bound - log_known
-        return Best(found.x[list(own)], float(low), float(high), found.n_boxes)
+        return Best(found.x[own], float(low), float(high), found.n_boxes)
 
     # ---- refusals
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class ParameterisedCircuit(ParameterisedQueries, Answers):
+class ParameterisedCircuit(ParameterisedQueries, Answers):  # type: ignore[misc]  # four questions take rows of codes
     """A circuit with its parameters, which are checked once, when it is made.
 
     It answers what `Circuit` does, without parameters as arguments, and single rows in a fraction of the time. Fits,
@@ -76,7 +76,7 @@ class ParameterisedCircuit(ParameterisedQueries, Answers):
         """What answers say of where the circuit comes from."""
         return Marks()
 
-    def _of(self, law: Law) -> "Self | ParameterisedCircuit":  # type: ignore[override]  # what a fit knows is not kept
+    def _of(self, law: Law) -> "Self | ParameterisedCircuit":  # what a fit knows is not kept
         if not law.columns:
             raise ValueError(f"given must leave a column, got values of all of them: {law.in_words()}")
         return ParameterisedCircuit(*law.part)  # type: ignore[attr-defined]
