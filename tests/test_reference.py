@@ -209,7 +209,11 @@ def test_predictive_integrates_to_one(name):
     assert (densities * np.outer(dx, dx).ravel()).sum() == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+# without counts that have Gaussian leaves: these learn by less than the mass that predictives have
+CONJUGATE = [name for name in PROBLEMS if name not in ("palette", "splits")]
+
+
+@pytest.mark.parametrize("name", CONJUGATE)
 def test_predictive_is_a_ratio_of_evidences(name):
     problem = PROBLEMS[name]
     shorter = without_row(problem, 0)
@@ -218,7 +222,7 @@ def test_predictive_is_a_ratio_of_evidences(name):
     )
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", CONJUGATE)
 def test_predictive_of_one_state_sums_the_joint_over_the_new_row(name):
     problem = PROBLEMS[name]
     old = without_row(problem, 2) if len(problem.X) > 2 else without_row(problem, 1)

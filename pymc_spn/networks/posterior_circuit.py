@@ -53,7 +53,7 @@ class LabelledCircuit(ParameterisedCircuit):
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     log_density = log_density  # type: ignore[assignment]
-    sample = sample  # type: ignore[assignment]
+    sample = sample
     probability = probability  # type: ignore[assignment]
     mpe = mpe  # type: ignore[assignment]
 
