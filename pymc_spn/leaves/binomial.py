@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammaln
 
 from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, counts, mean_alone, near_mean
@@ -66,7 +67,7 @@ class Binomial:
             raise ValueError(f"Binomial: mean must be above 0 and below n_trials={n}, got {self.mean}")
         require_positive("Binomial", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it.
 
         A column without a success, or without a failure, counts as half of one in all its rows.
@@ -84,14 +85,14 @@ class Binomial:
         require_where("Binomial", f"counts of at most n_trials={self.n_trials}", x, allowed)
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> BetaTrials:
         """Beta with alpha + beta = 1 / s trials, s the leaf's scale, and the column's mean."""
         s = np.asarray(require_positive("Binomial", "leaf_scale", leaf_scale) * self.relative_scale)
         share, n = constants.mean / self.n_trials, float(self.n_trials)
         return BetaTrials(share / s, (n - constants.mean) / n / s, n)
 
-    def statistics(self, values: Any, n_levels: int = 0) -> Moments:
+    def statistics(self, values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments and the sum of the log binomial coefficients along the last axis, NaN left out."""
         self._require_counts(values)
         x = np.asarray(values, dtype=np.float64)
@@ -116,7 +117,7 @@ class Binomial:
         )
 
     @staticmethod
-    def predictive_log_density(params: BetaTrials, x: Any) -> np.ndarray:
+    def predictive_log_density(params: BetaTrials, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of the beta-binomial distribution, ``-inf`` off the counts 0 .. trials."""
         alpha, beta, trials = (np.asarray(v, dtype=np.float64) for v in params)
 
@@ -130,14 +131,14 @@ class Binomial:
         return on_counts(x, log_mass)
 
     @staticmethod
-    def predictive_cdf(params: BetaTrials, x: Any) -> np.ndarray:
+    def predictive_cdf(params: BetaTrials, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         x = np.asarray(x, dtype=np.float64)
         below = np.exp(Binomial.predictive_log_interval(params, -np.inf, np.where(np.isnan(x), -1.0, x)))
         return np.where(np.isnan(x), np.nan, below)
 
     @staticmethod
-    def predictive_log_interval(params: BetaTrials, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: BetaTrials, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high), both ends included, by the sum of the masses in logs: accurate in both tails."""
         alpha, beta, trials, low, high = np.broadcast_arrays(
             *(np.asarray(v, dtype=np.float64) for v in (*params, low, high))
@@ -158,7 +159,7 @@ class Binomial:
         return np.where(some & (first == 0.0) & (last == trials), 0.0, np.minimum(result, 0.0))
 
     @staticmethod
-    def predictive_interval(params: BetaTrials, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: BetaTrials, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high), both ends included."""
         return np.exp(Binomial.predictive_log_interval(params, low, high))
 
@@ -188,19 +189,23 @@ class Binomial:
         return np.where(peaked, np.clip(np.ceil(turn), 0.0, m), np.where(alpha > beta, m, 0.0))
 
     @staticmethod
-    def predictive_draw(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: BetaTrials, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
         return _draw(Binomial.draw_parameters(params, rng, size), rng)
 
     @staticmethod
-    def draw_parameters(params: BetaTrials, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: BetaTrials, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 2): trials and probability, kept off 0 and 1 where a draw rounds to them."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         p = np.clip(rng.beta(params.alpha, params.beta, size=size), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
         return np.stack(np.broadcast_arrays(np.asarray(params.trials, dtype=np.float64), p), axis=-1)
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 2), trials and probability."""
         return _log_density(parameters, x)
 

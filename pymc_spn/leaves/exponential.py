@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.leaves.family_pieces import (
     Boxes,
@@ -56,7 +57,7 @@ class Exponential:
             require_positive("Exponential", "mean", self.mean)
         require_positive("Exponential", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it."""
         mean = self.mean
         if mean is None:
@@ -66,14 +67,14 @@ class Exponential:
         return LeafConstants(mean=mean, resolution=resolution)
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> GammaRate:
         """Gamma (alpha = 1 / s, beta = alpha mean), s the leaf's scale; shape and ratio are not used."""
         s = require_positive("Exponential", "leaf_scale", leaf_scale) * self.relative_scale
         return GammaRate(1.0 / np.asarray(s), constants.mean / np.asarray(s))
 
     @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
+    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments of the values along the last axis, NaN left out."""
         require_where("Exponential", "at least 0", values, np.asarray(values, dtype=np.float64) >= 0)
         return moments(values)
@@ -94,7 +95,7 @@ class Exponential:
         )
 
     @staticmethod
-    def predictive_log_density(params: GammaRate, x: Any) -> np.ndarray:
+    def predictive_log_density(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
         """Log density of the Lomax predictive, ``-inf`` below 0."""
         x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta)
         inside = np.log(params.alpha / beta) - (np.asarray(params.alpha) + 1.0) * np.log1p(
@@ -103,13 +104,13 @@ class Exponential:
         return np.where(x < 0, -np.inf, inside)
 
     @staticmethod
-    def predictive_cdf(params: GammaRate, x: Any) -> np.ndarray:
+    def predictive_cdf(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         x = np.asarray(x, dtype=np.float64)
         return -np.expm1(-np.asarray(params.alpha) * np.log1p(np.where(x < 0, 0.0, x) / np.asarray(params.beta)))
 
     @staticmethod
-    def predictive_log_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high): a Lomax beyond `low` is a Lomax again, so nothing cancels."""
         alpha, beta = np.asarray(params.alpha), np.asarray(params.beta)
         start = np.maximum(np.asarray(low, dtype=np.float64), 0.0)
@@ -121,7 +122,7 @@ class Exponential:
         return np.where(empty, -np.inf, share - alpha * np.log1p(begin / beta))
 
     @staticmethod
-    def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high)."""
         return np.exp(Exponential.predictive_log_interval(params, low, high))
 
@@ -145,19 +146,23 @@ class Exponential:
         return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
 
     @staticmethod
-    def predictive_draw(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random values of shape `size`, or of the parameters."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         return params.beta * rng.pareto(params.alpha, size=size)
 
     @staticmethod
-    def draw_parameters(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 1): the rate."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         return rng.gamma(params.alpha, 1.0 / np.asarray(params.beta), size=size)[..., None]
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log density of a leaf with parameters (..., 1), the rate."""
         rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
         return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))

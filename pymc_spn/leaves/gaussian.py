@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr, stdtr
 
 from pymc_spn.leaves.family_pieces import NARROW, Boxes, Fit, Kernels, Symbols, finite, located_link, mean_and_variance
@@ -59,7 +60,7 @@ class Gaussian:
             require_positive("Gaussian", "variance", self.variance)
         require_positive("Gaussian", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean and variance of the observed values where the entry does not give them."""
         mean, variance = self.mean, self.variance
         if mean is None or variance is None:
@@ -69,7 +70,7 @@ class Gaussian:
         return LeafConstants(mean=mean, variance=variance, resolution=resolution)
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> NormalGamma:
         """Normal-gamma (mu0, rho0, a0, b0) with ``b0 = a0 max(s variance, resolution^2 / 12)``.
 
@@ -88,7 +89,7 @@ class Gaussian:
         return NormalGamma(constants.mean, precision_ratio, leaf_shape, leaf_shape * spread)
 
     @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
+    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments of the values along the last axis, NaN left out."""
         return moments(values)
 
@@ -123,7 +124,7 @@ class Gaussian:
         return np.sqrt((1.0 + 1.0 / np.asarray(params.rho)) * params.b / params.a)
 
     @staticmethod
-    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
+    def predictive_log_density(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
         """Log density of the Student-t predictive."""
         width = 2.0 * (1.0 + 1.0 / np.asarray(params.rho)) * params.b
         power = np.asarray(params.a) + 0.5
@@ -134,20 +135,20 @@ class Gaussian:
         )
 
     @staticmethod
-    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
+    def predictive_cdf(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         z = (np.asarray(x, dtype=np.float64) - params.mu) / Gaussian.predictive_scale(params)
         return stdtr(2.0 * np.asarray(params.a), z)
 
     @staticmethod
-    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high), accurate for narrow cells and far tails."""
         with np.errstate(invalid="ignore"):  # of two infinite ends
             width = np.subtract(high, low)
         return student_log_interval(params, low, high, width)
 
     @staticmethod
-    def predictive_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high)."""
         return np.exp(Gaussian.predictive_log_interval(params, low, high))
 
@@ -171,20 +172,24 @@ class Gaussian:
         )
 
     @staticmethod
-    def predictive_draw(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random values of shape `size`, or of the parameters."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         return params.mu + Gaussian.predictive_scale(params) * rng.standard_t(2.0 * np.asarray(params.a), size=size)
 
     @staticmethod
-    def draw_parameters(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 2): mean and standard deviation."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         sd = 1.0 / np.sqrt(rng.gamma(params.a, 1.0 / np.asarray(params.b), size=size))
         return np.stack([params.mu + sd / np.sqrt(params.rho) * rng.standard_normal(size), sd], axis=-1)
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log density of a leaf with parameters (..., 2), mean and standard deviation."""
         mean, sd = parameters[..., 0], parameters[..., 1]
         with np.errstate(over="ignore"):  # so far away the density is 0

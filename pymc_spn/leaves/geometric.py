@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.leaves.family_pieces import (
     LARGEST_SIZE,
@@ -65,7 +66,7 @@ class Geometric:
             require_positive("Geometric", "mean", self.mean)
         require_positive("Geometric", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it; zeros alone count as half an event in all."""
         mean = self.mean
         if mean is None:
@@ -75,14 +76,14 @@ class Geometric:
         return LeafConstants(mean=mean, resolution=resolution)
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> BetaProbability:
         """Beta (alpha = 1 / s, beta = mean / s), s the leaf's scale: the odds against success are the mean."""
         s = np.asarray(require_positive("Geometric", "leaf_scale", leaf_scale) * self.relative_scale)
         return BetaProbability(1.0 / s, constants.mean / s)
 
     @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
+    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments of the values along the last axis, NaN left out."""
         require_where("Geometric", "counts", values, is_count(values))
         return moments(values)
@@ -101,7 +102,7 @@ class Geometric:
         )
 
     @staticmethod
-    def predictive_log_density(params: BetaProbability, x: Any) -> np.ndarray:
+    def predictive_log_density(params: BetaProbability, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of the beta-geometric distribution, ``-inf`` off the counts."""
         x = np.asarray(x, dtype=np.float64)
         k = np.where(is_count(x), x, 0.0)
@@ -118,7 +119,7 @@ class Geometric:
         return np.where(np.isinf(k), -np.inf, log_beta_ratio(alpha, beta, finite))
 
     @staticmethod
-    def predictive_cdf(params: BetaProbability, x: Any) -> np.ndarray:
+    def predictive_cdf(params: BetaProbability, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         x = np.asarray(x, dtype=np.float64)
         k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
@@ -126,7 +127,7 @@ class Geometric:
         return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
 
     @staticmethod
-    def predictive_log_interval(params: BetaProbability, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: BetaProbability, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high), both ends included: of its first count or more, and then of no more than its last.
 
         The second factor by a product over the counts where they are few.
@@ -150,7 +151,7 @@ class Geometric:
         return np.where(empty, -np.inf, result)
 
     @staticmethod
-    def predictive_interval(params: BetaProbability, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: BetaProbability, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high), both ends included."""
         return np.exp(Geometric.predictive_log_interval(params, low, high))
 
@@ -174,19 +175,23 @@ class Geometric:
         return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
 
     @staticmethod
-    def predictive_draw(params: BetaProbability, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: BetaProbability, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
         return draw_failures(Geometric.draw_parameters(params, rng, size)[..., 0], rng)
 
     @staticmethod
-    def draw_parameters(params: BetaProbability, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: BetaProbability, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 1): the probability, kept off 0 and 1 where a draw rounds to them."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         p = rng.beta(params.alpha, params.beta, size=size)
         return np.clip(p, np.finfo(np.float64).tiny, 1.0 - 2.0**-53)[..., None]
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 1), the probability."""
         p, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
         k = np.where(is_count(x), x, 0.0)

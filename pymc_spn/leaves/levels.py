@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import xlogy
 
 from pymc_spn.leaves.family_pieces import Fit, Kernels, Predictive, Symbols, mean_alone, near_mean, sum_alone
@@ -34,14 +35,14 @@ class _Levels:
     def __post_init__(self) -> None:
         require_positive(type(self).__name__, "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """The number of levels; nothing is taken from the values."""
         if n_levels < 1:
             raise ValueError(f"{type(self).__name__}: n_levels must be at least 1, got {n_levels}")
         return LeafConstants(resolution=resolution, n_levels=int(n_levels))
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> DirichletLevels:
         """Dirichlet with ``1 / s`` at each level, s the leaf's scale; shape and ratio are not used."""
         s = require_positive(type(self).__name__, "leaf_scale", leaf_scale) * self.relative_scale
@@ -49,7 +50,7 @@ class _Levels:
         return DirichletLevels(np.repeat(1.0 / s[..., None], constants.n_levels, axis=-1))
 
     @classmethod
-    def statistics(cls, values: Any, n_levels: int = 2) -> np.ndarray:
+    def statistics(cls, values: npt.ArrayLike, n_levels: int = 2) -> np.ndarray:
         """(..., K) number of values at each level, NaN left out."""
         x = np.asarray(values, dtype=np.float64)
         require_where(cls.__name__, f"levels 0..{n_levels - 1}", x, is_count(x) & (x < n_levels))
@@ -75,17 +76,17 @@ class _Levels:
         return alpha / alpha.sum(axis=-1, keepdims=True)
 
     @classmethod
-    def predictive_log_density(cls, params: DirichletLevels, x: Any) -> np.ndarray:
+    def predictive_log_density(cls, params: DirichletLevels, x: npt.ArrayLike) -> np.ndarray:
         """Log mass, ``-inf`` off the levels."""
         return _log_mass(cls.predictive_probabilities(params), x)
 
     @classmethod
-    def predictive_cdf(cls, params: DirichletLevels, x: Any) -> np.ndarray:
+    def predictive_cdf(cls, params: DirichletLevels, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x) in the order of the codes."""
         return _cumulative(cls.predictive_probabilities(params), x)
 
     @classmethod
-    def predictive_interval(cls, params: DirichletLevels, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(cls, params: DirichletLevels, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high) over the codes, both ends included."""
         p = cls.predictive_probabilities(params)
         levels = np.arange(p.shape[-1])
@@ -93,7 +94,7 @@ class _Levels:
         return np.where(inside, p, 0.0).sum(axis=-1)
 
     @classmethod
-    def predictive_log_interval(cls, params: DirichletLevels, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(cls, params: DirichletLevels, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high) over the codes, both ends included."""
         with np.errstate(divide="ignore"):
             return np.log(cls.predictive_interval(params, low, high))
@@ -104,7 +105,9 @@ class _Levels:
         return np.argmax(np.asarray(params.alpha), axis=-1).astype(np.float64)
 
     @classmethod
-    def predictive_draw(cls, params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        cls, params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random codes (float64) of shape `size`, or of the parameters."""
         p = cls.predictive_probabilities(params)
         cumulative = np.cumsum(p, axis=-1)[..., :-1]  # the last level takes what rounding leaves
@@ -126,7 +129,7 @@ class Bernoulli(_Levels):
     relative_scale: float = 1.0
     family: ClassVar[str] = "bernoulli"
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
         """Two levels; nothing is taken from the values."""
         if n_levels != 2:
             raise ValueError(f"Bernoulli: n_levels must be 2, got {n_levels}")
@@ -144,13 +147,15 @@ class Bernoulli(_Levels):
         return p[..., 0] * p[..., 1]
 
     @staticmethod
-    def draw_parameters(params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 1): the probability of level 1."""
         alpha = np.asarray(params.alpha, dtype=np.float64)
         return rng.beta(alpha[..., 1], alpha[..., 0], size=alpha.shape[:-1] if size is None else size)[..., None]
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 1), the probability of level 1."""
         return _log_mass(np.concatenate([1.0 - parameters, parameters], axis=-1), x)
 
@@ -178,7 +183,9 @@ class Categorical(_Levels):
     family: ClassVar[str] = "categorical"
 
     @staticmethod
-    def draw_parameters(params: DirichletLevels, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., K): the probabilities of the levels."""
         alpha = np.asarray(params.alpha, dtype=np.float64)
         shape = (*(alpha.shape[:-1] if size is None else np.atleast_1d(size)), alpha.shape[-1])
@@ -188,7 +195,7 @@ class Categorical(_Levels):
         return g / g.sum(axis=-1, keepdims=True)
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of a leaf with parameters (..., K), the probabilities of the levels."""
         return _log_mass(parameters, x)
 

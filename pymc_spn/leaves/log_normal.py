@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pymc_spn.leaves import gaussian as of_logs
 from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, located_link, mean_and_variance, positive
@@ -57,7 +58,7 @@ class LogNormal:
             require_positive("LogNormal", "log_variance", self.log_variance)
         require_positive("LogNormal", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean and variance of the logs where the entry does not give them.
 
         `resolution` is that of the column; on the scale of the logs it is taken at the column's geometric mean.
@@ -71,7 +72,7 @@ class LogNormal:
         return LeafConstants(mean=mean, variance=variance, resolution=resolution / np.exp(mean))
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> NormalGamma:
         """Normal-gamma of the logs, as `Gaussian.prior`."""
         s = require_positive("LogNormal", "leaf_scale", leaf_scale) * self.relative_scale
@@ -86,7 +87,7 @@ class LogNormal:
         return NormalGamma(constants.mean, precision_ratio, leaf_shape, leaf_shape * spread)
 
     @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
+    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments of the logs along the last axis and minus their sum, the Jacobian; NaN left out."""
         require_where("LogNormal", "above 0", values, np.asarray(values, dtype=np.float64) > 0)
         logs = _logs(values)
@@ -103,7 +104,7 @@ class LogNormal:
         return Gaussian.log_marginal(prior, statistics) + statistics.log_base
 
     @staticmethod
-    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
+    def predictive_log_density(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
         """Log density of the log-Student t, ``-inf`` at 0 and below."""
         logs = _logs(x)
         inside = np.where(np.isinf(logs), 0.0, logs)
@@ -111,18 +112,18 @@ class LogNormal:
         return np.where(np.isinf(logs), -np.inf, density)
 
     @staticmethod
-    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
+    def predictive_cdf(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         return Gaussian.predictive_cdf(params, _logs(x))
 
     @staticmethod
-    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high), accurate for narrow cells and far tails."""
         width = log_width(np.maximum(low, 0.0), np.maximum(high, 0.0))
         return student_log_interval(params, _logs(low), _logs(high), width)
 
     @staticmethod
-    def predictive_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high)."""
         return np.exp(LogNormal.predictive_log_interval(params, low, high))
 
@@ -148,7 +149,9 @@ class LogNormal:
         return np.exp(params.mu + scale * z)
 
     @staticmethod
-    def predictive_draw(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random values of shape `size`, or of the parameters; the largest floats stand for what overflows."""
         with np.errstate(over="ignore", under="ignore"):
             drawn = np.exp(Gaussian.predictive_draw(params, rng, size))
@@ -156,12 +159,14 @@ class LogNormal:
         return np.clip(drawn, limits.tiny, limits.max)
 
     @staticmethod
-    def draw_parameters(params: NormalGamma, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 2): mean and standard deviation of log x."""
         return Gaussian.draw_parameters(params, rng, size)
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log density of a leaf with parameters (..., 2), mean and standard deviation of log x."""
         logs = _logs(x)
         inside = np.where(np.isinf(logs), 0.0, logs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betainc, gammainc, gammaincc, gammaln, i0e, xlogy
 
 from pymc_spn.leaves.family_pieces import (
@@ -70,7 +71,7 @@ class Poisson:
             require_positive("Poisson", "mean", self.mean)
         require_positive("Poisson", "relative_scale", self.relative_scale)
 
-    def constants(self, values: Any, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
+    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it.
 
         A column of zeros alone counts as half an event in all its rows, since a gamma prior needs a mean.
@@ -83,14 +84,14 @@ class Poisson:
         return LeafConstants(mean=mean, resolution=resolution)
 
     def prior(
-        self, constants: LeafConstants, leaf_scale: Any, leaf_shape: Any = 1.5, precision_ratio: Any = 0.05
+        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> GammaRate:
         """Gamma (alpha = 1 / s, beta = alpha / mean), s the leaf's scale; shape and ratio are not used."""
         s = require_positive("Poisson", "leaf_scale", leaf_scale) * self.relative_scale
         return GammaRate(1.0 / np.asarray(s), 1.0 / (np.asarray(s) * constants.mean))
 
     @staticmethod
-    def statistics(values: Any, n_levels: int = 0) -> Moments:
+    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
         """Moments and minus the sum of log x! along the last axis, NaN left out."""
         require_where("Poisson", "counts", values, is_count(values))
         log_factorial = gammaln(np.nan_to_num(np.asarray(values, dtype=np.float64)) + 1.0).sum(axis=-1)
@@ -113,7 +114,7 @@ class Poisson:
         )
 
     @staticmethod
-    def predictive_log_density(params: GammaRate, x: Any) -> np.ndarray:
+    def predictive_log_density(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of the negative binomial with success probability beta / (beta + 1)."""
         x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
         k = np.where(is_count(x), x, 0.0)
@@ -126,7 +127,7 @@ class Poisson:
         return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
 
     @staticmethod
-    def predictive_cdf(params: GammaRate, x: Any) -> np.ndarray:
+    def predictive_cdf(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
         """P(X <= x)."""
         x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
         k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
@@ -134,7 +135,7 @@ class Poisson:
         return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
 
     @staticmethod
-    def predictive_log_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+    def predictive_log_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """log P(low <= X <= high), both ends included, accurate in both tails."""
         alpha, beta, low, high = np.broadcast_arrays(
             *(np.asarray(v, dtype=np.float64) for v in (params.alpha, params.beta, low, high))
@@ -165,7 +166,7 @@ class Poisson:
         return result
 
     @staticmethod
-    def predictive_interval(params: GammaRate, low: Any, high: Any) -> np.ndarray:
+    def predictive_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
         """P(low <= X <= high), both ends included."""
         return np.exp(Poisson.predictive_log_interval(params, low, high))
 
@@ -186,18 +187,22 @@ class Poisson:
         return np.maximum(np.floor((np.asarray(params.alpha) - 1.0) / params.beta), 0.0)
 
     @staticmethod
-    def predictive_draw(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def predictive_draw(
+        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Random counts (float64) of shape `size`, or of the parameters."""
         return draw_counts(Poisson.draw_parameters(params, rng, size)[..., 0], rng)
 
     @staticmethod
-    def draw_parameters(params: GammaRate, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def draw_parameters(
+        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
+    ) -> np.ndarray:
         """Leaf parameters (..., 1): the rate."""
         size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
         return rng.gamma(params.alpha, 1.0 / np.asarray(params.beta), size=size)[..., None]
 
     @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: Any) -> np.ndarray:
+    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log mass of a leaf with parameters (..., 1), the rate."""
         rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
         k = np.where(is_count(x), x, 0.0)
