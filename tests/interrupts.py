@@ -7,7 +7,7 @@ import threading
 import time
 from functools import partial
 
-PATIENCE = 60.0  # seconds: not a measure of speed, only of what never reacts
+PATIENCE = 240.0  # seconds: not a measure of speed, only of what never reacts; a first run compiles
 
 
 def outcomes_of_interrupts(task, delays, whole_group=False):

@@ -218,8 +218,10 @@ def draws_of_record(values: "xr.DataArray", chains: Any, draws: Any) -> "xr.Data
     Raises
     ------
     ValueError
-        If they are others, as where draws were selected from one group alone.
+        If they are others, as where draws were selected from one group alone, or hold no numbers.
     """
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{values.name!r} must hold numbers, got the dtype {values.dtype}; the results were altered")
     for dimension, labels in (("chain", chains), ("draw", draws)):
         there = values[dimension].values if dimension in values.coords else np.arange(values.sizes.get(dimension, 0))
         if len(there) != len(labels) or (dimension in values.coords and not np.array_equal(there, labels)):
