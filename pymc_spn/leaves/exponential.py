@@ -32,12 +32,15 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
+from pymc_spn.leaves.mean_entries import MeanEntry
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.elementary import fast_log
+from pymc_spn.numerics.own_names import own_names
 
 
+@own_names
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(MeanEntry):
     """Exponential leaf on x >= 0 with a gamma prior on the rate.
 
     Parameters
@@ -48,14 +51,7 @@ class Exponential:
         Factor on the column's ``leaf_scale`` for this palette entry.
     """
 
-    mean: float | None = None
-    relative_scale: float = 1.0
     family: ClassVar[str] = "exponential"
-
-    def __post_init__(self) -> None:
-        if self.mean is not None:
-            require_positive("Exponential", "mean", self.mean)
-        require_positive("Exponential", "relative_scale", self.relative_scale)
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it."""

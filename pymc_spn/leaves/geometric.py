@@ -26,12 +26,13 @@ from pymc_spn.leaves.leaf_statistics import (
     Moments,
     is_count,
     moments,
-    observed_values,
     require_positive,
     require_where,
 )
+from pymc_spn.leaves.mean_entries import CountEntry
 from pymc_spn.leaves.negative_binomial import BOXES, moments_within
 from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
+from pymc_spn.numerics.own_names import own_names
 
 MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
 
@@ -43,8 +44,9 @@ class BetaProbability(NamedTuple):
     beta: Any
 
 
+@own_names
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(CountEntry):
     """Geometric leaf on counts k = 0, 1, .. with mass p (1 - p)^k and a beta prior on p.
 
     The predictive is beta-geometric: P(X >= k) = B(alpha, beta + k) / B(alpha, beta).
@@ -57,23 +59,7 @@ class Geometric:
         Factor on the column's ``leaf_scale`` for this palette entry.
     """
 
-    mean: float | None = None
-    relative_scale: float = 1.0
     family: ClassVar[str] = "geometric"
-
-    def __post_init__(self) -> None:
-        if self.mean is not None:
-            require_positive("Geometric", "mean", self.mean)
-        require_positive("Geometric", "relative_scale", self.relative_scale)
-
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean of the observed values where the entry does not give it; zeros alone count as half an event in all."""
-        mean = self.mean
-        if mean is None:
-            x = observed_values("Geometric", values)
-            require_where("Geometric", "counts", x, is_count(x))
-            mean = max(float(x.sum()), 0.5) / x.size
-        return LeafConstants(mean=mean, resolution=resolution)
 
     def prior(
         self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05

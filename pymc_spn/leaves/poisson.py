@@ -31,10 +31,10 @@ from pymc_spn.leaves.leaf_statistics import (
     Moments,
     is_count,
     moments,
-    observed_values,
     require_positive,
     require_where,
 )
+from pymc_spn.leaves.mean_entries import CountEntry
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
     counts_between,
@@ -44,14 +44,16 @@ from pymc_spn.leaves.tail_probabilities import (
 )
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import inner_kernel
+from pymc_spn.numerics.own_names import own_names
 
 LARGEST_DRAWN = 2.0**60  # rate up to which NumPy's generator draws; a normal variate is as good far below it
 SUMMED_COUNTS = 64  # an interval of at most so many counts is summed term by term
 SERIES_TERMS = 100_000
 
 
+@own_names
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(CountEntry):
     """Poisson leaf on counts with a gamma prior on the rate.
 
     Parameters
@@ -62,26 +64,7 @@ class Poisson:
         Factor on the column's ``leaf_scale`` for this palette entry.
     """
 
-    mean: float | None = None
-    relative_scale: float = 1.0
     family: ClassVar[str] = "poisson"
-
-    def __post_init__(self) -> None:
-        if self.mean is not None:
-            require_positive("Poisson", "mean", self.mean)
-        require_positive("Poisson", "relative_scale", self.relative_scale)
-
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean of the observed values where the entry does not give it.
-
-        A column of zeros alone counts as half an event in all its rows, since a gamma prior needs a mean.
-        """
-        mean = self.mean
-        if mean is None:
-            x = observed_values("Poisson", values)
-            require_where("Poisson", "counts", x, is_count(x))
-            mean = max(float(x.sum()), 0.5) / x.size
-        return LeafConstants(mean=mean, resolution=resolution)
 
     def prior(
         self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
