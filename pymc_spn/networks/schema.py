@@ -11,7 +11,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves.binomial import Binomial
 from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
-from pymc_spn.networks.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette
+from pymc_spn.networks.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette, is_rounded
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
@@ -178,7 +178,7 @@ class NetworkSchema:
     @cached_property
     def mixed_columns(self) -> np.ndarray:
         """Indices of the columns of counts with Gaussian leaves, which are rounded, beside leaves with masses."""
-        return self.gaussian_columns[~self.compiled.is_density[self.gaussian_columns]]
+        return np.flatnonzero(is_rounded(self.compiled))
 
     def cell_rule(self, d: int) -> str:
         """What an observed cell of a column must be, in words."""
