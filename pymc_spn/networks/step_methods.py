@@ -20,15 +20,14 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
-    USUAL_PLAN,
     OwnerStep,
     compile_of_the_point,
     grouped_by_owner,
     model_digest,
     refuse_incomplete,
-    running_plan,
     variable_with_parameters,
 )
+from pymc_spn.steps.running_sample import USUAL_ARGUMENTS, running_sample
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")
@@ -76,8 +75,8 @@ class TopDownSPNStep(OwnerStep):
         Sweeps for each draw.
     record_every : int, optional
         Assignments of every so many draws are recorded, by default of as many as fit 400 MB with those of the tuning,
-        and of one draw of each chain at least. A step that is made before ``pm.sample`` is called reckons with four
-        chains of 1000 draws and as many of tuning.
+        and of one draw of each chain at least. If you create the step before ``pm.sample``, it assumes four chains of
+        1000 draws and 1000 of tuning.
 
     References
     ----------
@@ -139,13 +138,13 @@ class TopDownSPNStep(OwnerStep):
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
-        plan = running_plan()
-        asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, plan or USUAL_PLAN)
+        run = running_sample()
+        asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, run or USUAL_ARGUMENTS)
         self.chunk = chunk_length(cells, asked)
         self.record_every = chunks_per_state(cells, self.chunk)
         self.is_thinned_unasked = record_every is None
         if record_every is None and self.record_every > 1:
-            records = f", {plan.draws // self.record_every} in each chain" if plan else ""
+            records = f", {run.draws // self.record_every} in each chain" if run else ""
             _log.info(
                 f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} (record_every)"
             )
@@ -375,10 +374,10 @@ def _group_by_spn(vars, model):
     return groups
 
 
-def thinning(n_bytes, plan):
+def thinning(n_bytes, run):
     """Draws from one recorded state, of so many bytes, to the next: at least one of each chain is recorded."""
-    needed = n_bytes * (plan.draws + plan.tune) * plan.chains
-    return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), plan.draws))
+    needed = n_bytes * (run.draws + run.tune) * run.chains
+    return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), run.draws))
 
 
 def _check_options(step, kernel, frontier, sweeps, record_every):

@@ -4,41 +4,18 @@ Imported with the package, so it loads neither Numba nor kernels.
 """
 
 import hashlib
-import sys
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.sampling.mcmc import sample
 from pymc.step_methods.compound import BlockedStep, CompoundStep
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import toposort
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
+from pymc_spn.steps.running_sample import running_sample
 from pymc_spn.tables.fingerprints import data_digest
-
-
-class Plan(NamedTuple):
-    """How long a run of ``pm.sample`` is meant to be."""
-
-    draws: int
-    tune: int
-    chains: int
-
-
-USUAL_PLAN = Plan(1000, 1000, 4)
-
-
-def running_plan() -> Plan | None:
-    """The plan of the ``pm.sample`` that is making a step; None for a step that is made before, or by hand.
-
-    What a step records of a draw has its shape from the start, and PyMC tells a step of the draws when a chain begins
-    (`setup_chain`). Until then they are known to PyMC's own call alone, and are read there.
-    """
-    running: Any = _running_sample()
-    plan = Plan(*map(running.get, Plan._fields))
-    return plan if all(isinstance(n, int) and n >= 0 for n in plan) and plan.draws and plan.chains else None
 
 
 def refuse_likelihood_of_draws(remedy: str) -> None:
@@ -49,19 +26,12 @@ def refuse_likelihood_of_draws(remedy: str) -> None:
     ValueError
         If it was called with ``idata_kwargs={"log_likelihood": True}``.
     """
-    if (_running_sample().get("idata_kwargs") or {}).get("log_likelihood") is True:
+    running = running_sample()
+    if running and (running.idata_kwargs or {}).get("log_likelihood") is True:
         raise ValueError(
             'idata_kwargs={"log_likelihood": True}: stored draws have no log density here, and PyMC would ask for it '
             f"after the last draw and lose the run; leave it out, {remedy}"
         )
-
-
-def _running_sample() -> dict[str, Any]:
-    """The local names of the ``pm.sample`` that is making a step; none where there is no such call."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code is not getattr(sample, "__code__", None):
-        frame = frame.f_back
-    return {} if frame is None else dict(frame.f_locals)
 
 
 class OwnerStep(BlockedStep):
