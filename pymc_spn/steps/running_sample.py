@@ -1,10 +1,10 @@
 """What the `pm.sample` that is making a step was called with, read in this one place."""
 
-import numbers
 import sys
 from types import FrameType
 from typing import Any, NamedTuple
 
+import numpy as np
 from pymc.sampling.mcmc import sample
 
 
@@ -40,10 +40,10 @@ def running_sample() -> SampleArguments | None:
         frame = frame.f_back
     if frame is None:
         return None
-    found = {name: frame.f_locals.get(name) for name in SampleArguments._fields}
-    if found["tune"] is None:  # PyMC asks its steps for a number once they are made; ours leave it at the usual one
-        found["tune"] = USUAL_ARGUMENTS.tune
-    counts = [found[name] for name in ("draws", "tune", "chains")]
-    if not all(isinstance(n, numbers.Integral) and n >= 0 for n in counts) or 0 in (found["draws"], found["chains"]):
+    given = frame.f_locals
+    draws, tune, chains = given.get("draws"), given.get("tune"), given.get("chains")
+    if tune is None:  # PyMC asks its steps for a number once they are made; ours leave it at the usual one
+        tune = USUAL_ARGUMENTS.tune
+    if not all(isinstance(n, int | np.integer) and n >= 0 for n in (draws, tune, chains)) or not draws or not chains:
         return None
-    return SampleArguments(**found)
+    return SampleArguments(draws, tune, chains, given.get("idata_kwargs"))
