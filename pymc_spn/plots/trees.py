@@ -198,8 +198,8 @@ def plot_pdp(
     ax = _axes(ax, (5.0, 3.2))
     x, ticks = _positions(mean[dimension_of(feature)].values)
     _refuse_classes("classes", classes, mean)
-    if "class" in mean.dims:
-        levels = mean["class"].values.tolist()
+    if "level" in mean.dims:
+        levels = mean["level"].values.tolist()
         unknown = [level for level in ([] if classes is None else classes) if level not in levels]
         if unknown:
             raise ValueError(f"classes must be among {levels}, got {quoted(unknown[0])}")
@@ -257,12 +257,12 @@ def plot_ice(
         raise ValueError(f"n_rows must be an integer of at least 0, got {quoted(n_rows)}")
     curves = post.ice(feature, grid, X)
     _refuse_classes("level", level, curves)
-    if "class" in curves.dims:
-        levels = curves["class"].values.tolist()
+    if "level" in curves.dims:
+        levels = curves["level"].values.tolist()
         level = levels[-1] if level is None else level
         if level not in levels:
             raise ValueError(f"level must be one of {levels}, got {quoted(level)}")
-        curves = curves.sel({"class": level})
+        curves = curves.sel({"level": level})
     ax = _axes(ax, (5.0, 3.2))
     x, ticks = _positions(curves[dimension_of(feature)].values)
     n = min(n_rows, len(curves))
@@ -337,5 +337,5 @@ def _ticks(ax: Axes, x: np.ndarray, labels: list[str] | None) -> None:
 
 
 def _refuse_classes(argument: str, asked: Any, curves: Any) -> None:
-    if asked is not None and "class" not in curves.dims:
+    if asked is not None and "level" not in curves.dims:
         raise ValueError(f"{argument} is for a response of classes, this one is of numbers; got {quoted(asked)}")

@@ -80,8 +80,8 @@ def _forget_sides(draws):
 
 
 def dimension_of(feature: str) -> str:
-    """Name of a feature's dimension beside those of rows, trees and classes."""
-    return f"{feature}_value" if feature in ("row", "tree", "class") else as_name(feature)
+    """Name of a feature's dimension beside those of rows, trees and levels."""
+    return f"{feature}_value" if feature in ("row", "tree", "level") else as_name(feature)
 
 
 def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarray, list]:
@@ -122,7 +122,7 @@ def _payload(draws):
 def partial_dependence(
     draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray, per_draw: bool
 ) -> "xr.DataArray":
-    """(value,) or (value, class), with (tree,) in front per draw."""
+    """(value,) or (value, level), with (tree,) in front per draw."""
     import xarray as xr
 
     d, coded, labels = grid_of(draws, feature, grid)
@@ -142,8 +142,8 @@ def partial_dependence(
     if levels is None:
         out = out[..., 0]
     else:
-        dims.append("class")
-        coords["class"] = levels
+        dims.append("level")
+        coords["level"] = levels
     answer = xr.DataArray(out, dims=dims, coords=coords)
     return answer if per_draw else answer.isel(tree=0)
 
@@ -151,7 +151,7 @@ def partial_dependence(
 def individual_curves(
     draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray
 ) -> "xr.DataArray":
-    """(row, value) or (row, value, class)."""
+    """(row, value) or (row, value, level)."""
     import xarray as xr
 
     d, coded, labels = grid_of(draws, feature, grid)
@@ -168,6 +168,6 @@ def individual_curves(
     if levels is None:
         out = out[..., 0]
     else:
-        dims.append("class")
-        coords["class"] = levels
+        dims.append("level")
+        coords["level"] = levels
     return xr.DataArray(out, dims=dims, coords=coords)

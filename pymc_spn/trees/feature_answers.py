@@ -68,7 +68,7 @@ class FeatureAnswers:
         Parameters
         ----------
         feature : str
-            The answer's dimension; one called ``row``, ``tree`` or ``class`` has it as ``row_value`` and so on.
+            The answer's dimension; one called ``row``, ``tree`` or ``level`` has it as ``row_value`` and so on.
         grid : sequence, optional
             20 quantiles or all levels by default.
         X : optional
@@ -79,7 +79,7 @@ class FeatureAnswers:
         Returns
         -------
         DataArray
-            (feature,), for classes (feature, class), with ``per_draw`` a dimension ``tree`` in front; float64.
+            (feature,), for classes (feature, level), with ``per_draw`` a dimension ``tree`` in front; float64.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class FeatureAnswers:
         Returns
         -------
         DataArray
-            (row, feature), for classes (row, feature, class); float64.
+            (row, feature), for classes (row, feature, level); float64.
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         return effects.individual_curves(self._draws, self._weights, feature, grid, values).assign_attrs(self._mark())

@@ -260,14 +260,14 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         soft : bool
             Average over the place of each cut in its gap; else cuts are at the middle.
         per_draw : bool
-            One answer for each tree, (tree, row, class).
+            One answer for each tree, (tree, row, level).
         unseen : {"error", "missing"}
             What becomes of levels that the training table did not have.
 
         Returns
         -------
         DataArray
-            (row, class); exact given the draws. ``attrs["mcse_chain"]`` is the largest standard error from the spread
+            (row, level); exact given the draws. ``attrs["mcse_chain"]`` is the largest standard error from the spread
             between chains or islands.
 
         Raises
@@ -275,7 +275,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         TypeError, ValueError
             If the response is of numbers, or the rows are refused by the schema of the training table.
         """
-        return self._answer(X, class_payload(self._draws), ("class", self.classes), soft, per_draw, unseen)
+        return self._answer(X, class_payload(self._draws), ("level", self.classes), soft, per_draw, unseen)
 
     def predict(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
         """Most probable class, or the predictive mean, at new rows.
@@ -294,7 +294,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         """
         if self._draws.family["family"] in ("classes", "binary"):
             p = self.predict_proba(X, soft=soft, unseen=unseen)
-            return p.isel({"class": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
+            return p.isel({"level": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
         # the mean alone: `mcse_chain` is the largest of what is averaged
         mean = moment_payload(self._draws)[:, :1].copy()
         return self._answer(X, mean, ("moment", ["mean"]), soft, False, unseen).sel(moment="mean", drop=True)

@@ -149,7 +149,7 @@ class TreeAnswers:
         ----------
         questions : mapping of str to callable, optional
             Each takes the posterior and gives one value for each tree (dimension ``tree``) or for each draw of each
-            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"class": "yes"})}``;
+            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"level": "yes"})}``;
             with other dimensions each of their labels has a row.
         X, y : optional
             Rows and responses for the log predictive, both or neither; by default the training rows.

@@ -304,7 +304,7 @@ def test_posterior_predictive_of_trees_with_equal_log_joints():
         ps.TreeResponse("y", t, family=ps.leaves.BinaryLeaves(1.0, 1.0), observed=(x > 1.5).astype(int))
     idata = sample(model, 200, 50)
     new = pd.DataFrame({"a": [0.0, 3.0], "b": [3.0, 0.0]})
-    expected = ps.TreePosterior.from_idata(idata).predict_proba(new).sel({"class": 1}).values
+    expected = ps.TreePosterior.from_idata(idata).predict_proba(new).sel({"level": 1}).values
     with model:
         pm.set_data(t.data(new))
         ps.trees.load_trees(idata)

@@ -87,8 +87,8 @@ def test_soft_cuts_are_uniform_in_their_gap():
     x = np.array([[0.0], [1.0], [1.5], [2.0], [2.5], [3.0], [9.0]])
     left, right = 2.5 / 3.0, 0.5 / 3.0  # two rows of class 0 and total mass 1
     share = np.array([1.0, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0])
-    np.testing.assert_allclose(post.predict_proba(x).sel({"class": 0}), share * left + (1 - share) * right)
-    hard = post.predict_proba(x, soft=False).sel({"class": 0}).values
+    np.testing.assert_allclose(post.predict_proba(x).sel({"level": 0}), share * left + (1 - share) * right)
+    hard = post.predict_proba(x, soft=False).sel({"level": 0}).values
     np.testing.assert_allclose(hard, np.where(x[:, 0] <= 2.0, left, right))
     assert post.predict(x).values.tolist() == [0, 0, 0, 0, 1, 1, 1]
     assert post.predict_proba(x).attrs["exactness"] == "exact given the draws"
@@ -258,7 +258,7 @@ def test_weights_groups_and_their_error():
     assert p.values[0, 0] == pytest.approx(0.75 * 2.5 / 3 + 0.25 * 0.5)
     assert p.attrs["mcse_chain"] > 0.0
     each = post.predict_proba(np.array([[0.0]]), per_draw=True)
-    assert each.dims == ("tree", "row", "class") and each.values[:, 0, 0].tolist() == pytest.approx([2.5 / 3, 0.5])
+    assert each.dims == ("tree", "row", "level") and each.values[:, 0, 0].tolist() == pytest.approx([2.5 / 3, 0.5])
     drawn = post.sample_trees(2000, random_seed=1)
     assert sum(t.n_leaves == 2 for t in drawn) == pytest.approx(1500, abs=100)
     assert post.ess_particles.item() == pytest.approx(1 / (0.75**2 + 0.25**2))
@@ -286,12 +286,12 @@ def test_inclusion_and_importance():
 def test_partial_dependence_and_individual_curves():
     post = stump()
     curve = post.partial_dependence("x0", [0.0, 2.0, 4.0])
-    np.testing.assert_allclose(curve.sel({"class": 0}), [2.5 / 3, 0.5, 0.5 / 3])
-    assert curve.dims == ("x0", "class")
+    np.testing.assert_allclose(curve.sel({"level": 0}), [2.5 / 3, 0.5, 0.5 / 3])
+    assert curve.dims == ("x0", "level")
     each = post.ice("x0", [0.0, 4.0])
-    assert each.dims == ("row", "x0", "class") and (each.values[0] == each.values[3]).all()
+    assert each.dims == ("row", "x0", "level") and (each.values[0] == each.values[3]).all()
     per_draw = post.partial_dependence("x0", [0.0], per_draw=True)
-    assert per_draw.dims == ("tree", "x0", "class")
+    assert per_draw.dims == ("tree", "x0", "level")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=60), "c": rng.choice(list("uv"), 60)})
     y = frame["a"] * (frame["c"] == "u")
@@ -305,13 +305,13 @@ def test_partial_dependence_and_individual_curves():
         real.ice("c", ["w"])
 
 
-@pytest.mark.parametrize("name", ["row", "tree", "class"])
+@pytest.mark.parametrize("name", ["row", "tree", "level"])
 def test_features_may_be_called_like_other_dimensions(name):
     frame = pd.DataFrame({name: [0.0, 1.0, 2.0, 3.0]})
     post = ps.fit_tree(frame, [0, 0, 1, 1], exact=True, draws=5, random_seed=1)
-    assert post.partial_dependence(name, [0.5, 2.5]).dims == (f"{name}_value", "class")
-    assert post.partial_dependence(name, [0.5], per_draw=True).dims == ("tree", f"{name}_value", "class")
-    assert post.ice(name, [0.5]).dims == ("row", f"{name}_value", "class")
+    assert post.partial_dependence(name, [0.5, 2.5]).dims == (f"{name}_value", "level")
+    assert post.partial_dependence(name, [0.5], per_draw=True).dims == ("tree", f"{name}_value", "level")
+    assert post.ice(name, [0.5]).dims == ("row", f"{name}_value", "level")
 
 
 def test_a_number_names_the_feature_as_its_digits_do():
@@ -370,7 +370,7 @@ def test_rhat_tells_chains_apart():
     with pytest.raises(ValueError, match="at least two chains"):
         stump().rhat()
     trees = posterior(x, [0, 0, 1, 1], apart, ps.leaves.ClassLeaves(1.0), groups=groups)
-    found = trees.diagnose({"P(0)": lambda post: post.predict_proba(x[:2], per_draw=True).isel({"class": 0})})
+    found = trees.diagnose({"P(0)": lambda post: post.predict_proba(x[:2], per_draw=True).isel({"level": 0})})
     assert found.loc["log_joint", "r_hat"] == pytest.approx(float(bad.sel(scalar="log_joint")))
     assert f"R-hat {found.loc['log_joint', 'r_hat']:.2f}" in repr(trees)
     rows = [f"log_predictive[{i}]" for i in range(4)]
