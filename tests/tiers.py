@@ -3,19 +3,16 @@
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
     "circuits": """
-        circuit_algebra circuit_builders circuit_fit composition cutset_networks evaluation fit_json
-        fitted_leaves flows parameterised_circuit piecewise_linear prometheus rows_together tree_circuits
-        uniform_ends
+        circuit_algebra circuit_builders circuit_events circuit_fit circuit_information circuit_parts composition
+        cutset_networks evaluation event_draws fit_json fitted_leaves flows parameterised_circuit piecewise_linear
+        prometheus rows_together tree_circuits uniform_ends
     """,
     "leaves": """
         beta_leaves families family_contract interval_moments large_counts plain_leaves scipy_leaves skewed_leaves
         triangular_leaves weibull_leaves
     """,
     "events": """
-        circuit_events event_draws event_text soft_evidence unions
-    """,
-    "laws": """
-        circuit_information circuit_parts
+        event_text soft_evidence unions
     """,
     "maxima": """
         most_probable

@@ -14,7 +14,7 @@ from pymc_spn.laws.row_laws import REST, LeafGrid, RowLaws, WeightedLeaves
 from pymc_spn.laws.student_mixtures import StudentMixtures
 from pymc_spn.leaves.families import NormalGamma
 from pymc_spn.leaves.family_codes import GAUSSIAN
-from pymc_spn.networks.records.leaf_predictives import Leaves
+from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.estimation.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.estimation.prometheus import prometheus as prometheus
+    from pymc_spn.circuits.laws.most_probable_rows import most_probable as most_probable
     from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
     from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pymc_spn.densities.monotone_parts import monotone_parts as monotone_parts
     from pymc_spn.densities.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.maxima.most_probable import MostProbable as MostProbable
-    from pymc_spn.maxima.most_probable import most_probable as most_probable
 
 _PUBLIC = {
     "CircuitFit": "circuits.estimation.fitted_circuit",
@@ -61,7 +61,7 @@ _PUBLIC = {
     "log_inner_product": "circuits.algebra.circuit_algebra",
     "mixture_of": "circuits.algebra.composition",
     "monotone_parts": "densities.monotone_parts",
-    "most_probable": "maxima.most_probable",
+    "most_probable": "circuits.laws.most_probable_rows",
     "multiply": "circuits.algebra.circuit_algebra",
     "network_parameters": "densities.dense_networks",
     "piecewise_linear": "circuits.structures.piecewise_linear",

@@ -22,8 +22,8 @@ from pymc_spn.circuits.structures.circuit_builders import (
     tree_of_dependence,
 )
 from pymc_spn.circuits.structures.dependence import MEASURES
-from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.leaves.validation import checked_columns, column_name
+from pymc_spn.numerics.asked_numbers import is_int, is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import as_name, by_name

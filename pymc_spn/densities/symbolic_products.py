@@ -7,9 +7,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
+from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs, Side
+from pymc_spn.circuits.algebra.circuit_products import circuit_of_nodes, product_nodes
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
-from pymc_spn.laws.circuit_pairs import CircuitPairs, Side
-from pymc_spn.laws.circuit_products import circuit_of_nodes, product_nodes
 from pymc_spn.leaves.explicit_leaves import SYMBOLS
 
 IMPOSSIBLE, CERTAIN = 0, 1  # places of -inf and 0 before the logs of all pairs

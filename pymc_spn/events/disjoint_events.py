@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.events.events import Event, Events, both_or_none
-from pymc_spn.networks.records.leaf_predictives import Interval
+from pymc_spn.leaves.intervals import Interval
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 

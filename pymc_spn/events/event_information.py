@@ -4,10 +4,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.events.circuit_events import ColumnEvents, intersect, log_mass, masses_of, read_union
-from pymc_spn.events.unions import both_unions, log_union
-
 
 def shares_of_cells(first: Any, second: Any, both: Any) -> np.ndarray:
     """Probabilities (4, ..) of both events, of each alone and of neither, from those of each and of both together."""
@@ -39,31 +35,3 @@ def refuse_density(argument: str, column: str, point: float) -> NoReturn:
 def refuse_likelihoods(argument: str, column: str) -> NoReturn:
     """Refuse soft evidence in the place of an event."""
     raise ValueError(f"{argument}: column {column!r} has likelihoods, which neither hold nor not; give a set")
-
-
-def circuit_event_information(given: Parameterised, first: Any, second: Any) -> float:
-    """See `ParameterisedCircuit.event_information`."""
-    unions = [_read(given, argument, event) for argument, event in (("first", first), ("second", second))]
-    both = both_unions(unions[0], unions[1], intersect)
-    p = [
-        np.exp(log_union(((sign, log_mass(given, event)) for sign, event in union), (1,))[0])
-        for union in (*unions, both)
-    ]
-    return information_of_cells(shares_of_cells(*p))
-
-
-def _read(given: Parameterised, argument: str, event: Any) -> list[tuple[float, ColumnEvents]]:
-    """The event as signed events; only what is true or false of a row."""
-    if event is None:
-        raise TypeError(f"{argument} must map column names to a value, (low, high) or a set, or be text, got None")
-    circuit = given.circuit
-    union, rows = read_union(circuit, argument, event)
-    if rows:
-        raise ValueError(f"{argument} must be one event, got arrays of {sorted(rows)} values")
-    for _, one in union:
-        for d, what in one.items():
-            if not np.isnan(what.point[0]) and not masses_of(circuit)[d]:
-                refuse_density(argument, circuit.names[d], float(what.point[0]))
-            if what.likelihood is not None:
-                refuse_likelihoods(argument, circuit.names[d])
-    return union

@@ -24,7 +24,7 @@ import numpy as np
 from pymc_spn.events.disjoint_events import MOST_PARTS, complement, disjoint_events
 from pymc_spn.events.event_expressions import WHOLE, Intervals, Source, poles, preimage, value_of
 from pymc_spn.events.events import Event, Events, both_or_none, code_of, refuse_point
-from pymc_spn.networks.records.leaf_predictives import Interval
+from pymc_spn.leaves.intervals import Interval
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 

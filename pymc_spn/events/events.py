@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.structures.tree_arguments import is_real
-from pymc_spn.networks.records.leaf_predictives import Interval, Likelihood
+from pymc_spn.leaves.intervals import Interval, Likelihood
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode

@@ -4,22 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.events.events import Events
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.families import PREDICTIVES, Gaussian
 from pymc_spn.leaves.family_codes import LOG_NORMAL
-from pymc_spn.networks.records import share_kernels
-from pymc_spn.networks.records.leaf_predictives import (
-    Interval,
-    Leaves,
-    by_family,
-    log_event,
-    log_masses,
-    relative_masses,
-)
-from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_event, log_masses, relative_masses
 from pymc_spn.numerics.draw_averages import weighted
 
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
@@ -288,27 +279,3 @@ def _holds(event: Any, x: np.ndarray) -> np.ndarray:
     if isinstance(event, Interval):
         return (x >= event.low) & (x <= event.high)
     return np.isin(x, list(event))
-
-
-def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
-    """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
-    path = share_kernels.regions_of(states.structure, d)
-    coded = states.coded_rows(row[None])
-    families, parameters, shares = [], [], []
-    for s in range(states.n_draws):
-        net = states.network(s)
-        columns, k = states.column_leaves(s, net)
-        leaves = columns.leaves(k, d)
-        share, log = np.zeros((1, leaves.family.size)), np.empty(1)
-        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
-        used = share[0] > 0.0
-        families.append(leaves.family[used])
-        parameters.append(leaves.parameters[used])
-        shares.append(share[0, used])
-    sizes = np.array([v.size for v in shares])
-    return ColumnLaw(
-        Leaves(np.concatenate(families), np.concatenate(parameters)),
-        np.concatenate(shares),
-        np.cumsum(sizes) - sizes,
-        events.get(d),
-    )

@@ -12,15 +12,7 @@ import numpy as np
 
 from pymc_spn.events.events import Event
 from pymc_spn.events.unions import ends_of, groups_that_meet
-from pymc_spn.laws.draw_laws import (
-    FEW_PANELS,
-    GRID_DRAWS,
-    MISPLACED,
-    Grid,
-    beyond_grid,
-    grid_of,
-    information,
-)
+from pymc_spn.laws.column_grids import FEW_PANELS, GRID_DRAWS, MISPLACED, Grid, beyond_grid, grid_of, information
 from pymc_spn.laws.information_bounds import NO_MASS, largest_tree
 from pymc_spn.laws.information_kernels import joint_information
 from pymc_spn.laws.law import Integral, Law

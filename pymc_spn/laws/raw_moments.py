@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.families import PREDICTIVES
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, by_family, log_masses, relative_masses
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_masses, relative_masses
 
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.laws.column_laws import ColumnLaw, leaf_centres
 from pymc_spn.laws.column_quantiles import LARGEST_COUNT
-from pymc_spn.networks.records.leaf_predictives import Leaves
+from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.numerics.bracketed_newton import reach_levels
 from pymc_spn.numerics.halving import smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
-from pymc_spn.networks.records.leaf_predictives import leaves_at
+from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names
 

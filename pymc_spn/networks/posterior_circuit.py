@@ -9,22 +9,24 @@ import numpy as np
 from pymc_spn.answers.answers import Answers
 from pymc_spn.answers.event_questions import mpe, probability, sample
 from pymc_spn.answers.row_questions import log_density
+from pymc_spn.circuits.laws.circuit_events import ColumnEvent, as_column_event
+from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
-from pymc_spn.events.circuit_events import ColumnEvent, as_column_event
 from pymc_spn.events.events import Event
-from pymc_spn.laws.circuit_parts import part_given_one_of
-from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.laws.law import Law, Marks
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import (
     NAMES,
     PREDICTIVE,
 )
+from pymc_spn.leaves.intervals import Interval, Likelihood
+from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
 from pymc_spn.networks.gibbs.palette import is_rounded
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, Likelihood, leaves_at
+from pymc_spn.networks.records.column_leaves import leaves_at
+from pymc_spn.networks.records.draw_laws import shares_of
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws

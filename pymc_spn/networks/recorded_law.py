@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_spn.circuits.laws.most_probable_rows import BULK, LEAST_POSITIVE
 from pymc_spn.events.events import (
     Event,
     Events,
@@ -18,20 +19,21 @@ from pymc_spn.events.events import (
     points_of,
     spread_of,
 )
-from pymc_spn.laws.column_laws import ColumnLaw, law_of_column
-from pymc_spn.laws.draw_laws import DrawLaws, Grid, divergence
+from pymc_spn.laws.column_grids import Grid, divergence
+from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.grid_law import GridLaw
-from pymc_spn.laws.information_bounds import divergence_bound, entropy_bounds
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.leaves.families import LogNormal
+from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
-from pymc_spn.maxima.most_probable import BULK, LEAST_POSITIVE, allowed_values, box_limit
+from pymc_spn.maxima.most_probable import allowed_values, box_limit
 from pymc_spn.networks.recorded_tapes import tape_of_draws
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.completion import complete_rows
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.leaf_predictives import TOLERANCE
+from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
+from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.laws.draw_laws import shares_of
 from pymc_spn.leaves.families import PREDICTIVES, Categorical
 from pymc_spn.leaves.family_codes import (
     CATEGORICAL,
     PREDICTIVE,
 )
+from pymc_spn.leaves.leaf_predictives import by_family, log_event
 from pymc_spn.maxima.box_leaves import NOTHING, Tape
 from pymc_spn.maxima.tapes import TapeBuilder, rooted
-from pymc_spn.networks.records.leaf_predictives import as_masses, by_family, leaves_at, log_event
+from pymc_spn.networks.records.column_leaves import as_masses, leaves_at
+from pymc_spn.networks.records.draw_laws import shares_of
 from pymc_spn.networks.records.recorded_states import RecordedStates
 
 

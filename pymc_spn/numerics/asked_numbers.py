@@ -1,12 +1,23 @@
 """Numbers that a question is asked at: points, levels and shares, checked."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
+
+
+def is_int(value: Any) -> bool:
+    """An integer that is not a bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """A real number that is not a bool."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def checked_points(x: Any) -> np.ndarray:

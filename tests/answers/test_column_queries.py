@@ -16,7 +16,8 @@ import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import Leaves
 from tests import reference_queries
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 from tests.reference import POISSON as POISSON_ENTRY

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.laws import grid_law
-from pymc_spn.laws.draw_laws import MISPLACED, information
+from pymc_spn.laws.column_grids import MISPLACED, information
 from pymc_spn.laws.grid_law import joint_masses, nested_grids, tables_of
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.numerics.weighted_intervals import shortest_interval

@@ -17,15 +17,9 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.families import PREDICTIVES, BetaProbability, BetaTrials, GammaRate, NormalGamma
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.intervals import Interval, Likelihood
+from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments, log_event
 from pymc_spn.networks.records import column_leaves, recorded_states
-from pymc_spn.networks.records.leaf_predictives import (
-    Interval,
-    Leaves,
-    Likelihood,
-    draw_in_event,
-    leaf_moments,
-    log_event,
-)
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of, weighted_posterior

@@ -11,7 +11,8 @@ from scipy.special import softmax
 import pymc_spn as ps
 from pymc_spn.events.disjoint_events import complement, disjoint_events
 from pymc_spn.events.events import holds
-from pymc_spn.networks.records.leaf_predictives import TOLERANCE, Interval
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.tables import Column
 from tests.events.test_unions import events_of
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of

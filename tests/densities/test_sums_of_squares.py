@@ -16,8 +16,8 @@ from pymc.pytensorf import gradient
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.algebra import signed_mixtures
 from pymc_spn.densities.symbolic_products import SymbolicProduct
-from pymc_spn.laws import signed_mixtures
 from tests.modes import PLAIN
 from tests.shared_circuits import random_parameters
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_spn.networks.posterior import SPNPosterior
-from tests.events.test_circuit_events import mixed_circuit
+from tests.circuits.test_circuit_events import mixed_circuit
 from tests.hand_made_records import posterior_of, sampled_tree
 
 LEVELS = {0: 0.5, 2: 3.0}  # likelihoods of two levels of three

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pymc_spn.events import unions
-from tests.events.test_circuit_events import mixed_circuit
+from tests.circuits.test_circuit_events import mixed_circuit
 from tests.hand_made_records import posterior_of
 from tests.shared_circuits import build
 

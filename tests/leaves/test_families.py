@@ -27,9 +27,9 @@ from pymc_spn.leaves.families import (
 from pymc_spn.leaves.family_codes import CATEGORICAL, EXPONENTIAL, POISSON
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.leaf_events import log_interval
+from pymc_spn.leaves.leaf_predictives import log_masses
 from pymc_spn.leaves.log_normal import LogNormal
 from pymc_spn.leaves.tail_probabilities import log_betainc, log_difference, log_gamma_ratio
-from pymc_spn.networks.records.leaf_predictives import log_masses
 
 REAL = np.array([1.7, -0.4, 2.2, 0.9])
 WAITS = np.array([0.3, 2.1, 0.05, 1.4])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
 from pymc_spn.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import NOTHING, leaf_log_range
-from pymc_spn.maxima.tapes import tape_of_circuit
 from tests.shared_circuits import build
 
 TOLERANCE = 1e-6

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
+from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.maxima import box_search
 from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import CONSTANT
-from pymc_spn.maxima.tapes import tape_of_circuit
 from pymc_spn.networks.recorded_tapes import tape_of_draws
 from pymc_spn.tables import Table
 from tests.hand_made_records import posterior_of, sampled_tree

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import draw_blocks, predictive_kernels
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.leaf_predictives import Interval
 from pymc_spn.networks.records.share_kernels import column_shares, regions_of
 from tests.answers.test_posterior import posterior_of
 from tests.reference import tiny_problems

@@ -6,8 +6,8 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
+from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import predictive_kernels
-from pymc_spn.networks.records.leaf_predictives import Interval
 from tests.hand_made_records import posterior_of
 from tests.networks.test_rounded_cells import ROWS, narrow_leaves
 from tests.reference import tiny_problems

@@ -13,7 +13,8 @@ import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import ROUNDED_GAUSSIAN
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, log_event
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
 from pymc_spn.networks.schema import NetworkSchema
 
 rng = np.random.default_rng(0)

@@ -18,9 +18,10 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.leaves.families import PREDICTIVES, Exponential, Gaussian, LogNormal
+from pymc_spn.leaves.leaf_predictives import by_family
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.records.leaf_predictives import by_family, leaves_at
+from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from tests.hand_made_records import schema_of, tree_of
 from tests.networks.test_step_methods import draw

@@ -10,13 +10,14 @@ from scipy import stats
 from scipy.special import gamma, kv
 
 import pymc_spn as ps
-from pymc_spn.laws import draw_laws
+from pymc_spn.laws import column_grids
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments, log_event
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
 from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.records.leaf_predictives import Interval, Leaves, draw_in_event, leaf_moments, log_event
 from pymc_spn.networks.schema import NetworkSchema
 
 rng = np.random.default_rng(1)
@@ -287,7 +288,7 @@ def test_dependence_of_whole_numbers_with_long_tails(monkeypatch):
     """A Student t has thousands of whole numbers in its tails; what is cut off is in the tolerance."""
     fit = posteriors()["fit"]
     full = float(fit.mutual_information("rating", "year"))
-    monkeypatch.setattr(draw_laws, "MOST_COUNTS", 40)
+    monkeypatch.setattr(column_grids, "MOST_COUNTS", 40)
     pair, whole = fit.mutual_information("rating", "year"), fit.dependence()["mutual_information"]
     for value, tolerance in (
         (pair, pair.attrs["tolerance"]),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs
+from pymc_spn.circuits.algebra.circuit_products import product_circuit
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, operand
-from pymc_spn.laws.circuit_pairs import CircuitPairs
-from pymc_spn.laws.circuit_products import product_circuit
 from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:

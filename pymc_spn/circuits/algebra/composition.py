@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.parameters import WEIGHT_TOLERANCE, checked_family
+from pymc_spn.circuits.laws.circuit_events import masses_of
+from pymc_spn.circuits.laws.joined_circuits import Part, joined
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.structures.joined_circuits import Part, joined
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, checked_operand
-from pymc_spn.circuits.structures.tree_arguments import is_real
-from pymc_spn.events.circuit_events import masses_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import family_of
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column

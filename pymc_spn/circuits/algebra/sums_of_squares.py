@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs, check_columns
+from pymc_spn.circuits.algebra.circuit_products import product_circuit
+from pymc_spn.circuits.algebra.signed_mixtures import SignedMixture
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.parameters import checked_values
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import checked_operand, operand
-from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
-from pymc_spn.laws.circuit_pairs import CircuitPairs, check_columns
-from pymc_spn.laws.circuit_products import product_circuit
-from pymc_spn.laws.signed_mixtures import SignedMixture
+from pymc_spn.numerics.asked_numbers import is_int, is_real
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column

@@ -9,7 +9,7 @@ from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.structures.circuit import SUM
 from pymc_spn.circuits.structures.circuit_builders import Growing, grow_states, tree_of_dependence
-from pymc_spn.circuits.structures.tree_arguments import is_real
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS

@@ -14,8 +14,8 @@ from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, is_kept,
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
-from pymc_spn.circuits.structures.tree_arguments import is_int, is_real
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.numerics.asked_numbers import is_int, is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike

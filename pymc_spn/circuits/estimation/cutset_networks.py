@@ -12,7 +12,7 @@ from pymc_spn.circuits.structures.circuit import PRODUCT
 from pymc_spn.circuits.structures.circuit_builders import grow_states
 from pymc_spn.circuits.structures.level_scores import BayesianInformation, DirichletEvidence, LevelCounter
 from pymc_spn.circuits.structures.or_trees import Divided, Forest, Growth, grow_or_tree
-from pymc_spn.circuits.structures.tree_arguments import is_int
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order, is_int
+from pymc_spn.circuits.structures.tree_arguments import children_by_depth, column_order
 from pymc_spn.leaves.validation import checked_columns, column_name
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 

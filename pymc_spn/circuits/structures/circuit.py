@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.answers.circuit_queries import CircuitQueries
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
+from pymc_spn.circuits.structures.circuit_queries import CircuitQueries
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only

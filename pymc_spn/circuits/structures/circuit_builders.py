@@ -9,9 +9,9 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
-from pymc_spn.circuits.structures.tree_arguments import is_int
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.validation import checked_columns, column_name
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import LEVEL_KINDS, by_name

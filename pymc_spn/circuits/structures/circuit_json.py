@@ -3,20 +3,17 @@
 import math
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
-
-if TYPE_CHECKING:
-    from pymc_spn.circuits.structures.circuit import Circuit
 
 JSON_FORMAT = "circuit/1"
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
 NAMES = ("columns", "families", *ARRAYS, "leaf_support")
 
 
-def circuit_to_json(circuit: "Circuit") -> dict[str, Any]:
+def circuit_to_json(circuit: Any) -> dict[str, Any]:
     """See `Circuit.to_json`. An interval becomes a list of its ends, infinite ones as "inf" and "-inf"."""
     supports = circuit.leaf_support
     return {

@@ -9,7 +9,8 @@ import numpy as np
 from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.row_clusters import row_clusters
-from pymc_spn.circuits.structures.tree_arguments import is_int, one_width
+from pymc_spn.circuits.structures.tree_arguments import one_width
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.answers.answers import Answers
-from pymc_spn.answers.parameterised_queries import ParameterisedQueries
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.parameterised_queries import ParameterisedQueries
 from pymc_spn.laws.law import Law, Marks
 from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
-    from pymc_spn.circuits.evaluation.circuit_law import CircuitLaw
+    from pymc_spn.circuits.laws.circuit_law import CircuitLaw
 
 
 @own_names
@@ -63,7 +63,7 @@ class ParameterisedCircuit(ParameterisedQueries, Answers):  # type: ignore[misc]
 
     @property
     def _law(self) -> "CircuitLaw":  # type: ignore[override]  # made with the first question
-        from pymc_spn.circuits.evaluation.circuit_law import CircuitLaw, labelled_columns
+        from pymc_spn.circuits.laws.circuit_law import CircuitLaw, labelled_columns
 
         whole, held = self._given, self.__dict__.get("_held_law")
         if held is None or held.whole is not whole:

@@ -1,14 +1,11 @@
 """Supports of leaves, and whether the children of a sum are kept apart by them."""
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
-
-if TYPE_CHECKING:
-    from pymc_spn.circuits.structures.circuit import Circuit
 
 Support = int | tuple[float, float] | None
 
@@ -55,7 +52,7 @@ def supports_meet(first: Support, second: Support) -> bool:
     return first[0] <= second[1] and second[0] <= first[1]
 
 
-def find_overlap(circuit: "Circuit") -> tuple[int, int, int] | None:
+def find_overlap(circuit: Any) -> tuple[int, int, int] | None:
     """The first sum and two of its children that are not kept apart, or None."""
     from pymc_spn.circuits.structures.circuit import SUM
 
@@ -77,7 +74,7 @@ class _Apart:
     limit, so the questions wait on a list: each is a generator that yields the pairs it depends on.
     """
 
-    def __init__(self, circuit: "Circuit") -> None:
+    def __init__(self, circuit: Any) -> None:
         self.circuit = circuit
         self.bits = circuit.scope_bits
         self.support = dict(zip(circuit.leaves.tolist(), circuit.leaf_support or (), strict=False))

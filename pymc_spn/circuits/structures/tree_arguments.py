@@ -1,23 +1,13 @@
 """What the arguments of `complete_tree` and `skewed_tree` mean, and which are refused."""
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
-
-
-def is_int(value: Any) -> bool:
-    """An integer that is not a bool."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def is_real(value: Any) -> bool:
-    """A real number that is not a bool."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def column_order(names: tuple[str, ...], split: Any, random_seed: Any) -> np.ndarray:

@@ -18,12 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.intervals import EXCLUDED
+
 # How the leaves of a column are evaluated. LOGS: densities, some of the log. CELLS, COUNT_CELLS: whole numbers in
 # networks that answer questions, where Gaussian leaves have masses of unit cells, and a count of 0 all that is below.
 VECTOR, LEVELS, GENERAL, LOGS, CELLS, COUNT_CELLS = range(6)
 LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
 LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
-EMPTY_LEAF = -1e300  # log value of a slot that is not in use; finite, so that arithmetic on it stays finite
+EMPTY_LEAF = EXCLUDED  # log value of a slot that is not in use
 
 
 class Network(NamedTuple):

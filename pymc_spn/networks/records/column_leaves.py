@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.records.leaf_predictives import Leaves, leaf_moments, leaves_of_column, log_event
+from pymc_spn.leaves.families import PREDICTIVES
+from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
+from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments, log_event
 
 BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
 HELD = 4_000_000  # answers kept for the next query (32 MB)
@@ -108,3 +110,36 @@ def slots_of_column(net: Any, d: int) -> np.ndarray:
 
 def _logs(leaves: Leaves, event: Any) -> tuple[np.ndarray, ...]:
     return (log_event(leaves, event),)
+
+
+def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
+    """All leaf slots of a column, place by place, as events see them."""
+    places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
+    family = np.concatenate([p.family for p in places])
+    return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), compiled, c)
+
+
+def as_masses(leaves: Leaves, compiled: Any, c: int) -> Leaves:
+    """Leaves of a column in which Gaussian ones are rounded where it has masses."""
+    if compiled.is_density[c]:
+        return leaves
+    code = ROUNDED_COUNT if compiled.is_count[c] else ROUNDED_GAUSSIAN
+    return leaves._replace(family=np.where(leaves.family == GAUSSIAN, code, leaves.family))
+
+
+def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
+    """All leaf slots at place d of a column, the prior slots first."""
+    r, c = net.leaf_region[d], net.source[d]
+    slots = slice(net.begin[r], net.begin[r] + net.top[r])
+    entry = net.entry[slots]
+    family, prior, n = net.entry_family[entry], net.prior[entry], net.edge_count[slots].astype(np.float64)
+    if compiled.n_levels[c] > 0:
+        at = net.level_begin[d]
+        counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
+        return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
+    out = np.zeros((entry.size, 4))
+    for code in np.unique(family).tolist():
+        own = family == code
+        of_code = prior[own], n[own], net.s1[slots][own], net.s2[slots][own]
+        out[own] = PREDICTIVES[code].from_sums(*of_code, compiled.centre[c], compiled.scale[c])
+    return Leaves(family, out)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records import predictive_kernels
-from pymc_spn.networks.records.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 

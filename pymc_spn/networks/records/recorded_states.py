@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.laws.law import Marks
+from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.gibbs.network import tight_capacity
 from pymc_spn.networks.gibbs.occupancy import rebuild
 from pymc_spn.networks.gibbs.palette import asked_palette
@@ -15,7 +16,6 @@ from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import DrawBlocks
-from pymc_spn.networks.records.leaf_predictives import Leaves
 from pymc_spn.networks.records.left_out_kernels import left_out_scratch, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
 from pymc_spn.networks.records.record import Record

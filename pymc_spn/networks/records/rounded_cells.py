@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell, log_whole_number
 from pymc_spn.networks.gibbs.exact import draw_subtree
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.networks.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
-from pymc_spn.networks.records.leaf_predictives import Interval
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_scratch
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares

@@ -6,7 +6,7 @@ is multiplied by the probability of the event below its child over that below th
 a point leave the circuit; so do edges of weight 0, sums and products with one child, and nodes that nothing reaches.
 """
 
-from collections.abc import Mapping
+from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
-from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.circuits.structures.joined_circuits import Part, joined
-from pymc_spn.events.circuit_events import (
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvent,
     ColumnEvents,
     contains,
@@ -26,6 +25,7 @@ from pymc_spn.events.circuit_events import (
     node_logs,
     refuse_impossible_evidence,
 )
+from pymc_spn.circuits.laws.joined_circuits import Part, joined
 from pymc_spn.events.disjoint_events import each_without_those_before
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
@@ -113,7 +113,7 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
         mass = np.full(distinct.size, -np.inf)
         np.logaddexp.at(mass, which, log_weights)
         place[node] = _add(stay, _Node(SUM, distinct[::-1], mass[::-1] - np.logaddexp.reduce(mass)))
-    return _assembled(stay, int(place[0]), [circuit.columns[d] for d in kept], {d: k for k, d in enumerate(kept)})
+    return _assembled(circuit, stay, int(place[0]), kept)
 
 
 def exclusive_events(argument: str, events: list[ColumnEvents]) -> list[ColumnEvents]:
@@ -238,8 +238,8 @@ def _on(values: np.ndarray, log_masses: np.ndarray) -> Any:
     return leaf_on(values, log_masses)
 
 
-def _assembled(stay: list[_Node], root: int, columns: list[Any], number: Mapping[int, int]) -> Part:
-    """The nodes that the root reaches, from it downwards."""
+def _assembled(whole: Any, stay: list[_Node], root: int, kept: list[int]) -> Part:
+    """The nodes that the root reaches, from it downwards, over columns that are kept of the whole circuit."""
     reached = np.zeros(len(stay), np.bool_)
     reached[root] = True
     for node in range(root, -1, -1):  # children stand before their parents
@@ -250,15 +250,16 @@ def _assembled(stay: list[_Node], root: int, columns: list[Any], number: Mapping
     nodes = [stay[old] for old in order]
     leaves = [node for node in nodes if node.kind == LEAF]
     families = tuple(dict.fromkeys(node.own[0] for node in leaves))
-    circuit = Circuit(
-        np.array([node.kind for node in nodes], np.int8),
-        np.cumsum([0, *(node.children.size for node in nodes)]),
-        np.array([new[c] for node in nodes for c in node.children], np.int64),
-        np.array([number[node.column] if node.kind == LEAF else -1 for node in nodes]),
-        np.array([families.index(node.own[0]) if node.kind == LEAF else -1 for node in nodes]),
-        families,
-        tuple(columns),
-        None if all(node.support is None for node in leaves) else tuple(node.support for node in leaves),
+    circuit = replace(
+        whole,
+        kind=np.array([node.kind for node in nodes], np.int8),
+        child_ptr=np.cumsum([0, *(node.children.size for node in nodes)]),
+        children=np.array([new[c] for node in nodes for c in node.children], np.int64),
+        leaf_column=np.array([kept.index(node.column) if node.kind == LEAF else -1 for node in nodes]),
+        leaf_family=np.array([families.index(node.own[0]) if node.kind == LEAF else -1 for node in nodes]),
+        families=families,
+        columns=tuple(whole.columns[d] for d in kept),
+        leaf_support=None if all(node.support is None for node in leaves) else tuple(node.support for node in leaves),
     )
     log_weights = [node.log_weights for node in nodes if node.kind == SUM]
     own = {f: [node.own[1] for node in leaves if node.own[0] == f] for f in families}

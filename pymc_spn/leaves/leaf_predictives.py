@@ -1,4 +1,4 @@
-"""Leaves of a recorded state in the units of the data: event probabilities, moments, draws.
+"""Leaves with their parameters integrated out, in the units of the data: event probabilities, moments, draws.
 
 The families do the mathematics; here stands which leaf has which family, and what an event (an interval or a
 set of values) does to it.
@@ -9,46 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
-from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.interval_moments import weighted_moments
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
+from pymc_spn.leaves.intervals import EXCLUDED, Interval, Likelihood
 
 TOLERANCE = 1e-8  # relative, of moments under an interval
-
-
-class Interval(NamedTuple):
-    """low <= x <= high."""
-
-    low: float
-    high: float
-
-
-class Likelihood(NamedTuple):
-    """Soft evidence: what was seen of a column has these probabilities given its values, 0 given all others.
-
-    Parameters
-    ----------
-    values : tuple of float
-        Coded, ascending.
-    log_weights : tuple of float
-        Logs of the likelihoods.
-    """
-
-    values: tuple[float, ...]
-    log_weights: tuple[float, ...]
-
-    def within(self, inside: Any) -> "Likelihood | None":
-        """For the values of which ``inside`` is true alone; None for none."""
-        kept = [(x, w) for x, w in zip(self.values, self.log_weights, strict=True) if inside(x)]
-        return Likelihood(*zip(*kept, strict=True)) if kept else None
-
-    def times(self, other: "Likelihood") -> "Likelihood | None":
-        """Both as independent evidence."""
-        weight = dict(zip(other.values, other.log_weights, strict=True))
-        both = self.within(weight.__contains__)
-        if both is None:
-            return None
-        return Likelihood(both.values, tuple(w + weight[x] for x, w in zip(*both, strict=True)))
 
 
 class Leaves(NamedTuple):
@@ -65,39 +30,6 @@ class Leaves(NamedTuple):
 
     family: np.ndarray
     parameters: np.ndarray
-
-
-def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
-    """All leaf slots of a column, place by place, as events see them."""
-    places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
-    family = np.concatenate([p.family for p in places])
-    return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), compiled, c)
-
-
-def as_masses(leaves: Leaves, compiled: Any, c: int) -> Leaves:
-    """Leaves of a column in which Gaussian ones are rounded where it has masses."""
-    if compiled.is_density[c]:
-        return leaves
-    code = ROUNDED_COUNT if compiled.is_count[c] else ROUNDED_GAUSSIAN
-    return leaves._replace(family=np.where(leaves.family == GAUSSIAN, code, leaves.family))
-
-
-def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
-    """All leaf slots at place d of a column, the prior slots first."""
-    r, c = net.leaf_region[d], net.source[d]
-    slots = slice(net.begin[r], net.begin[r] + net.top[r])
-    entry = net.entry[slots]
-    family, prior, n = net.entry_family[entry], net.prior[entry], net.edge_count[slots].astype(np.float64)
-    if compiled.n_levels[c] > 0:
-        at = net.level_begin[d]
-        counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
-        return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
-    out = np.zeros((entry.size, 4))
-    for code in np.unique(family).tolist():
-        own = family == code
-        of_code = prior[own], n[own], net.s1[slots][own], net.s2[slots][own]
-        out[own] = PREDICTIVES[code].from_sums(*of_code, compiled.centre[c], compiled.scale[c])
-    return Leaves(family, out)
 
 
 def by_family(leaves: Leaves) -> Any:
@@ -132,8 +64,8 @@ def log_event(leaves: Leaves, event: Any) -> np.ndarray:
         x, log_weight = event if isinstance(event, Likelihood) else (sorted(event), 0.0)
         logs = log_masses(code, params, np.array(x, dtype=np.float64)) + log_weight
         with np.errstate(divide="ignore"):
-            out[which] = logs.max(axis=1, initial=EMPTY_LEAF) + np.log(relative_masses(logs).sum(axis=1))
-    return np.maximum(out, EMPTY_LEAF)
+            out[which] = logs.max(axis=1, initial=EXCLUDED) + np.log(relative_masses(logs).sum(axis=1))
+    return np.maximum(out, EXCLUDED)
 
 
 def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +86,6 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
             prior, whole = predictive.prior, predictive.whole_moments
             own = (prior.predictive_mean(params), prior.predictive_variance(params)) if whole is None else whole(params)
             mean[which], spread = own
-            variance[which] = np.where(np.isnan(spread), np.inf, spread)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.answers.circuit_queries import sample_rows
 from pymc_spn.answers.no_interventions import do
+from pymc_spn.circuits.structures.circuit_queries import sample_rows
 from pymc_spn.tables.inputs import EventLike, TableLike
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class ParameterisedQueries:
         ValueError, TypeError
             As `probability`.
         """
-        from pymc_spn.events.circuit_events import log_probability
+        from pymc_spn.circuits.laws.circuit_events import log_probability
 
         return log_probability(self._given, event, given)
 
@@ -206,6 +206,6 @@ class ParameterisedQueries:
         ValueError, TypeError
             As `complete`, or if `tolerance` is not positive and finite or `max_boxes` below 1.
         """
-        from pymc_spn.maxima.most_probable import most_probable_rows
+        from pymc_spn.circuits.laws.most_probable_rows import most_probable_rows
 
         return most_probable_rows(self._given, values, search, tolerance, max_boxes)

@@ -7,11 +7,9 @@ from typing import NoReturn
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete, moments
-from pymc_spn.events.circuit_events import ColumnEvents, as_column_event, log_mass, masses_of
-from pymc_spn.events.event_draws import draw_within
-from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
-from pymc_spn.laws.circuit_columns import CircuitColumn
-from pymc_spn.laws.circuit_information import (
+from pymc_spn.circuits.laws.circuit_columns import CircuitColumn
+from pymc_spn.circuits.laws.circuit_events import ColumnEvents, as_column_event, log_mass, masses_of
+from pymc_spn.circuits.laws.circuit_information import (
     divergence_bound,
     divergence_of_columns,
     entropy_bounds,
@@ -19,10 +17,12 @@ from pymc_spn.laws.circuit_information import (
     information_of_pair,
     table_of_informations,
 )
-from pymc_spn.laws.circuit_parts import Part, mixed_parts, part_of
+from pymc_spn.circuits.laws.circuit_parts import Part, mixed_parts, part_of
+from pymc_spn.circuits.laws.event_draws import draw_within
+from pymc_spn.circuits.laws.most_probable_rows import best_row
+from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
 from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
 from pymc_spn.leaves.scipy_leaves import SCIPY
-from pymc_spn.maxima.most_probable import best_row
 from pymc_spn.tables import Column
 
 QUADRATURE = 1e-10  # relative error of moments of leaves within intervals

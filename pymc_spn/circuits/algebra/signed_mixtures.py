@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, RowMoments, complete, moments, refuse_impossible
-from pymc_spn.events.circuit_events import (
+from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvent,
     log_joint_and_base,
     log_mass,

@@ -18,8 +18,8 @@ from pymc_spn.events.unions import (
     signed_intersections,
 )
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.leaves.leaf_events import log_interval
-from pymc_spn.networks.records.leaf_predictives import Likelihood
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column

@@ -11,15 +11,9 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
-from pymc_spn.laws.draw_laws import Grid
-from pymc_spn.laws.information_bounds import (
-    LARGE,
-    NO_MASS,
-    Spread,
-    leaf_spread,
-    mixture_spread,
-)
+from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.laws.column_grids import Grid
+from pymc_spn.laws.information_bounds import LARGE, NO_MASS, Spread, leaf_spread, mixture_spread
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.row_draws import draw_leaves_of_logs
-from pymc_spn.events.circuit_events import (
+from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvent,
     ColumnEvents,
     contains,

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.laws.circuit_columns import FINE, CircuitColumn
-from pymc_spn.laws.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
-from pymc_spn.laws.circuit_parts import mixed_parts
-from pymc_spn.laws.column_mixtures import ColumnMixture
-from pymc_spn.laws.draw_laws import Grid, beyond_grid, information
+from pymc_spn.circuits.laws.circuit_columns import FINE, CircuitColumn
+from pymc_spn.circuits.laws.circuit_entropy_bounds import divergence_between, divergence_of_parts, entropy_between
+from pymc_spn.circuits.laws.circuit_parts import mixed_parts
+from pymc_spn.circuits.laws.column_mixtures import ColumnMixture
+from pymc_spn.laws.column_grids import Grid, beyond_grid, information
 from pymc_spn.laws.information_bounds import NO_MASS, largest_tree
 from pymc_spn.laws.law import ColumnOfLaw
 

@@ -1,16 +1,17 @@
 """Circuits with parameters below one sum or product: their nodes one after the other, families and columns by name."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.structures.circuit import LEAF, Circuit
+from pymc_spn.circuits.evaluation.tape import LEAF
 
 
 class Part(NamedTuple):
     """A circuit with its parameters, in the order in which `ParameterisedCircuit` takes them."""
 
-    circuit: Circuit
+    circuit: Any
     log_weights: np.ndarray
     leaf_parameters: dict[str, np.ndarray]
 
@@ -31,7 +32,8 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
         nodes["degree"].append(np.diff(circuit.child_ptr))
         nodes["column"].append(np.where(is_leaf, position[circuit.leaf_column], -1))
         nodes["family"].append(np.where(is_leaf, code[circuit.leaf_family], -1))
-    composed = Circuit(
+    composed = replace(
+        circuits[0],
         kind=np.concatenate([[kind], *nodes["kind"]]),
         child_ptr=np.cumsum(np.concatenate([[0, len(parts)], *nodes["degree"]])),
         children=np.concatenate([roots, *(c.children + root for c, root in zip(circuits, roots, strict=True))]),
@@ -49,7 +51,7 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
     return Part(composed, log_weights, leaf_parameters), roots
 
 
-def _supports(circuits: list[Circuit]) -> tuple[Any, ...] | None:
+def _supports(circuits: list[Any]) -> tuple[Any, ...] | None:
     """Declared supports of all leaves; None where no circuit declares any."""
     if all(circuit.leaf_support is None for circuit in circuits):
         return None

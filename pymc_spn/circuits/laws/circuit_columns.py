@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pymc_spn.laws.circuit_parts import Part
-from pymc_spn.laws.column_mixtures import ColumnMixture
-from pymc_spn.laws.draw_laws import Grid
+from pymc_spn.circuits.laws.circuit_parts import Part
+from pymc_spn.circuits.laws.column_mixtures import ColumnMixture
+from pymc_spn.laws.column_grids import Grid
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 
 FINE = 1e-9  # error of the grid of one column

@@ -289,7 +289,7 @@ class CircuitQueries:
             As `probability`.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.events.circuit_events import log_probability
+        from pymc_spn.circuits.laws.circuit_events import log_probability
 
         return log_probability(Parameterised(self, log_weights, leaf_parameters), event, given)
 
@@ -336,7 +336,7 @@ class CircuitQueries:
             finite or `max_boxes` below 1.
         """
         from pymc_spn.circuits.evaluation.completion import Parameterised
-        from pymc_spn.maxima.most_probable import most_probable_rows
+        from pymc_spn.circuits.laws.most_probable_rows import most_probable_rows
 
         given = Parameterised(self, log_weights, leaf_parameters)
         return most_probable_rows(given, values, search, tolerance, max_boxes)
@@ -349,7 +349,7 @@ def sample_rows(of_circuit: "Parameterised", n: int, random_seed: Any, given: An
     refuse_count("n", int(n), 16.0 * len(of_circuit.circuit.columns))
     rng = np.random.default_rng(random_seed)
     if given is not None:
-        from pymc_spn.events.event_draws import draw_given
+        from pymc_spn.circuits.laws.event_draws import draw_given
 
         return draw_given(of_circuit, int(n), given, rng)
     from pymc_spn.circuits.evaluation.completion import complete

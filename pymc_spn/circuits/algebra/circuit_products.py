@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from pymc_spn.laws.circuit_pairs import CircuitPairs
 from pymc_spn.leaves.leaf_products import leaf_products
 
 MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memory

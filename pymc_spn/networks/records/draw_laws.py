@@ -1,0 +1,193 @@
+"""One draw given what is known of a row: how it spreads over regions, the law of a column, two columns on a grid."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.events.events import Events
+from pymc_spn.laws.column_grids import Grid
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.leaves.leaf_predictives import Leaves
+from pymc_spn.networks.records import share_kernels
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.records.share_kernels import all_shares, regions_of
+
+KEPT_BYTES = 64_000_000  # densities below parts of regions, kept for the next pair of columns
+
+
+class DrawLaws:
+    """Conditional laws of one draw.
+
+    Parameters
+    ----------
+    states : RecordedStates
+    s : int
+        Number of the draw.
+    row : (D,) float64
+        Points that are known, NaN elsewhere.
+    events : dict of int to event
+        Intervals and sets that are known.
+    """
+
+    def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
+        self.states, self.tree, self.events = states, states.structure, events
+        self.net = net = states.network(s)
+        coded = states.coded_rows(row[None])[0]
+        self.share = shares_of(net, coded, *states.event_logs(s, net, events))
+        self._columns, self._place = states.column_leaves(s, net)
+        self._leaves: dict[int, ColumnLaw] = {}
+        self._below: dict[tuple[int, int], np.ndarray] = {}
+        self._regions: dict[int, frozenset[int]] = {}
+        self._parts: dict[int, list[tuple[np.ndarray, list[int]]]] = {}
+        self._on_grid: dict[int, tuple[Grid, np.ndarray]] = {}  # the last one of each column
+        self._given_child: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._bytes = 0
+
+    def parts_of(self, r: int) -> list[tuple[np.ndarray, list[int]]]:
+        """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
+        if r not in self._parts:
+            net = self.net
+            parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
+            own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
+            self._parts[r] = [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
+            if net.n_splits[r] == 1:
+                self._parts[r] = [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+        return self._parts[r]
+
+    def holds(self, r: int, d: int) -> bool:
+        """Whether a region has the column."""
+        if d not in self._regions:
+            self._regions[d] = frozenset(regions_of(self.tree, d).tolist())
+        return r in self._regions[d]
+
+    def below(self, r: int, d: int) -> np.ndarray:
+        """Probability (children of r + 1, leaves of column d) of each leaf given the child of region r."""
+        if (r, d) in self._below:
+            return self._below[r, d]
+        net = self.net
+        out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
+        if net.column[r] >= 0:
+            at = np.arange(int(net.top[r]))
+            out[at, self._first_leaf(r, d) + at] = 1.0
+        else:
+            for which, parts in self.parts_of(r):
+                q = next(q for q in parts if self.holds(q, d))
+                if net.column[q] >= 0:  # its children are the leaves
+                    first, n = self._first_leaf(q, d), int(net.top[q])
+                    out[which, first : first + n] = self.share[q][which, :n]
+                else:
+                    out[which] = self.share[q][which] @ self.below(q, d)
+        self._below[r, d] = out
+        return out
+
+    def _first_leaf(self, r: int, d: int) -> int:
+        """Where the leaves of a univariate region stand among those of its column."""
+        regions = self.net.leaf_region[self.net.source == d]
+        return int(np.sum(self.net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
+
+    def leaves(self, d: int) -> ColumnLaw:
+        """The leaves of a column at all its places, with their probabilities left at 1."""
+        if d not in self._leaves:
+            leaves = self._columns.leaves(self._place, d)
+            one = np.ones(leaves.family.size)
+            self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
+        return self._leaves[d]
+
+    def place(self, d: int) -> tuple[int, np.ndarray]:
+        """Column at a place, and which of the column's leaves stand there."""
+        net = self.net
+        c = int(net.source[d])
+        return c, self._first_leaf(int(net.leaf_region[d]), c) + np.arange(int(net.top[net.leaf_region[d]]))
+
+    def on_grid(self, d: int, grid: Grid) -> np.ndarray:
+        """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
+        if d in self._on_grid and self._on_grid[d][0] is grid:
+            return self._on_grid[d][1]
+        law = self.leaves(d)
+        out = np.zeros((law.share.size, grid.x.size))
+        reached = (self.share[0][0] @ self.below(0, d)) > 0.0
+        some = type(law.leaves)(*(v[reached] for v in law.leaves))
+        with np.errstate(over="ignore"):  # at the far points of log-normal leaves others have no density
+            out[reached] = np.exp(ColumnLaw(some, law.share[reached], law.begin, law.event).leaf_log_density(grid.x))
+        self._on_grid[d] = grid, out
+        return out
+
+    def masses(self, d: int, grid: Grid) -> np.ndarray:
+        """Mass (leaves, X) that the points of a grid stand for: products of densities may be beyond all numbers."""
+        return self.on_grid(d, grid) * grid.weight
+
+    def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
+        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
+        first, second = self.factors(a, b, on_a, on_b)
+        return first.T @ second
+
+    def factors(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices (k, X) and (k, Y): the first one transposed times the second one has the joint masses."""
+        first, second = [np.zeros((0, on_a.shape[1]))], [np.zeros((0, on_b.shape[1]))]
+        waiting = [(0, self.share[0][0])]
+        while waiting:
+            r, reach = waiting.pop()
+            for which, parts in self.parts_of(r):
+                weight = reach[which]
+                if not weight.any():
+                    continue
+                p, q = (next(part for part in parts if self.holds(part, d)) for d in (a, b))
+                if p == q:
+                    waiting.append((p, weight @ self.share[p][which]))
+                    continue
+                first.append(self._given_children(p, a, which, on_a) * weight[:, None])
+                second.append(self._given_children(q, b, which, on_b))
+        return np.concatenate(first), np.concatenate(second)
+
+    def _given_children(self, q: int, d: int, which: np.ndarray, on_d: np.ndarray) -> np.ndarray:
+        """Masses (k, X) of a column on its grid, below part q, given each of the children that have this part."""
+        known, found = self._given_child.get((q, d), (None, None))
+        if known is on_d and found is not None:
+            return found
+        n = int(self.net.top[q])
+        if self.net.column[q] >= 0:
+            first = self._first_leaf(q, d)
+            found = self.share[q][which, :n] @ on_d[first : first + n]
+        else:
+            found = (self.share[q][which] @ self.below(q, d)) @ on_d
+        if self._bytes + found.nbytes <= KEPT_BYTES:
+            self._bytes += found.nbytes
+            self._given_child[q, d] = on_d, found
+        return found
+
+    def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
+        """Density (X,) of a column on its grid."""
+        return (self.share[0][0] @ self.below(0, d)) @ on_d
+
+
+def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
+    """The arrays of `all_shares`, one for each region."""
+    flat = all_shares(net, y, event, event_log)
+    above = np.where(net.parent >= 0, net.top[net.parent], 1)
+    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
+    ends = np.cumsum([n * m for n, m in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
+def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
+    """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
+    path = share_kernels.regions_of(states.structure, d)
+    coded = states.coded_rows(row[None])
+    families, parameters, shares = [], [], []
+    for s in range(states.n_draws):
+        net = states.network(s)
+        columns, k = states.column_leaves(s, net)
+        leaves = columns.leaves(k, d)
+        share, log = np.zeros((1, leaves.family.size)), np.empty(1)
+        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
+        used = share[0] > 0.0
+        families.append(leaves.family[used])
+        parameters.append(leaves.parameters[used])
+        shares.append(share[0, used])
+    sizes = np.array([v.size for v in shares])
+    return ColumnLaw(
+        Leaves(np.concatenate(families), np.concatenate(parameters)),
+        np.concatenate(shares),
+        np.cumsum(sizes) - sizes,
+        events.get(d),
+    )
