@@ -11,7 +11,8 @@ from pymc_spn.networks.gibbs.palette import choose_coding
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, write_schema
+from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, read_record, write_schema
+from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
 from pymc_spn.tables.fingerprints import fingerprint
@@ -141,10 +142,20 @@ def enumerated_tree(problem: Problem, name="x", record_every=1) -> tuple[xr.Data
     return tree, np.log([w for _, w in possible])
 
 
-def enumerated_posterior(problem: Problem) -> SPNPosterior:
+def states_of(idata, name=None) -> RecordedStates:
+    """The states of a network that ``pm.sample`` has recorded."""
+    return RecordedStates(read_record(idata, name))
+
+
+def enumerated_law(problem: Problem) -> RecordedLaw:
     """The exact posterior of a problem: every state a draw, weighted by its probability."""
     tree, log_weights = enumerated_tree(problem)
-    return weighted_posterior(SPNPosterior.from_idata(tree)._states, log_weights)
+    return RecordedLaw(states_of(tree), chosen=log_weights)
+
+
+def enumerated_posterior(problem: Problem) -> SPNPosterior:
+    """The exact posterior of a problem; see `enumerated_law`."""
+    return SPNPosterior(enumerated_law(problem))
 
 
 def weighted_posterior(states, log_weights=None) -> SPNPosterior:
@@ -158,8 +169,13 @@ def problem_of(name):
 
 
 @cache
+def law_of(name):
+    return enumerated_law(problem_of(name))
+
+
+@cache
 def posterior_of(name):
-    return enumerated_posterior(problem_of(name))
+    return SPNPosterior(law_of(name))
 
 
 def new_rows(name, n=6):

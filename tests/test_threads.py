@@ -21,8 +21,8 @@ from pymc_spn.indian_chefs.network_schema import NONLINEAR, NetworkSchema, pack_
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records import recorded_states
-from tests.hand_made_records import sampled_tree
-from tests.networks.test_mixed_counts import rounded
+from tests.hand_made_records import sampled_tree, states_of
+from tests.rounded_networks import TABLE, rounded
 from tests.shared_circuits import random_parameters
 
 THREADS = 8
@@ -266,7 +266,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "rounded posterior": (
         cells,
         {
-            "log_density": lambda p: p.log_density(p._states.record.table),
+            "log_density": lambda p: p.log_density(TABLE),
             "leave_one_out": lambda p: p.log_likelihood()[p.name],
             "sample": lambda p: p.sample(5, random_seed=1),
         },
@@ -475,9 +475,8 @@ def test_questions_write_into_nothing_that_is_kept(case):
 
 
 def test_an_array_that_is_written_is_seen():
-    post = posterior()
-    post.log_density(ROWS)
-    (net, *_) = post._states._kept.values()
-    before = sum(array.sum() for array in kept_arrays(post, {}) if array.dtype == float)
+    states = states_of(sampled_tree())
+    net = states.network(0)
+    before = sum(array.sum() for array in kept_arrays(states, {}) if array.dtype == float)
     net.weight[0] += 1.0
-    assert sum(array.sum() for array in kept_arrays(post, {}) if array.dtype == float) != before
+    assert sum(array.sum() for array in kept_arrays(states, {}) if array.dtype == float) != before

@@ -13,7 +13,7 @@ from pymc_spn.dags.leaf_tables import LeafTables, on_two_threads
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
 SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
-_KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
+KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
 
 
 class LatticePasses:
@@ -225,7 +225,7 @@ class FullPasses:
         """
         self._sums  # noqa: B018  before the threads start
         scores = self.tables.scores
-        if self._kept is not None or not _KEPT[0] <= scores.log_scores.size <= _KEPT[1]:
+        if self._kept is not None or not KEPT[0] <= scores.log_scores.size <= KEPT[1]:
             return edge_matrix(scores, self.parent_sets)
         kept = np.empty(scores.log_scores.size)
         out = edge_matrix(scores, lambda i: self._parent_sets(i, kept[scores.offsets[i] : scores.offsets[i + 1]]))

@@ -72,7 +72,7 @@ def events_of_text(argument: str, text: str, columns: Sequence[Column], is_densi
         makes more than 1,000 parts, or is given and never holds.
     """
     try:
-        reader = _Reader(argument, text, columns, is_density)
+        reader = _EventParser(argument, text, columns, is_density)
         boxes = reader.region(reader.tree)
     except RecursionError as error:
         raise ValueError(f"{argument}: the text of {len(text)} characters is nested too deeply") from error
@@ -134,7 +134,7 @@ def _as_identifier(found: re.Match[str]) -> str:
     return found[0] if found[2] is None else "_" * len(found[0].encode())
 
 
-class _Reader:
+class _EventParser:
     """One text and the columns that it may name; regions are lists of events that exclude each other."""
 
     def __init__(self, argument: str, text: str, columns: Sequence[Column], is_density: Any) -> None:

@@ -67,7 +67,7 @@ def read_bif(source: Any, encoding: str = "utf-8", max_entries: int = MAX_ENTRIE
 
 def parse_bif(text: str, place: str = "text", max_entries: int = MAX_ENTRIES) -> Network:
     """`read_bif` of a text; ``place`` names it in messages."""
-    return _Reader(text, place, max_entries).network()
+    return BifReader(text, place, max_entries).network()
 
 
 def _content(path: Path, most: int) -> bytes:
@@ -102,7 +102,7 @@ def _decoded(raw: bytes, encoding: str, path: Path) -> str:
         ) from None
 
 
-class _Reader:
+class BifReader:
     """A text, the token at which the reader stands, and the network read so far."""
 
     def __init__(self, text: str, place: str, max_entries: int) -> None:

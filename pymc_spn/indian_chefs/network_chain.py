@@ -78,7 +78,7 @@ class NetworkChain:
     def start_at(self, rng: np.random.Generator, graph: GraphState) -> None:
         """Take over a graph; parameters and hidden units are drawn from their prior, observed nodes suit their data."""
         n, d, net = int(graph.count[0]), self.n_observed, self.network
-        self._put_graph(graph.parents[:n, :n], graph.reputations[:n])
+        self.put_graph(graph.parents[:n, :n], graph.reputations[:n])
         rates = self.prior.precision_rate
         net.weights[:n, :n] = graph.parents[:n, :n] * rng.normal(0.0, self.prior.weight_precision**-0.5, (n, n))
         net.biases[:n] = rng.normal(0.0, self.prior.bias_precision**-0.5, n)
@@ -98,7 +98,7 @@ class NetworkChain:
         n, d = len(start.parents), self.n_observed
         if n > self.max_nodes:
             raise ValueError(f"max_nodes must be at least the start's {n} nodes, got {self.max_nodes}")
-        self._put_graph(start.parents, start.reputations)
+        self.put_graph(start.parents, start.reputations)
         net = self.network
         net.weights[:n, :n], net.biases[:n], net.precisions[:n] = start.weights, start.biases, start.precisions
         net.activations[d:n] = 0.0
@@ -108,7 +108,7 @@ class NetworkChain:
             pool = empty_pool(self.max_nodes, d, size)
             pass_of_exchanges(rng, self.state, net, pool, self.work)
 
-    def _put_graph(self, parents, reputations):
+    def put_graph(self, parents, reputations):
         n = len(parents)
         self.state.parents[:] = 0
         self.state.parents[:n, :n] = parents

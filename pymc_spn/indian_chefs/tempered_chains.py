@@ -90,7 +90,7 @@ class TemperedChains:
         first = int(rng.integers(max(1, min(2, len(self.chains) - 1))))
         for j in range(first, len(self.chains) - 1, 2):
             hot, cold = self.chains[j + 1], self.chains[j]
-            gain = self._log_likelihood(hot) - self._log_likelihood(cold)
+            gain = self.log_likelihood(hot) - self.log_likelihood(cold)
             log_ratio = self._factor * (self.powers[j] - self.powers[j + 1]) * gain
             if j == 0:
                 log_ratio += hot.log_graph(graph_prior) - hot.log_graph(self.reference)
@@ -139,7 +139,7 @@ class TemperedChains:
         return rates | {"powers_exchanged": shares}, births
 
     @staticmethod
-    def _log_likelihood(chain: NetworkChain) -> float:
+    def log_likelihood(chain: NetworkChain) -> float:
         """Of the observed nodes given all else, in nats (of activations)."""
         d, n = chain.n_observed, len(chain.data)
         rho, squares = chain.network.precisions[:d], (chain.network.residuals[:d] ** 2).sum(1)

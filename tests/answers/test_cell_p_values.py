@@ -12,7 +12,7 @@ from tests.answers.test_predictive_p_values import recorded_on
 from tests.answers.test_row_distributions import others, rows_of, sampled
 from tests.answers.test_variational_posterior import fitted
 from tests.hand_made_records import posterior_of
-from tests.networks.test_rounded_cells import narrow_leaves, share_of
+from tests.rounded_networks import narrow_leaves, share_of
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_splits", "skewed"]
 
@@ -145,7 +145,7 @@ def test_counts_with_gaussian_leaves_alone_are_recorded_as_whole_numbers():
 
 
 def test_rounded_rows_are_cells():
-    post = narrow_leaves()[0]
+    post = ps.SPNPosterior(narrow_leaves()[0])
     found = post.cell_p_value(pd.DataFrame({"x0": [2.0], "x1": [0.5], "x2": ["a"]}))
     whole = share_of(((1.5, 2.5), None, 0))
     lower = share_of(((1.5, 2.5), (1e-300, 0.75), 0)) / whole

@@ -10,7 +10,7 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.networks import posterior
 from pymc_spn.numerics import chain_mixing
-from tests.hand_made_records import sampled_tree
+from tests.hand_made_records import problem_of, sampled_tree
 
 ROWS = pd.DataFrame({"x0": [1.2, np.nan, 0.3], "x1": [1, 0, 1], "x2": [3, 2, 0]})
 LEVEL = {"P(x1 = 1)": lambda post: post.probability({"x1": 1}, per_draw=True)}
@@ -67,7 +67,7 @@ def test_diagnosis_is_of_the_values_of_each_draw():
         assert found.loc[name, ["r_hat", "ess_bulk"]].tolist() == [r_hat[0], size[0]]
         assert found.loc[name, "mean"] == pytest.approx(float(values.mean()))
     training = post.diagnose(max_rows=1000)
-    n_seen = int((~np.isnan(post._states.record.table).all(axis=1)).sum())
+    n_seen = int((~np.isnan(problem_of("missing").X).all(axis=1)).sum())
     assert len(training) == 2 + n_seen
     for other in (post.condition({"x2": 3}), post.condition([{"x2": {1}}, {"x0": (0.5, None)}]), post.marginal(["x0"])):
         pd.testing.assert_frame_equal(other.diagnose(max_rows=1000), training)  # of the posterior as sampled
@@ -109,7 +109,7 @@ def test_answers_use_as_many_draws_as_carry_information(tmp_path, monkeypatch):
     xr.testing.assert_identical(whole.log_density(ROWS), every.condition({"x2": (0, 4)}).log_density(ROWS))
     weights = few.stacked().chain_weights
     np.testing.assert_allclose(weights, every.stacked().chain_weights, rtol=1e-12)
-    size = every._mixing.size
+    size = chain_mixing.Mixing.of(tree["posterior"]["x_log_joint"].values).size
     monkeypatch.setattr(posterior, "FEWEST_DRAWS", 8)
     monkeypatch.setattr(posterior, "DRAWS_OF_SIZE", 20.0 / size)
     assert ps.SPNPosterior.from_idata(tree).log_density(ROWS).attrs["draws"] == "20 of 120"

@@ -17,7 +17,15 @@ from pymc_spn.laws.grid_law import joint_masses, nested_grids, tables_of
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 from tests.answers.test_row_queries import two_groups
-from tests.hand_made_records import enumerated_posterior, posterior_of, problem_of, sampled_tree, weighted_posterior
+from tests.hand_made_records import (
+    enumerated_law,
+    enumerated_posterior,
+    posterior_of,
+    problem_of,
+    sampled_tree,
+    states_of,
+    weighted_posterior,
+)
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
 
@@ -33,8 +41,13 @@ def levels_problem():
 
 
 @cache
+def levels_law():
+    return enumerated_law(levels_problem())
+
+
+@cache
 def levels_posterior():
-    return enumerated_posterior(levels_problem())
+    return ps.SPNPosterior(levels_law())
 
 
 @cache
@@ -76,9 +89,9 @@ def test_levels_by_enumeration():
 
 
 def test_bounds_enclose_what_is_enumerated():
-    weights = levels_posterior()._law.log_weights
+    weights = levels_law().log_weights
     likely = np.where(weights >= np.sort(weights)[-12], weights, -np.inf)
-    post = weighted_posterior(levels_posterior()._states, likely)
+    post = weighted_posterior(levels_law().states, likely)
     for columns in (None, "x1", ["x0", "x2"]):
         low, high = post.entropy(columns, method="bounds").values
         assert low <= float(post.entropy(columns)) <= high + 1e-9
@@ -187,19 +200,20 @@ def _panels(cuts):
 
 def test_information_does_not_change_with_units_in_which_densities_overflow():
     # the log-normal column has density 1e280 near 0, the other one, in its units of 1e-30, one of 1e30 everywhere
-    problem, found = problem_of("skewed"), []
+    problem, laws = problem_of("skewed"), []
     for unit in (1.0, 1e-30):
         leaves = [
             ("log_normal", {"mu0": 0.2, "rho0": 0.4, "a0": 0.6, "b0": 0.5}),
             ("gaussian", {"mu0": 0.0, "rho0": 0.4, "a0": 2.0, "b0": unit**2}),
         ]
         scaled = replace(problem, palettes=[[leaf] for leaf in leaves], X=problem.X * [1.0, unit])
-        found.append(enumerated_posterior(scaled))
+        laws.append(enumerated_law(scaled))
+    found = [ps.SPNPosterior(law) for law in laws]
     ours, theirs = (post.mutual_information("x0", "x1") for post in found)
     assert float(ours) > 1e-3
     np.testing.assert_allclose(theirs, ours, rtol=1e-9)
     assert theirs.attrs["tolerance"] - MISPLACED < 1e-9
-    law = found[0]._law
+    law = laws[0]
     finest = information(next(joint_masses(law, [(0, 1)], nested_grids(law, [0, 1], [(384, 1)])[0])))
     assert abs(float(ours) - finest) < ours.attrs["tolerance"]
     assert theirs.attrs["mcse_chain"] == pytest.approx(ours.attrs["mcse_chain"])
@@ -244,8 +258,8 @@ def test_simulation_agrees_with_quadrature(name):
 @settings(max_examples=10, deadline=None)
 def test_information_identities(seed, known):
     """MI >= 0, symmetric, H(a) + H(b) - H(a, b), chain rule; whatever the weights of the draws."""
-    weights = np.random.default_rng(seed).normal(size=levels_posterior()._states.n_draws)
-    post = weighted_posterior(levels_posterior()._states, weights)
+    weights = np.random.default_rng(seed).normal(size=levels_law().states.n_draws)
+    post = weighted_posterior(levels_law().states, weights)
     free = ["x0", "x1"]
     mi = float(post.mutual_information(*free, known))
     assert mi >= 0 and mi == pytest.approx(float(post.mutual_information(*free[::-1], known)), abs=1e-14)
@@ -266,7 +280,7 @@ def test_bounds_of_entropy_go_through_the_draws_once_for_all_pairs(monkeypatch):
     asked, on_grids = [], RecordedLaw.on_grids
     monkeypatch.setattr(RecordedLaw, "on_grids", lambda self, s: asked.append(s) or on_grids(self, s))
     whole = post.entropy(method="bounds")
-    assert len(asked) <= 2 * post._states.n_draws
+    assert len(asked) <= 2 * levels_law().states.n_draws
     monkeypatch.setattr(grid_law, "BLOCK_VALUES", 1)
     assert post.entropy(method="bounds").equals(whole)
 
@@ -295,9 +309,9 @@ def test_dependence_is_the_table_of_pairs():
 
 
 def test_tolerance_of_dependence_is_that_of_the_draws_which_the_grids_fit_least():
-    post = ps.SPNPosterior.from_idata(sampled_tree("depths", draws=60))
-    found = post.dependence(per_draw=True)
-    each = tables_of(post._law, [0, 1], np.arange(120), nested_grids(post._law, [0, 1], [(36, 1)])[0])[0]
+    law = RecordedLaw(states_of(sampled_tree("depths", draws=60)))
+    found = ps.SPNPosterior(law).dependence(per_draw=True)
+    each = tables_of(law, [0, 1], np.arange(120), nested_grids(law, [0, 1], [(36, 1)])[0])[0]
     off = np.abs(found[:, :, 0, 1].values.ravel() - each[:, 0]).max()
     assert 1e-8 < off < found.attrs["tolerance"] < 1e-6
 

@@ -24,13 +24,15 @@ from pymc_spn.networks.records.record import (
 )
 from pymc_spn.tables import decode
 from tests.hand_made_records import (
-    enumerated_posterior,
+    enumerated_law,
     enumerated_tree,
+    law_of,
     new_rows,
     posterior_of,
     problem_of,
     sampled_tree,
     schema_of,
+    states_of,
     tree_of,
     weighted_posterior,
 )
@@ -88,12 +90,12 @@ def test_far_away_rows_have_finite_logs():
         sum(log_leaf_predictive(*leaf, problem.X[:, d], x[d]) for d, leaf in enumerate((GAUSSIAN, NARROW)))
         for x in rows
     ]
-    np.testing.assert_allclose(enumerated_posterior(problem)._states.log_densities(rows, {})[0], exact, rtol=1e-12)
+    np.testing.assert_allclose(enumerated_law(problem).states.log_densities(rows, {})[0], exact, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["mixed", "missing", "depths", "infinite", "splits", "two_trees"])
 def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name):
-    states = ps.SPNPosterior.from_idata(sampled_tree(name))._states
+    states = states_of(sampled_tree(name))
     tree, rng = states.structure, np.random.default_rng(0)
     position = positions_in_parent(tree)
     for row in states.coded_rows(new_rows(name)):
@@ -117,17 +119,17 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
 
 
 def test_a_value_outside_the_support_of_some_or_all_leaves():
-    problem, post = problem_of("mixed"), posterior_of("mixed")
+    problem, law = problem_of("mixed"), law_of("mixed")
     rows = np.array([[-0.7, 0.5], [0.5, -2.0], [-1.0, -1.0]])
-    logs = post._states.log_densities(rows, {})
+    logs = law.states.log_densities(rows, {})
     exact = log_posterior_predictive(problem, rows)
-    np.testing.assert_allclose(logsumexp(logs + post._law.log_weights[:, None], axis=0), exact, atol=TOLERANCE)
+    np.testing.assert_allclose(logsumexp(logs + law.log_weights[:, None], axis=0), exact, atol=TOLERANCE)
     only = ps.leaves.Exponential(mean=1.0)
     schema = schema_of(problem)
     schema = type(schema)(**(schema.__dict__ | {"palette": ((only,), schema.palette[1])}))
     digits = np.zeros((1, 1, 4, 3), np.int8)
     tree = tree_of(schema, problem.X, digits, np.ones((1, 1, 2)), np.ones((1, 1)))
-    states = ps.SPNPosterior.from_idata(tree)._states
+    states = states_of(tree)
     assert np.isneginf(states.log_densities(rows, {})[0]).tolist() == [True, False, True]
 
 
@@ -175,18 +177,17 @@ def test_leave_one_out_is_the_ratio_of_evidences(name):
 
     Not of counts with Gaussian leaves, which the states weigh by less than their mass.
     """
-    problem, post = problem_of(name), posterior_of(name)
-    logs = weighted_posterior(post._states).log_likelihood()["x"]
+    problem, law = problem_of(name), law_of(name)
+    logs = weighted_posterior(law.states).log_likelihood()["x"]
     assert logs.dims == ("chain", "draw", "x_row")
-    found = -logsumexp(post._law.log_weights[:, None] - logs.values[0], axis=0)
+    found = -logsumexp(law.log_weights[:, None] - logs.values[0], axis=0)
     np.testing.assert_allclose(found, [log_leave_one_out(problem, n) for n in range(len(problem.X))], atol=1e-9)
 
 
 def test_leave_one_out_puts_every_row_back():
-    states = ps.SPNPosterior.from_idata(sampled_tree("infinite"))._states
+    states = states_of(sampled_tree("infinite"))
     np.testing.assert_array_equal(states.leave_one_out(), states.leave_one_out())
-    fresh = ps.SPNPosterior.from_idata(sampled_tree("infinite"))
-    np.testing.assert_array_equal(states.leave_one_out(), fresh._states.leave_one_out())
+    np.testing.assert_array_equal(states.leave_one_out(), states_of(sampled_tree("infinite")).leave_one_out())
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")
@@ -213,7 +214,7 @@ def test_rows_without_a_cell_are_no_data():
     idata["log_likelihood"] = post.log_likelihood()
     logs = idata["log_likelihood"]["x"]
     assert "".join(logs["x_row"].values) == "abdeghijkl"
-    everything = post._states.leave_one_out()
+    everything = states_of(idata).leave_one_out()
     np.testing.assert_array_equal(logs.values.reshape(60, -1), np.delete(everything, [2, 5], axis=1))
     assert np.isfinite(az.loo(idata).elpd)
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.tables import decode
-from tests.hand_made_records import new_rows, posterior_of, sampled_tree
+from tests.hand_made_records import law_of, new_rows, posterior_of, sampled_tree
 
 PROBLEMS = [
     "mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees",
@@ -27,7 +27,7 @@ def test_density_is_that_of_the_posterior(name):
     rows = rows[[c.name for c in post.columns]]
     found = post.as_circuit()
     np.testing.assert_allclose(found.log_density(rows), post.log_density(rows), rtol=0, atol=1e-10)
-    assert found.circuit.columns == post.columns and len(found.draws) == post._states.n_draws
+    assert found.circuit.columns == post.columns and len(found.draws) == law_of(name).states.n_draws
     names = [c.name for c in post.columns][1:]
     marginal = post.marginal(names)
     np.testing.assert_allclose(

@@ -22,7 +22,16 @@ from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments
 from pymc_spn.networks.records import column_leaves, recorded_states
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
-from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of, weighted_posterior
+from tests.hand_made_records import (
+    law_of,
+    posterior_of,
+    problem_of,
+    sampled_tree,
+    schema_of,
+    states_of,
+    tree_of,
+    weighted_posterior,
+)
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
 SKEWED = ["skewed", "infinite_skewed"]  # columns whose mean is infinite until they are bounded
@@ -78,7 +87,7 @@ def events_of(column, is_density):
 
 @cache
 def few_states(name):
-    return ps.SPNPosterior.from_idata(sampled_tree(name, draws=4, chains=1))._states
+    return states_of(sampled_tree(name, draws=4, chains=1))
 
 
 @st.composite
@@ -90,7 +99,7 @@ def questions(draw):
     post = weighted_posterior(states, weights)
     about = draw(st.lists(st.sampled_from(["event", "given", "nothing"]), min_size=len(post.columns), max_size=3))
     found = {"event": {}, "given": {}, "nothing": {}}
-    for column, role, is_density in zip(post.columns, about, post._states.compiled.is_density, strict=False):
+    for column, role, is_density in zip(post.columns, about, states.compiled.is_density, strict=False):
         if role != "nothing":
             found[role][column.name] = draw(events_of(column, bool(is_density)))
     return post, found["event"], found["given"]
@@ -274,7 +283,7 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     tree = tree_of(schema, problem.X, np.zeros((1, 12, 3, 3), np.int8), np.ones((1, 12, 2)), np.ones((1, 12)))
     shapes = np.where(bad, 0.4, np.linspace(2.1, 3.0, 12))[None, :, None] * np.ones(2)
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().assign(x_shape=(("chain", "draw", "d"), shapes)))
-    whole = weighted_posterior(ps.SPNPosterior.from_idata(tree)._states, np.where(bad, -1e4, 0.0))
+    whole = weighted_posterior(states_of(tree), np.where(bad, -1e4, 0.0))
     chosen = {name: tree[name].to_dataset().isel(draw=~bad) for name in ("posterior", "sample_stats")}
     few = ps.SPNPosterior.from_idata(tree.assign({name: xr.DataTree(part) for name, part in chosen.items()}))
     assert np.isinf(whole.cov(per_draw=True)[0, 1, 0, 0])
@@ -292,7 +301,7 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     row = pd.DataFrame({"x0": [np.nan], "x1": [1.0]})
     assert "principal_value" not in whole.predict(row, "x0").attrs
     assert "principal_value" in whole.mean(per_draw=True).attrs  # which has the draws without weight
-    states = ps.SPNPosterior.from_idata(sampled_tree("skewed"))._states
+    states = states_of(sampled_tree("skewed"))
     skewed = weighted_posterior(states, np.where(np.arange(states.n_draws) % 2, -1e4, 0.0))
     row = skewed.predict(pd.DataFrame({"x0": [np.nan], "x1": [3]}), "x0")
     for infinite in (skewed.mean()[0], skewed.moment(1)[0], row[0]):
@@ -454,9 +463,9 @@ def test_drawn_circuits_average_to_the_collapsed_predictive(name):
     one = circuits[0]
     assert one.circuit.columns == post.columns and (one.chain, one.draw) in [(0, d) for d in range(10_000)]
     if name == "palette":  # small and finite: every copy of every node
-        structure = post._states.structure
-        sizes = {c.name: len(p) for c, p in zip(post.columns, post._first.schema.palette, strict=True)}
-        assert one.circuit.n_nodes == structure.n_nodes(sizes)
+        schema = law_of(name).schema
+        sizes = {c.name: len(p) for c, p in zip(post.columns, schema.palette, strict=True)}
+        assert one.circuit.n_nodes == schema.structure.n_nodes(sizes)
 
 
 # ---- memory
@@ -490,7 +499,7 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
     states = recorded_states.RecordedStates(whole.record)
     for found, value in zip(answers(states), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-12)
-    assert len(states._kept) == n_kept < states.n_draws
+    assert sum(states.network(s).entry is states.network(s).entry for s in range(4)) == n_kept < states.n_draws == 4
 
 
 # ---- refusals

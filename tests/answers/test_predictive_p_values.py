@@ -11,8 +11,8 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.answers import reference_rows
 from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import posterior_of, problem_of, schema_of, tree_of
-from tests.networks.test_rounded_cells import narrow_leaves
+from tests.hand_made_records import law_of, posterior_of, problem_of, schema_of, tree_of
+from tests.rounded_networks import narrow_leaves
 
 N = 20_000
 SD = 5.0  # Monte Carlo standard errors that an estimate may be off
@@ -71,7 +71,7 @@ def test_numbers_are_compared_with_recorded_numbers(width):
 
 
 def test_rounded_rows_are_compared_by_the_masses_of_their_cells():
-    post = narrow_leaves()[0]
+    post = ps.SPNPosterior(narrow_leaves()[0])
     rows = pd.DataFrame({"x0": [2.0, 1.0, 3.0, 7.0], "x1": None, "x2": None})
     found = post.predictive_p_value(rows, n=N, random_seed=3)
     cells = np.arange(-2000.0, 2001.0)
@@ -125,7 +125,7 @@ def test_a_seed_decides_whatever_else_is_asked(monkeypatch):
     whole = post.predictive_p_value(rows, n=200, random_seed=7)
     assert whole["row"].values.tolist() == list("abc")
     np.testing.assert_array_equal(whole.log_density, post.log_density(rows))
-    monkeypatch.setattr(reference_rows, "BLOCK_VALUES", 7 * post._states.n_draws)
+    monkeypatch.setattr(reference_rows, "BLOCK_VALUES", 7 * law_of("missing").states.n_draws)
     for label in "abc":
         one = post.predictive_p_value(rows.loc[[label]], n=200, random_seed=7)
         for name in ("p_value", "threshold"):

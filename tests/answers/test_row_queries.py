@@ -17,7 +17,7 @@ from pymc_spn.answers import column_questions, row_questions
 from pymc_spn.answers.asked_law import joined_errors
 from pymc_spn.networks import recorded_law
 from pymc_spn.networks.recorded_law import RecordedLaw
-from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
+from tests.hand_made_records import law_of, posterior_of, problem_of, sampled_tree, schema_of, states_of, tree_of
 from tests.networks.test_step_methods import draw
 
 ROW = {"palette": {"x0": 2, "x1": "b", "x2": 3}, "missing": {"x0": 1.2, "x1": 1, "x2": 3}}
@@ -38,7 +38,7 @@ def test_surprise_is_minus_the_conditional_log_density(name):
             exact = -np.log(float(post.probability({column: known[column]}, rest)))
             assert float(found.surprise.sel(row=label, column=column)) == pytest.approx(exact, rel=1e-9)
     assert np.isnan(found.surprise.sel(row="gap", column="x2"))
-    weight = np.exp(post._law.log_weights) / np.exp(post._law.log_weights).sum()
+    weight = np.exp(law_of(name).log_weights) / np.exp(law_of(name).log_weights).sum()
     each = post.log_density(df, per_draw=True).values[0]
     mean = weight @ each
     np.testing.assert_allclose(found.log_density_sd, np.sqrt(weight @ (each - mean) ** 2), rtol=1e-9)
@@ -143,13 +143,11 @@ def two_partitions():
     problem = problem_of("missing")
     digits = np.zeros((1, 4, 3, 5), np.int8)
     digits[0, :, :, 0] = [[0, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 0]]
-    return ps.SPNPosterior.from_idata(
-        tree_of(schema_of(problem), problem.X, digits, np.ones((1, 4, 2)), np.ones((1, 4)))
-    )
+    return tree_of(schema_of(problem), problem.X, digits, np.ones((1, 4, 2)), np.ones((1, 4)))
 
 
 def test_co_clustering_of_training_rows_counts_draws():
-    post = two_partitions()
+    post = ps.SPNPosterior.from_idata(two_partitions())
     found = post.co_clustering()
     np.testing.assert_allclose(found, [[1, 0.25, 0], [0.25, 1, 0.75], [0, 0.75, 1]])
     assert found["row"].values.tolist() == [10, 11, 12] and "mcse_chain" in found.attrs
@@ -204,10 +202,9 @@ def test_nothing_asked_is_an_empty_answer():
 
 def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
     """Of one draw by hand: children weighted by their rows and by the density of the row in them."""
-    post = two_partitions()
+    post, states = ps.SPNPosterior.from_idata(two_partitions()), states_of(two_partitions())
     df = pd.DataFrame([ROW["missing"], {"x0": 0.3, "x1": 0, "x2": 1}, {"x0": np.nan, "x1": None, "x2": np.nan}])
     found = post.co_clustering(df)
-    states = post._states
     together = np.zeros((3, 3))
     for s in range(4):
         net = states.network(s)
@@ -436,7 +433,7 @@ def test_rows_are_answered_in_blocks_with_the_same_answers(query, monkeypatch):
 
     whole, most, log_rows = ask(), [], RecordedLaw._log_density
     for module in (row_questions, recorded_law):
-        monkeypatch.setattr(module, "BLOCK_VALUES", 7 * post._states.n_draws)
+        monkeypatch.setattr(module, "BLOCK_VALUES", 7 * law_of("palette").states.n_draws)
     monkeypatch.setattr(RecordedLaw, "_log_density", lambda self, v, *a: most.append(len(v)) or log_rows(self, v, *a))
     again = ask()
     assert max(most) == 7

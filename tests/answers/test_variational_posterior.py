@@ -4,6 +4,7 @@ import subprocess
 import sys
 from functools import cache
 from itertools import permutations
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,10 @@ import xarray as xr
 from scipy.special import betaln
 
 import pymc_spn as ps
+from pymc_spn.networks.records.fitted_states import read_fit
 from pymc_spn.networks.variational import weight_kernels
 from pymc_spn.networks.variational.active_tree import pruned
+from pymc_spn.tables.tree_files import reading
 from tests.network_problems import mixed_frame
 
 
@@ -43,6 +46,14 @@ def fitted(n_children="infinite", seed=1):
     return ps.fit_variational(table(), structure, leaves={"n": ps.leaves.Poisson()}, random_seed=seed)
 
 
+def states_of_fit(post):
+    """What a posterior object saves of a variational fit."""
+    with TemporaryDirectory() as folder:
+        post.save(f"{folder}/fit.nc")
+        with reading(f"{folder}/fit.nc") as tree:
+            return read_fit(tree)
+
+
 @pytest.mark.parametrize("n_children", [2, "infinite"])
 def test_every_restart_rises_and_the_highest_is_kept(n_children):
     post = fitted(n_children)
@@ -51,7 +62,7 @@ def test_every_restart_rises_and_the_highest_is_kept(n_children):
     for run in trace.values:
         assert np.diff(run[~np.isnan(run)]).min() > -1e-9
     ends = [run[~np.isnan(run)][-1] for run in trace.values]
-    prior = post._states.fit.log_prior
+    prior = states_of_fit(post).fit.log_prior
     assert post.bound == pytest.approx(max(ends) - prior, abs=1e-12)
     assert prior != 0.0 and post.converged
 
@@ -142,7 +153,7 @@ def test_several_splits_as_a_circuit():
     post = ps.fit_variational(frame, structure, leaves={"visits": ps.leaves.Poisson()}, restarts=1, random_seed=0)
     np.testing.assert_allclose(post.as_circuit().log_density(frame), post.log_density(frame), rtol=0, atol=1e-10)
     observed = frame.notna().sum()
-    rows = [post._states.rows_on_entries(d).sum() for d in range(len(observed))]
+    rows = [states_of_fit(post).rows_on_entries(d).sum() for d in range(len(observed))]
     np.testing.assert_allclose(rows, observed, rtol=1e-9)  # each row at one of a column's two places
 
 
@@ -168,11 +179,12 @@ def test_leaf_types_are_expected_shares_of_the_observed_cells():
     assert bell["family"].values.tolist() == ["gaussian", "exponential"]
     assert bell.sel(family="exponential").item() < 0.05 and wait.sel(family="exponential").item() > 0.6
     assert float(bell.sum()) == pytest.approx(1.0) and float(wait.sum()) == pytest.approx(1.0)
-    assert post._states.rows_on_entries(0).sum() == pytest.approx(140.0, rel=1e-9)  # gaps have no leaf
-    fit = post._states.fit  # four children of a node: entries 0 and 2 are Gaussian, 1 and 3 Exponential, or one of each
+    states = states_of_fit(post)
+    assert states.rows_on_entries(0).sum() == pytest.approx(140.0, rel=1e-9)  # gaps have no leaf
+    fit = states.fit  # four children of a node: entries 0 and 2 are Gaussian, 1 and 3 Exponential, or one of each
     region = structure.leaf_region[structure.leaf_column == 1]
     here = np.isin(fit.region, region)
-    families = [post._first.schema.palette[1][e].family for e in fit.option[here]]
+    families = [states.schema.palette[1][e].family for e in fit.option[here]]
     by_hand = sum(n for n, f in zip(fit.count[here], families, strict=True) if f == "gaussian") / 150
     assert wait.sel(family="gaussian").item() == pytest.approx(by_hand, rel=1e-12)
 
@@ -191,7 +203,7 @@ def test_co_clustering_is_that_of_the_children_of_the_top_sum(n_children):
         values = ps.Table.from_frame(rows, schema=post.columns).values
         logs[k] = learned.circuit.log_density(values, one, learned.leaf_parameters) + learned.log_weights[k]
     share = np.exp(logs - post.log_density(rows).values)
-    n_edges = int((post._states.fit.region == 0).sum())
+    n_edges = int((states_of_fit(post).fit.region == 0).sum())
     assert n_edges in (top, top - 1)
     expected = share[:n_edges].T @ share[:n_edges]
     np.fill_diagonal(expected, 1.0)
@@ -266,7 +278,7 @@ def test_given_hyperparameters_stay_and_estimates_do_better():
     held = ps.fit_variational(table(), structure, **fixed, random_seed=1)
     h = held.hyperparameters()
     assert h.concentration.values.tolist() == [1.5, 0.7] and set(h.leaf_scale.values) == {0.3}
-    assert held._states.fit.log_prior == 0.0
+    assert states_of_fit(held).fit.log_prior == 0.0
     free = ps.fit_variational(table(), structure, **(fixed | {"leaf_scale": None}), random_seed=1)
     assert free.bound > held.bound + 1.0
 
@@ -289,8 +301,8 @@ def test_gaps_splits_and_single_columns_are_fitted(width):
 
 
 def test_dropping_empty_edges_costs_only_what_they_held():
-    post = fitted(2)
-    schema, fit = post._first.schema, post._states.fit
+    states = states_of_fit(fitted(2))
+    schema, fit = states.schema, states.fit
     tree, statistics = fit.tree(schema.structure, schema.compiled), fit.statistics
     smaller, kept = pruned(tree, statistics, schema.structure, schema.compiled, np.ones(tree.option.size, np.bool_))
     assert all(np.array_equal(a, b) for a, b in zip(tree, smaller, strict=True))
@@ -345,6 +357,6 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
     missing = {"draw_circuits", "top_clusters", "diagnose", "stacked", "chain_weights"}
     assert missing == {name for name in dir(ps.SPNPosterior) if not name.startswith("_")} - set(dir(fitted()))
     with pytest.raises(ValueError, match="holds no assignments"):
-        fitted()._states.leave_one_out()
+        states_of_fit(fitted()).leave_one_out()
     with pytest.raises(ValueError, match="the file holds no variational fit"):
         ps.VariationalPosterior.from_idata(xr.DataTree())

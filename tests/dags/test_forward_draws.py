@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 import pymc_spn as ps
 from pymc_spn.dags import forward_draws
 from pymc_spn.dags.partition_sum_kernels import partition_sums
+from pymc_spn.dags.prefix_lattice import PrefixLattice
 from tests.dags.test_partition_mcmc import arrays, rough_scores, weights_by_level
 
 DRAWS = 3000
@@ -118,10 +119,9 @@ def test_what_is_too_large_is_refused_with_the_way_out(monkeypatch):
 
 def test_sums_are_made_once_for_each_model(monkeypatch):
     made = []
-    monkeypatch.setattr(forward_draws, "_remembered", [])
-    make = forward_draws._order_sums
-    monkeypatch.setattr(forward_draws, "_order_sums", lambda *a: (made.append(1), make(*a))[1])
-    models = [model_of("order", rough_scores(4, seed=s)) for s in (1, 2)]
+    make = PrefixLattice.all_prefixes
+    monkeypatch.setattr(PrefixLattice, "all_prefixes", lambda d: (made.append(d), make(d))[1])
+    models = [model_of("order", rough_scores(4, seed=s)) for s in (101, 102)]  # of no other test
     for _ in range(3):
         for model in models:
             pm.draw(model["g"], draws=5, random_seed=1)

@@ -247,7 +247,7 @@ def test_each_part_of_a_text_is_read_once(shape):
     counts = []
     for n in (2_000, 8_000):
         text = shape.replace("{0}", filler * n)
-        reader = bif._Reader(text, "text", 100)
+        reader = bif.BifReader(text, "text", 100)
         with pytest.raises(ValueError, match=r"^text, line "):
             reader.network()
         assert reader.n_tokens <= len(text) + 1

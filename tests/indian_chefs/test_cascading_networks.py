@@ -36,7 +36,7 @@ def test_density_of_marked_units_is_that_of_classes_times_their_arrangements(fam
     chain, kernel_prior = new_chain(), cascade_prior(prior)
     sizes = set()
     for parents, layers in graphs(family, 60, 0, (0.8, 0.5), (2.0, 0.7)):
-        chain._put_graph(parents, layers / (1.0 + layers))
+        chain.put_graph(parents, layers / (1.0 + layers))
         _, alike = np.unique(np.column_stack([parents[2:], layers[2:]]), axis=0, return_counts=True)
         expected = prior.log_density(parents, layers) + gammaln(alike + 1.0).sum()
         assert chain.log_graph(kernel_prior) == pytest.approx(expected, rel=1e-12)
@@ -47,13 +47,13 @@ def test_density_of_marked_units_is_that_of_classes_times_their_arrangements(fam
 
 def test_graphs_that_a_buffet_cannot_make_are_refused():
     chain = new_chain()
-    chain._put_graph(layered_parents(2, 2, 1), np.array([0.0, 0.0, 0.5, 0.5, 0.9]))
+    chain.put_graph(layered_parents(2, 2, 1), np.array([0.0, 0.0, 0.5, 0.5, 0.9]))
     adjacent, extended = (cascade_prior(f(0.6, 1.0, 2)) for f in FAMILIES.values())
     assert np.isfinite(chain.log_graph(extended))
     assert chain.log_graph(adjacent) == -np.inf
     with pytest.raises(ValueError, match="all children of a unit in one layer"):
         chain.sweep(np.random.default_rng(0), adjacent)
-    chain._put_graph(layered_parents(2, 2, 1, passes_layers=False), np.array([0.0, 0.0, 0.5, 0.5, 0.9]))
+    chain.put_graph(layered_parents(2, 2, 1, passes_layers=False), np.array([0.0, 0.0, 0.5, 0.5, 0.9]))
     assert np.isfinite(chain.log_graph(adjacent))
 
 
@@ -65,7 +65,7 @@ def joint_test(family, n_sweeps, n_forward, seed, mass=0.45, heat=1.0):
     forward = np.zeros((len(drawn), len(STATISTICS)))
     for s, (parents, layers) in enumerate(drawn):
         n = len(layers)
-        chain._put_graph(parents, layers / (1.0 + layers))
+        chain.put_graph(parents, layers / (1.0 + layers))
         net.weights[:n, :n] = parents * rng.standard_normal((n, n))
         net.biases[:n] = rng.standard_normal(n)
         net.precisions[:n] = rng.gamma(0.5, 2.0, n)

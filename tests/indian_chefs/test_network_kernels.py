@@ -24,7 +24,7 @@ def random_chain(rng, n_data=6, n_hidden=3, max_nodes=8):
     theta = np.r_[0.0, 0.0, np.sort(rng.random(n_hidden))]
     parents = (theta[:, None] > theta[None, :]) & (rng.random((n, n)) < 0.8)
     parents[2:, 0] = True
-    chain._put_graph(parents.astype(np.uint8), theta)
+    chain.put_graph(parents.astype(np.uint8), theta)
     net = chain.network
     net.weights[:n, :n] = np.where(parents, rng.normal(size=(n, n)), 0.0)
     net.biases[:n] = rng.normal(size=n)
@@ -71,7 +71,7 @@ def test_tempered_evidence_counts_each_datum_in_part():
     rng = np.random.default_rng(0)
     chain = random_chain(rng, n_data=5)
     twice = NetworkChain(np.tile(chain.network.activations[:2].T, (2, 1)), np.zeros(2), np.ones(2, bool), 8, PRIOR)
-    twice._put_graph(chain.network.parents[:5, :5], chain.state.reputations[:5])
+    twice.put_graph(chain.network.parents[:5, :5], chain.state.reputations[:5])
     twice.network.precisions[:] = chain.network.precisions
     for rows in ("activations", "outputs"):
         getattr(twice.network, rows)[:] = np.tile(getattr(chain.network, rows), 2)
@@ -119,7 +119,7 @@ def two_node_chain(data):
     chain = NetworkChain(data[:, None], np.zeros(1), np.ones(1, bool), 3, PRIOR)
     parents = np.zeros((2, 2), np.uint8)
     parents[1, 0] = 1
-    chain._put_graph(parents, np.array([0.0, 0.5]))
+    chain.put_graph(parents, np.array([0.0, 0.5]))
     net = chain.network
     net.weights[1, 0], net.biases[:2], net.precisions[:2] = 4.0, (-2.0, 0.3), (1.5, 0.2)
     net.outputs[1] = 0.5

@@ -29,7 +29,7 @@ def trace(powers, n_sweeps, seed, is_blind=False, draws_gamma=False):
         rng = np.random.default_rng((seed, s))
         chains, prior = TemperedChains(new_chains(len(powers)), powers), ICP
         if is_blind:
-            chains._log_likelihood = lambda chain: 0.0
+            chains.log_likelihood = lambda chain: 0.0
         for t in range(n_sweeps):
             chains.sweep(rng, prior)
             if draws_gamma:
@@ -104,7 +104,7 @@ def test_an_exchange_has_the_ratio_of_the_densities_and_hot_chains_keep_their_hy
 
     def log_target(chain, prior, power):
         """Of the state of a chain under another's law."""
-        return chain.log_joint(prior) - (1.0 - power) * TemperedChains._log_likelihood(chain)
+        return chain.log_joint(prior) - (1.0 - power) * TemperedChains.log_likelihood(chain)
 
     (cold, hot), laws = chains.chains, ((other, 1.0), (ICP, 0.6))
     assert cold.n_nodes != hot.n_nodes

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
+from pymc_spn.trees.record import read_draws
 from tests.hand_made_records import enumerated_posterior
 from tests.reference import tiny_problems
 
@@ -201,7 +202,7 @@ def test_a_group_alone_is_no_result(read):
 def test_unpacked_trees_are_the_drawn_ones():
     idata = sampled()
     group = ps.unpack(idata, "tree")["tree"].dataset
-    draws = ps.TreePosterior.from_idata(idata, "tree")._draws
+    draws = read_draws(idata, "tree")
     trees = [draws.tree(t) for t in range(draws.n_trees)]
     assert max(t.n_leaves for t in trees) > min(t.n_leaves for t in trees)
     assert group["n_nodes"].values.ravel().tolist() == [len(t.decisions) for t in trees]

@@ -17,7 +17,7 @@ from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds
 from pymc_spn.maxima.box_leaves import CONSTANT
 from pymc_spn.networks.recorded_tapes import tape_of_draws
 from pymc_spn.tables import Table
-from tests.hand_made_records import posterior_of, sampled_tree
+from tests.hand_made_records import law_of, posterior_of, sampled_tree
 from tests.random_circuits import column_families, random_circuit
 from tests.shared_circuits import build
 
@@ -347,9 +347,9 @@ def test_mpe_of_a_posterior(name, known):
 @pytest.mark.parametrize("known", [False, True])
 def test_what_is_not_asked_leaves_a_small_tape(known):
     """A node for each leaf of the other columns kept the tape of two columns as long as that of all."""
-    post = posterior_of("missing")
+    post, law = posterior_of("missing"), law_of("missing")
     points, unasked = ({0: 1.0, 2: 1.0}, {}) if known else ({}, {0: None, 2: None})
-    tape = tape_of_draws(post._states, points, unasked, post._law.log_weights)
+    tape = tape_of_draws(law.states, points, unasked, law.log_weights)
     below = [tape.child[a:b] for a, b in zip(tape.pointer[:-1], tape.pointer[1:], strict=True) if a < b]
     assert not any((tape.kind[children] == CONSTANT).all() for children in below)
     assert known or not (tape.kind == CONSTANT).any()

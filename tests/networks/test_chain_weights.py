@@ -6,10 +6,9 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.chain_weights import left_out_densities, stacking_weights
 from pymc_spn.numerics.draw_averages import fewer_draws
-from tests.hand_made_records import new_rows, sampled_tree
+from tests.hand_made_records import new_rows, sampled_tree, states_of, weighted_posterior
 
 
 def test_left_out_densities_are_harmonic_means_where_no_row_matters_much():
@@ -66,8 +65,8 @@ def test_fewer_draws_are_those_that_count():
     # along cumulative weights 0.8, 1.6, 2.4, 2.6, 2.8, 3 at 0.3, 0.9, 1.5, 2.1, 2.7
     np.testing.assert_allclose(np.exp(fewer_draws(uneven, 5)), [1, 2, 1, 0, 1, 0, 0, 0, 0])
     assert fewer_draws(uneven, 9) is uneven
-    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=3))
-    stacked = ps.SPNPosterior(RecordedLaw(post._states, chosen=np.repeat(np.log([0.02, 0.96, 0.02]), 30)))
+    states = states_of(sampled_tree("missing", draws=30, chains=3))
+    post, stacked = weighted_posterior(states), weighted_posterior(states, np.repeat(np.log([0.02, 0.96, 0.02]), 30))
     rows = new_rows("missing")
     circuit = stacked.as_circuit(max_draws=12)
     assert set(circuit.draws) <= set(range(30, 60)) and len(circuit.draws) == 12

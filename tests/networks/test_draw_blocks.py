@@ -7,7 +7,7 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import draw_blocks, predictive_kernels
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.share_kernels import column_shares, regions_of
-from tests.answers.test_posterior import posterior_of
+from tests.hand_made_records import law_of
 from tests.reference import tiny_problems
 
 PROBLEMS = {name: p for name, p in tiny_problems().items() if name != "infinite_discrete"}  # levels that may be counts
@@ -15,7 +15,7 @@ PROBLEMS = {name: p for name, p in tiny_problems().items() if name != "infinite_
 
 def rows_of(name, n=83):
     """Rows with gaps, values far out and one without a cell, and an event where there is no point."""
-    states, table = posterior_of(name)._states, PROBLEMS[name].X
+    states, table = law_of(name).states, PROBLEMS[name].X
     rng = np.random.default_rng(1)
     values = np.stack([rng.choice(column[~np.isnan(column)], n) for column in table.T], axis=1)
     values[rng.random(values.shape) < 0.2] = np.nan

@@ -8,9 +8,9 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import predictive_kernels
-from tests.hand_made_records import posterior_of
-from tests.networks.test_rounded_cells import ROWS, narrow_leaves
+from tests.hand_made_records import law_of, states_of
 from tests.reference import tiny_problems
+from tests.rounded_networks import ROWS, narrow_leaves
 
 PROBLEMS = {name: p for name, p in tiny_problems().items() if name != "infinite_discrete"}  # levels that may be counts
 
@@ -29,7 +29,7 @@ def one_by_one(states, values, events, cells_of=None):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_cells_are_left_out_as_if_they_were_missing(name):
     """Of new rows with gaps, values that no leaf can hold among them."""
-    states, table = posterior_of(name)._states, PROBLEMS[name].X
+    states, table = law_of(name).states, PROBLEMS[name].X
     rng = np.random.default_rng(1)
     values = np.array([[rng.choice(column) for column in table.T] for _ in range(9)])
     positive = [c.kind == "positive" for c in states.schema.columns]
@@ -57,7 +57,7 @@ def test_rows_whose_value_is_too_small_for_a_number():
     with pm.Model():
         ps.SPN("x", ps.circuits.complete_tree(list(df), n_children=3), observed=df)
         idata = pm.sample(draws=3, tune=20, chains=1, progressbar=False, compute_convergence_checks=False)
-    states = ps.SPNPosterior.from_idata(idata)._states
+    states = states_of(idata)
     values = np.where(np.arange(df.shape[1]) % 2, 0.0, 40.0) + np.array([[0.0], [0.3]])
     values[1, 5] = 1e9
     no_event = states.event_logs(0, states.network(0), {})
@@ -69,8 +69,8 @@ def test_rows_whose_value_is_too_small_for_a_number():
 
 
 def test_cells_of_rounded_columns_are_left_out():
-    post = narrow_leaves()[0]
-    states, values = post._states, ps.Table.from_frame(ROWS, schema=post.columns).values
-    found, law = post._law.log_density_left_out(values), post._law
+    law = narrow_leaves()[0]
+    values = ps.Table.from_frame(ROWS, schema=law.columns).values
+    found = law.log_density_left_out(values)
     np.testing.assert_array_equal(found[0], law.log_density(values, cells=True))
-    np.testing.assert_allclose(found[1], one_by_one(states, values, {}, law.cells), rtol=1e-9)
+    np.testing.assert_allclose(found[1], one_by_one(law.states, values, {}, law.cells), rtol=1e-9)

@@ -15,11 +15,9 @@ from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import ROUNDED_GAUSSIAN
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
-from pymc_spn.networks.schema import NetworkSchema
+from tests.hand_made_records import states_of
+from tests.rounded_networks import TABLE, N, rounded
 
-rng = np.random.default_rng(0)
-N = np.where(rng.random(120) < 0.5, rng.poisson(3.0, 120), np.round(rng.normal(12.0, 3.0, 120)).clip(0)).astype(int)
-TABLE = ps.Table.from_frame(pd.DataFrame({"n": N, "x": rng.normal(size=120) + 0.2 * N}))
 MU, RHO, A, B = 2.3, 4.0, 3.0, 6.0
 T = stats.t(2.0 * A, MU, np.sqrt((1.0 + 1.0 / RHO) * B / A))
 
@@ -126,24 +124,6 @@ def test_rows_that_are_drawn_are_counts():
     assert np.array_equal(counts, np.round(counts))
 
 
-@cache
-def rounded():
-    leaves = {"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]}
-    with pm.Model():
-        x = ps.SPN(
-            "s",
-            ps.circuits.complete_tree(TABLE.columns),
-            observed=TABLE,
-            leaves=leaves,
-            rounded=True,
-            resolution={"x": 0.1},
-        )
-        idata = pm.sample(
-            draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
-    return NetworkSchema.from_json(x.owner.op.schema), idata
-
-
 def test_rounded_counts_are_unit_cells_without_a_floor():
     schema, _ = rounded()
     assert schema.rounded_columns.tolist() == [0, 1] and schema.mixed_columns.tolist() == [0]
@@ -177,7 +157,7 @@ def test_rows_of_rounded_counts_have_the_masses_that_sets_have():
 def test_the_record_of_rounded_counts_gives_the_state_back():
     """Counts with Poisson leaves are themselves, those with Gaussian leaves somewhere in their cells."""
     schema, idata = rounded()
-    states = ps.SPNPosterior.from_idata(idata)._states
+    states = states_of(idata)
     ticket = idata["posterior"]["s_log_joint"].values.ravel()
     place = int(np.flatnonzero(schema.structure.leaf_column == 0)[0])
     leaf = schema.structure.leaf_region[place]

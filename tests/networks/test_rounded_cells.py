@@ -23,7 +23,7 @@ from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
-from tests.hand_made_records import schema_of, tree_of
+from tests.hand_made_records import schema_of, states_of
 from tests.networks.test_step_methods import draw
 from tests.reference import (
     EXPONENTIAL,
@@ -45,8 +45,8 @@ from tests.reference import (
     total_variation,
 )
 from tests.reference_queries import network_value
+from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
 
-nan = np.nan
 PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)
 TIGHT = ("gaussian", {"mu0": 0.5, "rho0": 0.2, "a0": 2.0, "b0": 0.1})  # a quarter of a cell wide
@@ -255,73 +255,6 @@ def test_densities_of_cells_and_leave_one_out_of_a_state(name):
 
 
 # ---- queries about rows, by brute force
-LEVELS = ("categorical", {"alpha": [0.7, 0.7, 0.7]})
-THREE = Problem(
-    ((0,), (1,), (2,)),
-    2,
-    1.3,
-    0.9,
-    [[("gaussian", {"mu0": 0.0, "rho0": 1e-4, "a0": 2.0, "b0": 2e-5})], [LOG_NORMAL], [LEVELS]],
-    np.array([[2.0, 0.5, 0.0], [2.0, 0.5, 0.0], [2.0, 2.0, 2.0], [2.0, 2.5, 2.0], [nan, 1.0, 1.0]]),
-)
-ROWS = pd.DataFrame({"x0": [2.0, 2.0, nan], "x1": [0.5, nan, 2.5], "x2": ["a", None, "c"]})
-
-
-@cache
-def narrow_leaves():
-    """Two draws whose leaves of x0 are a hundredth of a cell wide, one group's in the middle of it, the other's not.
-
-    The cell round 2 holds both, so that it says little of the group; the density at 2 says a lot, and is wrong.
-    """
-    schema = replace(schema_of(THREE), resolution=(1.0, 0.5, 0.0), rounded=True)
-    digits = np.zeros((1, 2, 5, 4), np.int8)
-    digits[0, 0, :, 0] = [0, 0, 1, 1, 1]
-    digits[0, 1, :, 0] = [0, 0, 1, 1, 0]
-    digits[0, 1, :, 2] = [0, 0, 1, 0, 0]
-    digits[:, :, 4, 1] = -1
-    x0 = np.array([0.10, 0.12, 0.505, 0.51, 0.0])
-    codes = np.stack([x0, [0.4, 0.5, 0.6, 0.7, 0.2]], axis=1) * LATTICE
-    mass = [[[1.3, 0.9], [1.3, 0.9]]]
-    post = ps.SPNPosterior.from_idata(
-        tree_of(schema, THREE.X, digits, mass, np.ones((1, 2)), exact=[[codes, codes + 300]])
-    )
-    held = []
-    for s in range(2):
-        sampler = post._states.load(s)
-        first = [int(np.flatnonzero(schema.structure.leaf_column == d)[0]) for d in range(3)]
-        held.append(sampler.coded[:, first] * schema.scale + schema.centre)
-    return post, digits[0], held
-
-
-def leaf_mass(family, prior, held, event):
-    """Probability of an interval or a level in a leaf that holds some values, by scipy's Student t."""
-    if family == "categorical":
-        alpha = np.array(prior["alpha"]) + np.bincount(held.astype(int), minlength=3)
-        return alpha[event] / alpha.sum()
-    if family == "log_normal":
-        held, event = np.log(held), np.log(event)
-    n, mean = len(held), held.mean() if len(held) else 0.0
-    rho = prior["rho0"] + n
-    centre = (prior["rho0"] * prior["mu0"] + n * mean) / rho
-    b = prior["b0"] + 0.5 * np.sum((held - mean) ** 2) + 0.5 * prior["rho0"] * n / rho * (mean - prior["mu0"]) ** 2
-    a = prior["a0"] + 0.5 * n
-    return np.diff(stats.t.cdf(event, 2.0 * a, centre, np.sqrt(b / a * (1.0 + 1.0 / rho))))[0]
-
-
-def share_of(events):
-    """Probability of intervals and levels by column (None is anything), average over the two draws."""
-    _, digits, held = narrow_leaves()
-    total = 0.0
-    for s in range(2):
-
-        def leaf_value(column, entry, rows, held=held[s]):
-            if events[column] is None:
-                return np.ones(1)
-            return np.atleast_1d(leaf_mass(*THREE.palettes[column][entry], held[list(rows), column], events[column]))
-
-        state = [{r: int(k) for r, k in enumerate(row) if k >= 0} for row in digits[s]]
-        total += network_value(replace(THREE, X=held[s]), state, leaf_value)[0] / 2.0
-    return total
 
 
 CELLS = {0: (1.5, 2.5), 1: (0.25, 0.75)}
@@ -329,7 +262,7 @@ CELLS = {0: (1.5, 2.5), 1: (0.25, 0.75)}
 
 def test_rows_are_cells_in_every_query_about_rows():
     """Against sums of leaf masses. Power: at the recorded values alone the level is off by more than 0.2."""
-    post, _, _ = narrow_leaves()
+    post = ps.SPNPosterior(narrow_leaves()[0])
     by_hand = np.array([share_of((CELLS[0], CELLS[1], k)) for k in range(3)])
     found = post.predict_proba(ROWS, "x2")
     np.testing.assert_allclose(found[0], by_hand / by_hand.sum(), rtol=1e-7)
@@ -378,7 +311,7 @@ def test_rows_are_cells_in_every_query_about_rows():
 
 
 def test_a_condition_cuts_the_cells_it_crosses_and_leaves_its_points_exact():
-    post, _, _ = narrow_leaves()
+    post = ps.SPNPosterior(narrow_leaves()[0])
     half = post.condition({"x0": (1.0, 1.7)})
     whole = share_of(((1.0, 1.7), None, None))
     part = share_of(((1.5, 1.7), CELLS[1], 0))
@@ -397,7 +330,7 @@ def test_a_condition_cuts_the_cells_it_crosses_and_leaves_its_points_exact():
 
 def test_rows_are_exact_values_given_a_union_where_that_is_asked():
     """Inclusion and exclusion over intervals, which cut no cell at a row; the circuit has exact values alone."""
-    post, _, _ = narrow_leaves()
+    post = ps.SPNPosterior(narrow_leaves()[0])
     union = post.condition([{"x0": (0.0, 1.7)}, {"x2": "a"}])
     row = pd.DataFrame({"x0": [1.62, 0.0], "x1": [0.5, 0.5], "x2": ["a", "b"]})
     exact = post.log_density(row, cells=False) - np.log(float(post.probability([{"x0": (0.0, 1.7)}, {"x2": "a"}])))
@@ -409,7 +342,7 @@ def test_rows_are_exact_values_given_a_union_where_that_is_asked():
 
 def test_imputation_given_cells():
     """4,000 draws of each gap: frequencies within five standard errors; observed cells as they were."""
-    post, n = narrow_leaves()[0], 4_000
+    post, n = ps.SPNPosterior(narrow_leaves()[0]), 4_000
     gaps = pd.DataFrame({"x0": [2.0, nan], "x1": [0.5, 0.5], "x2": [None, "a"]})
     table = pd.concat([gaps] * (n // 8), ignore_index=True)
     copies = post.impute(table, n=8, random_seed=3)
@@ -464,7 +397,7 @@ def test_the_record_gives_the_state_back(tmp_path):
     assert unpacked["x"]["exact"].dims == ("chain", "record", "x_row", "x_rounded_column")
     assert "x_exact" not in unpacked["sample_stats"].data_vars
     ticket = idata["posterior"]["x_log_joint"].values.ravel()
-    states = post._states
+    states = states_of(idata)
     for s in (0, 41, 79):
         sampler = states.load(s)
         sampler.jacobian = states.log_jacobian(df.assign(side=0.0).to_numpy(float)).sum()

@@ -1,11 +1,14 @@
 """Tables of a few rows, their posteriors by enumeration, and frequencies of drawn trees."""
 
 from collections import Counter
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 
 import pymc_spn as ps
+from pymc_spn.tables.tree_files import reading
+from pymc_spn.trees.draws import TreeDraws
 from tests import reference_trees as ref
 
 nan = np.nan
@@ -79,9 +82,17 @@ def words(decisions, features):
     return tuple(out)
 
 
+def draws_of(post):
+    """The draws that a posterior object saves."""
+    with TemporaryDirectory() as folder:
+        post.save(f"{folder}/trees.nc")
+        with reading(f"{folder}/trees.nc") as tree:
+            return TreeDraws.from_tree(tree)
+
+
 def frequencies(post):
     """Weighted frequencies of the trees of a posterior."""
-    draws, out = post._draws, Counter()
+    draws, out = draws_of(post), Counter()
     for t, w in enumerate(post.weights.values):
         out[words(draws.tree(t).decisions, draws.features)] += w
     return out

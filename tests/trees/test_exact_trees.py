@@ -10,6 +10,7 @@ from tests.trees.small_trees import (
     FAMILIES,
     RESPONSES,
     RULES,
+    draws_of,
     enumerated,
     frequencies,
     log_leaf,
@@ -44,7 +45,7 @@ def test_stopping_rules(settings, columns):
     tree, value = exact.most_probable()
     assert value == pytest.approx(max(v for _, v in trees), 1e-12)
     post = exact.posterior(200, 1)
-    assert words(tree.decisions, post._draws.features) in probabilities(trees)
+    assert words(tree.decisions, draws_of(post).features) in probabilities(trees)
 
 
 def test_a_weight_of_the_features_is_their_prior():

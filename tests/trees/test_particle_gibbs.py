@@ -15,7 +15,7 @@ from pymc_spn.trees.particle_kernels import NODE, pick_particle, run_particles
 from pymc_spn.trees.resampling import MULTINOMIAL
 from tests import reference_trees as ref
 from tests.reference_particle_gibbs import Tiny, kernel_row
-from tests.trees.small_trees import words
+from tests.trees.small_trees import draws_of, words
 
 ALPHA_S, BETA_S = 0.8, 0.3
 TABLES = {
@@ -247,7 +247,7 @@ def prior_statistics():
     silent = ps.leaves.ClassLeaves(1.0, levels=(0,))
     frame = pd.DataFrame({"a": [0.0, 100.0, np.nan, 200.0, 350.0, 500.0, 20.0], "c": list("uvwuvwu")})
     settings = {"particles": 20_000, "islands": 1, "proposal": "prior", "alpha_s": ALPHA_S, "beta_s": BETA_S}
-    d = ps.fit_tree(frame, [0] * 7, silent, random_seed=9, **settings)._draws
+    d = draws_of(ps.fit_tree(frame, [0] * 7, silent, random_seed=9, **settings))
     first, x = d.begin[:-1], d.decisions
     sides = np.add.reduceat((x[:, 3] == 0).astype(float), first)
     n_leaves, depth = np.add.reduceat((x[:, 0] < 0).astype(float), first), np.maximum.reduceat(d.depth, first)

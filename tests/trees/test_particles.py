@@ -13,6 +13,7 @@ from tests.trees.small_trees import (
     FAMILIES,
     RESPONSES,
     RULES,
+    draws_of,
     enumerated,
     frequencies,
     mixed_frame,
@@ -170,7 +171,7 @@ def test_seeds_and_processes():
     one = ps.fit_tree(x, y, random_seed=3, **settings)
     two = ps.fit_tree(x, y, random_seed=3, cores=2, mp_ctx="fork", **settings)
     other = ps.fit_tree(x, y, random_seed=4, **settings)
-    np.testing.assert_array_equal(one._draws.decisions, two._draws.decisions)
+    np.testing.assert_array_equal(draws_of(one).decisions, draws_of(two).decisions)
     np.testing.assert_array_equal(one.log_evidence_islands, two.log_evidence_islands)
     assert len(np.unique(one.log_evidence_islands)) == 4
     assert not np.array_equal(one.log_evidence_islands, other.log_evidence_islands)
@@ -203,7 +204,7 @@ def test_weights_of_islands():
     np.testing.assert_allclose(shares(equal), 1 / 6)
     from pymc_spn.trees.weighting import island_predictives
 
-    densities = island_predictives(stacked._draws)
+    densities = island_predictives(draws_of(stacked))
     score = [np.log(densities @ shares(p)).mean() for p in (stacked, equal, evidence)]
     assert score[0] > score[1] and score[0] > score[2]
     assert evidence.log_evidence_se.attrs["spread"] == pytest.approx(log_z.std(ddof=1))

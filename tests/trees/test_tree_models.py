@@ -11,9 +11,20 @@ import xarray as xr
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.trees.record import read_draws
 from tests import reference_trees as ref
 from tests.modes import BY_PYTHON, PLAIN
-from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, frequencies, mixed_frame, probabilities
+from tests.trees.small_trees import (
+    FAMILIES,
+    RESPONSES,
+    RULES,
+    draws_of,
+    enumerated,
+    frequencies,
+    mixed_frame,
+    probabilities,
+    words,
+)
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -124,10 +135,9 @@ def test_log_joint_of_trees_is_the_enumerated_one(family):
     post = ps.fit_tree(
         frame, y, FAMILIES[family][0], categorical="subset", exact=True, draws=50, random_seed=1, **RULES
     )
-    from tests.trees.small_trees import words
-
+    features = draws_of(post).features
     for t in range(50):
-        expected = truth[words(post.tree(t).decisions, post._draws.features)]
+        expected = truth[words(post.tree(t).decisions, features)]
         assert post.log_joint.values[t] == pytest.approx(expected, rel=1e-11)
 
 
@@ -334,8 +344,7 @@ def test_an_integer_container_holds_minus_one_for_missing():
         t = ps.DecisionTree("t", X, **RULES)
         ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(2.0), observed=Y)
         idata = sample(model, 500, 50)
-    post = ps.TreePosterior.from_idata(idata)
-    assert np.isnan(post._draws.features.values).sum() == 2
+    assert np.isnan(read_draws(idata).features.values).sum() == 2
     assert t.data(np.array([[1.0, np.nan]]))["X"].tolist() == [[1, -1]]
     raw = np.where(codes < 0, np.nan, codes).astype(float)
     exact = ps.trees.exact_tree_evidence(raw, y, ps.leaves.ClassLeaves(2.0), **RULES)
@@ -350,7 +359,7 @@ def test_data_may_change_before_sampling():
         ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.ClassLeaves(0.1), observed=Y)
         pm.set_data({"X": np.vstack([x, x + 0.5]), "Y": np.tile([0, 1], 8)})
         idata = sample(model)
-    assert len(ps.TreePosterior.from_idata(idata)._draws.y) == 16
+    assert len(read_draws(idata).y) == 16
     with model:
         pm.set_data({"X": x})
         with pytest.raises(ValueError, match="'X' has 8 rows and 'y' 16"):
@@ -381,7 +390,7 @@ def test_stored_draws_have_no_log_density(runs):
 def test_parameters_that_pymc_fixes_are_read_from_where_they_stand(runs, fix):
     model, _ = runs["learned"]
     idata = sample(fix(model, {"alpha": np.array(2.5), "s": np.array(0.75)}), 3, 2)
-    draws = ps.TreePosterior.from_idata(idata)._draws
+    draws = read_draws(idata)
     assert np.all(draws.parameters[:, 0] == 2.5) and np.all(draws.rules[:, 0] == 0.75)
     assert np.ptp(draws.rules[:, 1]) > 0.0
 

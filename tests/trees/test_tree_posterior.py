@@ -13,7 +13,7 @@ from pymc_spn.trees.features import make_features
 from pymc_spn.trees.leaves import family_to_json, numbers_of_family
 from pymc_spn.trees.tree import Tree
 from tests import reference_trees as ref
-from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, enumerated, mixed_frame
+from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, draws_of, enumerated, mixed_frame
 
 STUMP = [(0, 1, 2, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
 
@@ -165,7 +165,7 @@ def test_leave_one_out_is_a_ratio_of_leaf_marginals(family):
 
     frame, y = mixed_frame(), list(RESPONSES[family])
     post = ps.fit_tree(frame, y, FAMILIES[family][0], exact=True, draws=5, random_seed=2, **RULES)
-    draws = post._draws
+    draws = draws_of(post)
     from pymc_spn.trees.predictives import training_leaves
 
     for t in range(5):
@@ -181,7 +181,7 @@ def test_responses_far_from_all_leaves_have_a_log_predictive():
 
     X, at = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 4.0]]), np.array([[0.5, 4.5]])
     post = ps.fit_tree(X, [1, 2, 3], "counts", exact=True, draws=20, random_seed=1)
-    draws = post._draws
+    draws = draws_of(post)
     found = post.log_predictive(at, [5000]).item()
     single = [log_predictive_density(draws, w, at, True, np.array([5000.0])).item() for w in np.eye(20)]
     assert found == pytest.approx(np.logaddexp.reduce(single) - np.log(20), 1e-12)
