@@ -1,10 +1,12 @@
 """Records of sampled networks without PyMC: the tiny problems as DataTrees, all their states as draws."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import xarray as xr
 
+import pymc_spn as ps
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves import families
 from pymc_spn.networks.gibbs.palette import choose_coding
@@ -211,3 +213,32 @@ def sampled_tree(name="missing", draws=24, chains=2, record_every=1, network="x"
             scale.append(leaf_scale)
     shaped = [np.reshape(v, (chains, draws, *np.shape(v)[1:])) for v in (digits, mass, scale)]
     return tree_of(schema, problem.X, *shaped, record_every)
+
+
+def two_groups(sizes=(10, 10)):
+    """One draw in which two columns hang together by two far groups of rows."""
+    from tests.reference import Problem
+
+    rng, n = np.random.default_rng(0), sum(sizes)
+    side = np.repeat([-1.0, 1.0], sizes)[:, None]
+    X = side * [6.0, 4.0] + rng.normal(size=(n, 2))
+    leaf = ("gaussian", {"mu0": 0.0, "rho0": 0.01, "a0": 3.0, "b0": 3.0})
+    problem = Problem(((0,), (1,)), 2, 1.0, 0.5, [[leaf], [leaf]], X)
+    digits = np.zeros((1, 1, n, 3), np.int8)
+    digits[0, 0, :, 0] = side[:, 0] > 0
+    return ps.SPNPosterior.from_idata(tree_of(schema_of(problem), X, digits, np.ones((1, 1, 2)), np.ones((1, 1))))
+
+
+def posterior_on_a_grid(width):
+    """Two draws of a network over a positive and a real column, the second on a grid of some width."""
+    problem = problem_of("depths")
+    schema = replace(schema_of(problem), resolution=(0.0, width))
+    digits = np.zeros((1, 2, *problem.X.shape[:1], schema.structure.n_regions), np.int8)
+    digits[0, 0, 2:, 0] = 1
+    mass = np.ones((1, 2, 2))
+    return ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, mass, 0.2 * np.ones((1, 2))))
+
+
+@cache
+def sampled_posterior():
+    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2))

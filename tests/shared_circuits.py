@@ -6,12 +6,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY as DISTRIBUTIONS
 
 
-def build(nodes, columns, families):
+def build(nodes, columns, families, leaf_support=None):
     """Circuit from (kind, children) and ("leaf", column, family) entries, given from the root down."""
     kind, ptr, children, column, family = [], [0], [], [], []
     for node in nodes:
@@ -22,7 +23,7 @@ def build(nodes, columns, families):
         column.append(node[1] if is_leaf else -1)
         family.append(families.index(node[2]) if is_leaf else -1)
     arrays = (np.array(a, np.int64) for a in (kind, ptr, children, column, family))
-    return Circuit(*arrays, families, columns)
+    return Circuit(*arrays, families, columns, leaf_support)
 
 
 def crossed_circuit(n_columns, n_sums, n_leaves, families=("gaussian",)):
@@ -163,3 +164,84 @@ def reference_log_density(circuit, row, log_weights, parameters):
             else:
                 logs[v] = logsumexp(below + log_weights[first_edge[v] : first_edge[v] + below.size])
     return logs[0]
+
+
+APART = build(  # rows between the two components are so improbable that the root underflows in linear space
+    [("sum", (1, 2)), ("product", (3, 4)), ("product", (5, 6)), *[("leaf", d, "gaussian") for d in (0, 1, 0, 1)]],
+    ["a", "b"], ("gaussian",),
+)  # fmt: skip
+APART_PARAMETERS = np.log([0.3, 0.7]), {"gaussian": np.array([[-40.0, 1.0], [-40.0, 1.0], [40.0, 1.0], [40.0, 1.5]])}
+
+COLUMNS = ("real", "count", "level")
+
+
+def mixed_circuit():
+    """Two products below a sum, the second with a mixture of its own; one column of each kind."""
+    families = ("gaussian", "exponential", "poisson", "geometric", "categorical")
+    nodes = [
+        ("sum", [1, 2]), ("product", [3, 4, 5]), ("product", [6, 7, 10]), ("leaf", 0, "gaussian"),
+        ("leaf", 1, "poisson"), ("leaf", 2, "categorical"), ("leaf", 0, "exponential"), ("sum", [8, 9]),
+        ("leaf", 1, "poisson"), ("leaf", 1, "geometric"), ("leaf", 2, "categorical"),
+    ]  # fmt: skip
+    parameters = {
+        "gaussian": [[1.0, 0.7]],
+        "exponential": [[0.8]],
+        "poisson": [[2.0], [6.0]],
+        "geometric": [[0.3]],
+        "categorical": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]],
+    }
+    return build(nodes, COLUMNS, families), np.log([0.4, 0.6, 0.7, 0.3]), parameters
+
+
+LEAVES_BY_FAMILY = {
+    "gaussian": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
+    "log_normal": [[0.3, 0.6], [2.5, 0.1], [-3.0, 1.5]],
+    "exponential": [[0.7], [12.0], [0.05]],
+    "student_t": [[0.4, 0.8, 9.0], [-3.0, 0.1, 30.0], [30.0, 2.0, 4.0]],
+    "log_student_t": [[0.3, 0.6, 9.0], [2.5, 0.1, 30.0], [-1.0, 0.3, 12.0]],
+    "lomax": [[2.5, 1.0], [30.0, 4.0], [1.0, 0.05]],
+    "laplace": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
+    "gamma": [[2.5, 1.0], [0.6, 0.3], [400.0, 20.0]],
+    "weibull": [[2.5, 1.0], [0.6, 3.0], [40.0, 20.0]],
+    "beta": [[2.5, 2.0], [0.6, 3.0], [40.0, 20.0]],
+    "uniform": [[-1.0, 2.0], [-7.0, -4.0], [1.5, 60.0]],
+    "triangular": [[-1.0, 0.3, 2.0], [-7.0, -7.0, -4.0], [1.5, 1.9, 60.0]],
+}
+
+
+def mixture(families, n_components=2):
+    """A sum over products with one leaf for each column."""
+    n = len(families)
+    nodes = [("sum", range(1, n_components + 1))]
+    first = 1 + n_components
+    nodes += [("product", range(first + k * n, first + (k + 1) * n)) for k in range(n_components)]
+    nodes += [("leaf", d, f) for _ in range(n_components) for d, f in enumerate(families)]
+    return build(nodes, [f"x{d}" for d in range(n)], tuple(dict.fromkeys(families)))
+
+
+ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
+
+
+def circuit_of(nodes, columns, families=("categorical",), leaf_support=None):
+    """As `build`, from a list in which leaves are (name of the column, family)."""
+    inner = "sum", "product"
+    numbered = [(what, detail) if what in inner else ("leaf", columns.index(what), detail) for what, detail in nodes]
+    return build(numbered, tuple(columns), families, leaf_support)
+
+
+def changed(circuit, **arrays):
+    kept = {a: getattr(circuit, a) for a in (*ARRAYS, "families", "columns", "leaf_support")}
+    return Circuit(**(kept | arrays))
+
+
+def fit_of(families, seed):
+    """A fit that no rows were needed for: numbers with all their digits, one weight of 0."""
+    circuit = mixture(families, 3)
+    rng = np.random.default_rng(seed)
+    log_weights, parameters = random_parameters(circuit, rng)
+    log_weights = np.append(-np.inf, np.log(rng.dirichlet(np.ones(2))))
+    objective = -np.sort(rng.exponential(size=4))[::-1]
+    return ps.circuits.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
+
+
+FIT = fit_of(("gaussian", "categorical", "gamma"), 0)

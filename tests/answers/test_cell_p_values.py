@@ -8,10 +8,9 @@ from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
-from tests.answers.test_predictive_p_values import recorded_on
-from tests.answers.test_row_distributions import others, rows_of, sampled
-from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import posterior_of
+from tests.answers.rows_with_gaps import others, rows_of
+from tests.answers.variational_fits import fitted
+from tests.hand_made_records import posterior_of, posterior_on_a_grid, sampled_posterior
 from tests.rounded_networks import narrow_leaves, share_of
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_splits", "skewed"]
@@ -54,7 +53,7 @@ def test_counts_are_sums_of_masses():
 
 
 def test_errors_are_those_of_the_same_questions_row_by_row(monkeypatch):
-    post = sampled()
+    post = sampled_posterior()
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
     found = post.predict_cdf(df, "x0", [0.3, 1.5])
     for m in range(3):
@@ -117,7 +116,7 @@ def test_cells_have_the_tails_of_their_conditionals(name):
 
 @pytest.mark.parametrize("width", [0.0, 0.5])
 def test_recorded_numbers_have_the_tails_of_their_cells(width):
-    post = recorded_on(width)
+    post = posterior_on_a_grid(width)
     found = post.cell_p_value(pd.DataFrame({"x0": [1.7], "x1": [2.0]}))
     lower = float(post.cdf(2.0 + width / 2.0, "x1", {"x0": 1.7}))
     upper = 1.0 - float(post.cdf(2.0 - width / 2.0, "x1", {"x0": 1.7}))

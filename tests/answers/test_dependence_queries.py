@@ -16,7 +16,6 @@ from pymc_spn.laws.column_grids import MISPLACED, information
 from pymc_spn.laws.grid_law import joint_masses, nested_grids, tables_of
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.numerics.weighted_intervals import shortest_interval
-from tests.answers.test_row_queries import two_groups
 from tests.hand_made_records import (
     enumerated_law,
     enumerated_posterior,
@@ -24,6 +23,7 @@ from tests.hand_made_records import (
     problem_of,
     sampled_tree,
     states_of,
+    two_groups,
     weighted_posterior,
 )
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem

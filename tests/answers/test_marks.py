@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from tests.answers.test_variational_posterior import fitted
+from tests.answers.variational_fits import fitted
 from tests.hand_made_records import problem_of, sampled_tree, schema_of, tree_of
 
 MARKS = {"exact", "numerical", "bound", "monte-carlo", "exact simulation", "one draw"}

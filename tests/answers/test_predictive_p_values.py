@@ -1,6 +1,5 @@
 """p-values of rows by their density: against sums over all rows, and by their distribution over rows of the model."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,22 +9,12 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.answers import reference_rows
-from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import law_of, posterior_of, problem_of, schema_of, tree_of
+from tests.answers.variational_fits import fitted
+from tests.hand_made_records import law_of, posterior_of, posterior_on_a_grid
 from tests.rounded_networks import narrow_leaves
 
 N = 20_000
 SD = 5.0  # Monte Carlo standard errors that an estimate may be off
-
-
-def recorded_on(width):
-    """Two draws of a network over a positive and a real column, the second on a grid of some width."""
-    problem = problem_of("depths")
-    schema = replace(schema_of(problem), resolution=(0.0, width))
-    digits = np.zeros((1, 2, *problem.X.shape[:1], schema.structure.n_regions), np.int8)
-    digits[0, 0, 2:, 0] = 1
-    mass = np.ones((1, 2, 2))
-    return ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, mass, 0.2 * np.ones((1, 2))))
 
 
 def assert_near(found, exact):
@@ -57,7 +46,7 @@ def test_p_values_are_sums_over_all_rows_that_are_no_denser(name):
 @pytest.mark.parametrize("width", [0.0, 0.5, 2.0])
 def test_numbers_are_compared_with_recorded_numbers(width):
     """Mass of the cells whose recorded value is no denser. Power: exact values in their place are off by 0.03."""
-    post = recorded_on(width)
+    post = posterior_on_a_grid(width)
     rows = pd.DataFrame({"x0": None, "x1": [0.0, 2.0, -2.0, 4.0, 8.0, -40.0]})
     found = post.predictive_p_value(rows, n=N, random_seed=2)
     step = width or 1e-3
@@ -67,7 +56,9 @@ def test_numbers_are_compared_with_recorded_numbers(width):
     exact = [1.0 - mass[logs > own + 1e-9].sum() for own in found.log_density.values]
     assert_near(found, exact)
     if width == 2.0:
-        assert np.abs(recorded_on(0.0).predictive_p_value(rows, n=N, random_seed=2).p_value - exact).max() > 0.03
+        assert (
+            np.abs(posterior_on_a_grid(0.0).predictive_p_value(rows, n=N, random_seed=2).p_value - exact).max() > 0.03
+        )
 
 
 def test_rounded_rows_are_compared_by_the_masses_of_their_cells():
@@ -104,7 +95,7 @@ def test_rows_of_the_model_have_uniform_p_values_whatever_they_lack():
 @pytest.mark.parametrize("width", [0.0, 0.5])
 def test_what_is_known_holds_of_the_rows_compared_with(width):
     """A grid that would leave an interval is no grid there."""
-    post = recorded_on(width).condition({"x1": (0.3, 1.4), "x0": 1.7})
+    post = posterior_on_a_grid(width).condition({"x1": (0.3, 1.4), "x0": 1.7})
     rows = pd.DataFrame({"x1": [0.5, 1.0, 1.35, 2.0]})
     found = post.predictive_p_value(rows, n=N, random_seed=6)
     assert float(found.p_value[3]) == 1.0 / (N + 1) and found.log_density[3] == -np.inf

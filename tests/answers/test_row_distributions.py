@@ -1,7 +1,5 @@
 """Standard deviations and quantiles given rows: against the same questions row by row, enumeration and sums."""
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,25 +9,12 @@ import pymc_spn as ps
 from pymc_spn.answers import asked_rows
 from pymc_spn.numerics import memory_limits
 from tests import reference_queries
-from tests.answers.test_variational_posterior import fitted
-from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
+from tests.answers.rows_with_gaps import others, rows_of
+from tests.answers.variational_fits import fitted
+from tests.hand_made_records import posterior_of, problem_of, sampled_posterior, schema_of, tree_of
 
 LEVELS = [0.0, 1e-4, 0.1, 0.5, 0.95, 0.9999, 1.0]
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
-
-
-def rows_of(post):
-    """Three rows with gaps, the last one all but empty."""
-    df = pd.DataFrame({c.name: [1.0, 2.0, np.nan] for c in post.columns}, index=["a", "b", "c"])
-    for c in post.columns:
-        if c.levels is not None:
-            df[c.name] = [c.levels[0], None, None]
-    return df
-
-
-def others(df, label, target):
-    """What a row says of the other columns."""
-    return {n: v for n, v in df.loc[label].items() if n != target and not pd.isna(v)}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -104,13 +89,8 @@ def test_given_a_union():
     assert float(union.predict_quantile(row, "x2", 0.7)[0]) == counts[np.searchsorted(np.cumsum(p), 0.7)]
 
 
-@cache
-def sampled():
-    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2))
-
-
 def test_errors_are_those_of_the_same_questions_row_by_row():
-    post = sampled()
+    post = sampled_posterior()
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
     sd = post.predict_sd(df, "x2")
     found = post.predict_quantile(df, "x0", [0.1, 0.6])
@@ -138,7 +118,7 @@ def test_more_answers_than_fit_into_memory_are_refused(monkeypatch):
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
-    post = sampled()
+    post = sampled_posterior()
     df = post.sample(40, random_seed=1).query("x0 > 0")[:18]
     whole = post.predict_quantile(df, "x0", [0.1, 0.6]), post.predict_sd(df, "x2")
     assert len(df) == 18
@@ -161,7 +141,7 @@ def test_a_fit_by_variational_bayes_answers_too():
 
 def test_intervals_of_drawn_rows_hold_their_share_of_them():
     """Calibration by construction: rows of the predictive itself; 0.03 is 3 standard errors of 1,600 rows' share."""
-    post = sampled()
+    post = sampled_posterior()
     df = post.sample(1_600, random_seed=5)
     low, high = post.predict_quantile(df, "x0", [0.1, 0.9]).values.T
     assert abs(np.mean((df["x0"] >= low) & (df["x0"] <= high)) - 0.8) < 0.03
@@ -182,7 +162,7 @@ def test_tails_without_a_variance_are_named():
 
 
 def test_no_rows_and_no_levels_have_no_answers():
-    post, df = sampled(), pd.DataFrame({"x0": [1.0], "x1": [0], "x2": [1]})
+    post, df = sampled_posterior(), pd.DataFrame({"x0": [1.0], "x1": [0], "x2": [1]})
     assert post.predict_quantile(df[:0], "x0", [0.1, 0.6]).shape == (0, 2)
     assert post.predict_quantile(df, "x0", []).shape == (1, 0)
     assert post.predict_sd(df[:0], "x2").shape == post.predict_quantile(df[:0], "x2", 0.5).shape == (0,)

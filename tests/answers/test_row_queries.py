@@ -17,8 +17,17 @@ from pymc_spn.answers import column_questions, row_questions
 from pymc_spn.answers.asked_law import joined_errors
 from pymc_spn.networks import recorded_law
 from pymc_spn.networks.recorded_law import RecordedLaw
-from tests.hand_made_records import law_of, posterior_of, problem_of, sampled_tree, schema_of, states_of, tree_of
-from tests.networks.test_step_methods import draw
+from tests.hand_made_records import (
+    law_of,
+    posterior_of,
+    problem_of,
+    sampled_tree,
+    schema_of,
+    states_of,
+    tree_of,
+    two_groups,
+)
+from tests.sampled_runs import draw
 
 ROW = {"palette": {"x0": 2, "x1": "b", "x2": 3}, "missing": {"x0": 1.2, "x1": 1, "x2": 3}}
 
@@ -337,20 +346,6 @@ def test_imputed_cells_of_a_learned_table_cover_the_truth():
 def test_imputed_cells_of_a_learned_table_cover_the_truth_at_length():
     """8,000 blanked numbers, 800 training rows: within 0.03 of 80 %."""
     within_bound(*coverage_of_learned(800, 12_000, 100, 300), slack=0.01)
-
-
-def two_groups(sizes=(10, 10)):
-    """One draw in which two columns hang together by two far groups of rows."""
-    from tests.reference import Problem
-
-    rng, n = np.random.default_rng(0), sum(sizes)
-    side = np.repeat([-1.0, 1.0], sizes)[:, None]
-    X = side * [6.0, 4.0] + rng.normal(size=(n, 2))
-    leaf = ("gaussian", {"mu0": 0.0, "rho0": 0.01, "a0": 3.0, "b0": 3.0})
-    problem = Problem(((0,), (1,)), 2, 1.0, 0.5, [[leaf], [leaf]], X)
-    digits = np.zeros((1, 1, n, 3), np.int8)
-    digits[0, 0, :, 0] = side[:, 0] > 0
-    return ps.SPNPosterior.from_idata(tree_of(schema_of(problem), X, digits, np.ones((1, 1, 2)), np.ones((1, 1))))
 
 
 # ---- refusals

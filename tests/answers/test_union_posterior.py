@@ -14,8 +14,8 @@ from pymc_spn.events.events import holds
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.tables import Column
-from tests.events.test_unions import events_of
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
+from tests.random_events import events_of
 
 COLUMNS = (
     Column("real", "real", None, "float64"),

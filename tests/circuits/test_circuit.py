@@ -15,35 +15,7 @@ from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.families import Bernoulli, Gaussian
 from pymc_spn.tables import Column
-
-ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
-
-
-def circuit_of(nodes, columns, families=("categorical",), leaf_support=None):
-    """A circuit from a list of ("sum", children), ("product", children) and (column, family) entries."""
-    kind, ptr, children, column, family = [], [0], [], [], []
-    for what, detail in nodes:
-        is_inner = what in ("sum", "product")
-        kind.append({"sum": SUM, "product": PRODUCT}.get(what, LEAF))
-        children += detail if is_inner else []
-        ptr.append(len(children))
-        column.append(-1 if is_inner else columns.index(what))
-        family.append(-1 if is_inner else families.index(detail))
-    return Circuit(
-        kind=np.array(kind),
-        child_ptr=np.array(ptr),
-        children=np.array(children, dtype=int),
-        leaf_column=np.array(column),
-        leaf_family=np.array(family),
-        families=families,
-        columns=tuple(columns),
-        leaf_support=leaf_support,
-    )
-
-
-def changed(circuit, **arrays):
-    kept = {a: getattr(circuit, a) for a in (*ARRAYS, "families", "columns", "leaf_support")}
-    return Circuit(**(kept | arrays))
+from tests.shared_circuits import ARRAYS, changed, circuit_of
 
 
 @st.composite

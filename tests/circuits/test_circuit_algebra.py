@@ -14,23 +14,9 @@ import pymc_spn as ps
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
 from tests.random_circuits import random_circuit
-from tests.shared_circuits import DENSITIES, PARAMETERS, build, crossed_circuit, random_parameters
+from tests.shared_circuits import DENSITIES, LEAVES_BY_FAMILY, PARAMETERS, build, crossed_circuit, random_parameters
 
 MASSES = tuple(f for f in PARAMETERS if f not in DENSITIES)
-ROWS = {
-    "gaussian": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
-    "log_normal": [[0.3, 0.6], [2.5, 0.1], [-3.0, 1.5]],
-    "exponential": [[0.7], [12.0], [0.05]],
-    "student_t": [[0.4, 0.8, 9.0], [-3.0, 0.1, 30.0], [30.0, 2.0, 4.0]],
-    "log_student_t": [[0.3, 0.6, 9.0], [2.5, 0.1, 30.0], [-1.0, 0.3, 12.0]],
-    "lomax": [[2.5, 1.0], [30.0, 4.0], [1.0, 0.05]],
-    "laplace": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
-    "gamma": [[2.5, 1.0], [0.6, 0.3], [400.0, 20.0]],
-    "weibull": [[2.5, 1.0], [0.6, 3.0], [40.0, 20.0]],
-    "beta": [[2.5, 2.0], [0.6, 3.0], [40.0, 20.0]],
-    "uniform": [[-1.0, 2.0], [-7.0, -4.0], [1.5, 60.0]],
-    "triangular": [[-1.0, 0.3, 2.0], [-7.0, -7.0, -4.0], [1.5, 1.9, 60.0]],
-}
 CLOSED = {
     ("gaussian", "gaussian"), ("log_normal", "log_normal"), ("exponential", "exponential"), ("gamma", "gamma"),
     ("exponential", "gamma"), ("gaussian", "exponential"), ("laplace", "laplace"),
@@ -59,8 +45,12 @@ def log_integral(family, p, other, q):
 @pytest.mark.parametrize(("family", "other"), list(combinations_with_replacement(DENSITIES, 2)))
 def test_pairs_of_densities(family, other):
     """Against Gauss points on many short pieces; 1e-10 is what these and the leaves' logs lose to rounding."""
-    found, error = log_inner_products(family, np.array(ROWS[family]), other, np.array(ROWS[other]))
-    swapped, _ = log_inner_products(other, np.array(ROWS[other]), family, np.array(ROWS[family]))
+    found, error = log_inner_products(
+        family, np.array(LEAVES_BY_FAMILY[family]), other, np.array(LEAVES_BY_FAMILY[other])
+    )
+    swapped, _ = log_inner_products(
+        other, np.array(LEAVES_BY_FAMILY[other]), family, np.array(LEAVES_BY_FAMILY[family])
+    )
     np.testing.assert_allclose(swapped.T, found, rtol=0, atol=1e-11)
     is_closed = bool({(family, other), (other, family)} & CLOSED) or "uniform" in (family, other)
     if family == other == "log_student_t":
@@ -70,7 +60,9 @@ def test_pairs_of_densities(family, other):
     for i, j in ((0, 0), (0, 1), (2, 0)):
         if np.isfinite(found[i, j]):
             assert found[i, j] == pytest.approx(
-                log_integral(family, ROWS[family][i], other, ROWS[other][j]), rel=1e-10, abs=1e-10
+                log_integral(family, LEAVES_BY_FAMILY[family][i], other, LEAVES_BY_FAMILY[other][j]),
+                rel=1e-10,
+                abs=1e-10,
             )
         elif found[i, j] < 0.0:
             assert {"uniform", "triangular"} & {family, other}

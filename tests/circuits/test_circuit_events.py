@@ -19,30 +19,10 @@ from tests.shared_circuits import (
     PARAMETERS,
     SCIPY,
     WITH_A_FORMULA,
-    build,
     crossed_circuit,
+    mixed_circuit,
     random_parameters,
 )
-
-COLUMNS = ("real", "count", "level")
-
-
-def mixed_circuit():
-    """Two products below a sum, the second with a mixture of its own; one column of each kind."""
-    families = ("gaussian", "exponential", "poisson", "geometric", "categorical")
-    nodes = [
-        ("sum", [1, 2]), ("product", [3, 4, 5]), ("product", [6, 7, 10]), ("leaf", 0, "gaussian"),
-        ("leaf", 1, "poisson"), ("leaf", 2, "categorical"), ("leaf", 0, "exponential"), ("sum", [8, 9]),
-        ("leaf", 1, "poisson"), ("leaf", 1, "geometric"), ("leaf", 2, "categorical"),
-    ]  # fmt: skip
-    parameters = {
-        "gaussian": [[1.0, 0.7]],
-        "exponential": [[0.8]],
-        "poisson": [[2.0], [6.0]],
-        "geometric": [[0.3]],
-        "categorical": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]],
-    }
-    return build(nodes, COLUMNS, families), np.log([0.4, 0.6, 0.7, 0.3]), parameters
 
 
 def brute_force(real, count, level):

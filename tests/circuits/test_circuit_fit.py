@@ -24,6 +24,7 @@ from tests.shared_circuits import (
     build,
     crossed_circuit,
     leaf_log_density,
+    mixture,
     random_parameters,
     reference_log_density,
 )
@@ -31,16 +32,6 @@ from tests.shared_circuits import (
 FAMILIES = (
     "gaussian", "log_normal", "laplace", "exponential", "gamma", "poisson", "geometric", "bernoulli", "categorical",
 )  # fmt: skip
-
-
-def mixture(families, n_components=2):
-    """A sum over products with one leaf for each column."""
-    n = len(families)
-    nodes = [("sum", range(1, n_components + 1))]
-    first = 1 + n_components
-    nodes += [("product", range(first + k * n, first + (k + 1) * n)) for k in range(n_components)]
-    nodes += [("leaf", d, f) for _ in range(n_components) for d, f in enumerate(families)]
-    return build(nodes, [f"x{d}" for d in range(n)], tuple(dict.fromkeys(families)))
 
 
 def mixed_rows(rng, families, n, gaps=0.0):

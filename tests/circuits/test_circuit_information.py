@@ -9,8 +9,7 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.laws.log_tails import mean_log_beyond
-from tests.answers.test_row_queries import two_groups
-from tests.hand_made_records import sampled_tree
+from tests.hand_made_records import sampled_tree, two_groups
 from tests.random_circuits import column_families, random_circuit
 
 

@@ -8,21 +8,7 @@ import pandas as pd
 import pytest
 
 import pymc_spn as ps
-from tests.circuits.test_circuit_fit import mixture
-from tests.shared_circuits import random_parameters
-
-
-def fit_of(families, seed):
-    """A fit that no rows were needed for: numbers with all their digits, one weight of 0."""
-    circuit = mixture(families, 3)
-    rng = np.random.default_rng(seed)
-    log_weights, parameters = random_parameters(circuit, rng)
-    log_weights = np.append(-np.inf, np.log(rng.dirichlet(np.ones(2))))
-    objective = -np.sort(rng.exponential(size=4))[::-1]
-    return ps.circuits.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
-
-
-FIT = fit_of(("gaussian", "categorical", "gamma"), 0)
+from tests.shared_circuits import FIT, fit_of
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,7 +12,7 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import pool
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.leaves.laplace import best_leaf as laplace_leaf
-from tests.circuits.test_circuit_fit import mixture
+from tests.shared_circuits import mixture
 
 FAMILIES = ("laplace", "binomial", "uniform", "negative_binomial", "gaussian")
 

@@ -9,13 +9,15 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.tape import ALONE, COVERED, FIRST
-from tests.shared_circuits import build, crossed_circuit, random_parameters, reference_log_density
+from tests.shared_circuits import (
+    APART,
+    APART_PARAMETERS,
+    build,
+    crossed_circuit,
+    random_parameters,
+    reference_log_density,
+)
 
-APART = build(  # rows between the two components are so improbable that the root underflows in linear space
-    [("sum", (1, 2)), ("product", (3, 4)), ("product", (5, 6)), *[("leaf", d, "gaussian") for d in (0, 1, 0, 1)]],
-    ["a", "b"], ("gaussian",),
-)  # fmt: skip
-APART_PARAMETERS = np.log([0.3, 0.7]), {"gaussian": np.array([[-40.0, 1.0], [-40.0, 1.0], [40.0, 1.0], [40.0, 1.5]])}
 BETWEEN = np.array([[-40.0, 40.0], [41.0, -39.0]])
 
 

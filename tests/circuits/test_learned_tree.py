@@ -9,7 +9,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.circuits.structures.dependence import MEASURES, mutual_information, randomized_dependence
 from pymc_spn.circuits.structures.row_clusters import row_clusters
-from tests.numerics.test_k_means import lloyd
+from tests.reference_k_means import lloyd
 
 N = 4000
 

@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT
 from pymc_spn.circuits.structures.tree_circuits import tree_of_circuit
-from tests.circuits.test_circuit import changed, circuit_of
+from tests.shared_circuits import changed, circuit_of
 
 
 def form(circuit, node=0):

@@ -7,8 +7,9 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn.circuits.estimation.fit_ends import best_ends
-from tests.circuits.test_circuit_fit import ROWS, mixture
-from tests.shared_circuits import build, reference_log_density
+from tests.shared_circuits import build, mixture, reference_log_density
+
+ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]])
 
 
 def log_objective(circuit, rows, log_weights, parameters, prior_rows):

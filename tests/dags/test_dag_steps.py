@@ -9,45 +9,22 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema, dag_schemas
 from pymc_spn.numerics import chain_mixing
-from tests.dags.test_local_scores import gaussian_table
-from tests.dags.test_partition_mcmc import expected_total_variation, total_variation, weights_by_level
+from tests import sampled_runs
+from tests.dags.score_tables import expected_total_variation, gaussian_table, total_variation, weights_by_level
 from tests.modes import BY_PYTHON, PLAIN
+from tests.sampled_runs import assert_same, recorded
 
 FAMILIES = {"order": ps.DagOrder, "partition": ps.DagPartition}
 
 
-def draw(model, draws=40, tune=10, chains=2, cores=1, random_seed=1, **arguments):
-    with model:
-        return pm.sample(
-            draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            random_seed=random_seed,
-            **{"progressbar": False, "quiet": True, "compute_convergence_checks": False} | arguments,
-        )
+def draw(model, draws=40, tune=10, **arguments):
+    return sampled_runs.draw(model, draws, tune, **arguments)
 
 
 def model_of(family, scores=None):
     with pm.Model() as model:
         FAMILIES[family]("g", ps.LocalScores.from_data(gaussian_table(5)) if scores is None else scores)
     return model
-
-
-def recorded(idata):
-    return {
-        f"{group}/{name}": v.values
-        for group in ("posterior", "sample_stats")
-        for name, v in idata[group].data_vars.items()
-        if not any(t in name for t in ("seconds", "perf_counter", "process_time"))
-    }
-
-
-def assert_same(one, other):
-    one, other = recorded(one), recorded(other)
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 @pytest.fixture(scope="module")

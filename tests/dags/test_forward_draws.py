@@ -15,7 +15,7 @@ import pymc_spn as ps
 from pymc_spn.dags import forward_draws
 from pymc_spn.dags.partition_sum_kernels import partition_sums
 from pymc_spn.dags.prefix_lattice import PrefixLattice
-from tests.dags.test_partition_mcmc import arrays, rough_scores, weights_by_level
+from tests.dags.score_tables import arrays, rough_scores, weights_by_level
 
 DRAWS = 3000
 

@@ -8,12 +8,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
-
-
-def gaussian_table(d, n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    mix = np.eye(d) + np.triu(rng.normal(size=(d, d)) * (rng.random((d, d)) < 0.5), 1)
-    return pd.DataFrame(rng.normal(size=(n, d)) @ mix, columns=[f"v{i}" for i in range(d)])
+from tests.dags.score_tables import gaussian_table
 
 
 def level_table(d, n=80, seed=0):

@@ -9,8 +9,7 @@ import reference_dags as brute
 
 import pymc_spn as ps
 from pymc_spn.dags.regular_tree import RegularTree
-from tests.dags.test_local_scores import gaussian_table
-from tests.dags.test_partition_mcmc import rough_scores
+from tests.dags.score_tables import gaussian_table, rough_scores
 
 ORACLES = ["random", "order_mcmc", "partition_mcmc"]
 

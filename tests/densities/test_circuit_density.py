@@ -19,40 +19,11 @@ from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.densities.circuit_density import CircuitDensity
 from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient, circuit_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from tests.densities.density_problems import differences, problem
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 from tests.shared_circuits import DENSITIES, WITH_A_FORMULA, build, crossed_circuit, random_parameters
 
-MASSES = tuple(f for f in WITH_A_FORMULA if f not in DENSITIES)
 GAUSSIANS = complete_tree(["a", "b"], n_children=2).circuit({"a": ["gaussian"], "b": ["gaussian"]})
-
-
-def problem(families, seed=0, n_columns=3, n_rows=7):
-    """(circuit, log weights, parameters, flat parameters, packed layout, rows with gaps)."""
-    rng = np.random.default_rng(seed)
-    circuit = crossed_circuit(n_columns, 2, len(families), families)
-    log_weights, parameters = random_parameters(circuit, rng)
-    flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, n_columns, flat.begin, flat.width)
-    values = rng.gamma(2.0, 1.0, (n_rows, n_columns)) + 0.1
-    if families == ("beta",):
-        values = values / (1.0 + values)
-    if families[0] in MASSES:
-        values = np.minimum(np.floor(values), 1.0 if "bernoulli" in families else 2.0)
-    values[rng.random(values.shape) < 0.2] = np.nan
-    return circuit, log_weights, parameters, flat, packed, values
-
-
-def differences(f, x, step=1e-6):
-    """Central differences of a scalar function."""
-    out = np.zeros(x.shape)
-    for i in np.ndindex(x.shape):
-        if np.isnan(x[i]):
-            continue
-        up, down = x.copy(), x.copy()
-        up[i] += step
-        down[i] -= step
-        out[i] = (f(up) - f(down)) / (2 * step)
-    return out
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_o
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.densities.circuit_ops import circuit_rows, circuit_rows_and_gradient
-from tests.densities.test_circuit_density import problem
+from tests.densities.density_problems import problem
 from tests.modes import PLAIN
 from tests.random_circuits import random_circuit
 from tests.shared_circuits import DENSITIES, WITH_A_FORMULA, build, crossed_circuit

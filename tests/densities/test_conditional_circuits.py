@@ -15,10 +15,9 @@ from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_o
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
 from pymc_spn.densities.circuit_ops import circuit_rows, circuit_rows_and_gradient
-from tests.circuits.test_flows import APART, APART_PARAMETERS
-from tests.densities.test_circuit_density import problem
+from tests.densities.density_problems import problem
 from tests.modes import PLAIN, REWRITTEN
-from tests.shared_circuits import build, random_parameters
+from tests.shared_circuits import APART, APART_PARAMETERS, build, random_parameters
 
 LEAF = build([("leaf", 0, "gaussian")], ["a"], ("gaussian",))
 MIXTURE = build([("sum", (1, 2)), *[("leaf", 0, "gaussian")] * 2], ["a"], ("gaussian",))

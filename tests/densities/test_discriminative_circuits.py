@@ -14,7 +14,7 @@ import pymc_spn as ps
 from pymc_spn.circuits.evaluation.conditional_draws import draw_targets
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient
-from tests.densities.test_circuit_density import differences, problem
+from tests.densities.density_problems import differences, problem
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 from tests.shared_circuits import build, random_parameters
 

@@ -11,9 +11,8 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.events.event_text import events_of_text
 from pymc_spn.tables import Column
-from tests.circuits.test_circuit_events import mixed_circuit
 from tests.hand_made_records import posterior_of
-from tests.shared_circuits import build
+from tests.shared_circuits import build, mixed_circuit
 
 COLUMNS = (
     Column("x", "real", None, "float64"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pymc_spn.networks.posterior import SPNPosterior
-from tests.circuits.test_circuit_events import mixed_circuit
 from tests.hand_made_records import posterior_of, sampled_tree
+from tests.shared_circuits import mixed_circuit
 
 LEVELS = {0: 0.5, 2: 3.0}  # likelihoods of two levels of three
 

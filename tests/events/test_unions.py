@@ -8,26 +8,14 @@ import pytest
 import xarray as xr
 from hypothesis import assume, settings
 from hypothesis import given as property_of
-from hypothesis import strategies as st
 from scipy import stats
 
 from pymc_spn.events import unions
-from tests.circuits.test_circuit_events import mixed_circuit
 from tests.hand_made_records import posterior_of
-from tests.shared_circuits import build
+from tests.random_events import events_of
+from tests.shared_circuits import build, mixed_circuit
 
 LARGEST = 6  # of the ends
-INTERVALS = st.tuples(st.integers(0, 50), st.integers(1, 10)).map(lambda x: (x[0] / 10, (x[0] + x[1]) / 10))
-OPEN = st.integers(1, 50).map(lambda x: (None, x / 10))
-
-
-def events_of(numbers, levels, n_levels):
-    """Lists of events in columns of numbers, which may be in several intervals, and one of levels."""
-    of_number = st.one_of(INTERVALS, OPEN, st.lists(INTERVALS, min_size=1, max_size=3))
-    of_number = of_number | OPEN.map(lambda x: x[::-1])
-    of_level = st.sets(st.integers(0, n_levels - 1), min_size=1)
-    one = st.fixed_dictionaries({}, optional={**dict.fromkeys(numbers, of_number), levels: of_level})
-    return st.lists(one, min_size=1, max_size=5)
 
 
 def holds(what, x):

@@ -1,7 +1,9 @@
 """Random graphs and hyperparameter settings that tests of the Indian chefs process share."""
 
 import numpy as np
+import pandas as pd
 
+import pymc_spn as ps
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state
 from pymc_spn.indian_chefs.prior_density import make_prior
@@ -47,3 +49,14 @@ def many_states(n, seed=0, base=None, max_nodes=40):
         reputations = list(CONFIGURATIONS.values())[t // 3 % 4]
         prior = make_prior(alpha, gamma, phi, base)
         yield prior, random_state(rng, reputations, prior, max_nodes), rng
+
+
+def ring(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, 2 * np.pi, n)
+    return pd.DataFrame(np.column_stack([np.cos(t), np.sin(t)]) + 0.1 * rng.normal(size=(n, 2)), columns=["x", "y"])
+
+
+def graph(nodes=("x", "y"), gamma=1.0, **arguments):
+    settings = {"alpha": 1.0, "gamma": gamma, "phi": 1.0, "max_nodes": 10} | arguments
+    return ps.IndianChefsProcess("g", observed_nodes=list(nodes), **settings)

@@ -15,19 +15,9 @@ import pymc_spn as ps
 from pymc_spn.indian_chefs.network_schema import NetworkSchema, pack_parameters, unpack_parameters
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics import chain_mixing
-
-QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-
-
-def ring(n=40, seed=0):
-    rng = np.random.default_rng(seed)
-    t = rng.uniform(0, 2 * np.pi, n)
-    return pd.DataFrame(np.column_stack([np.cos(t), np.sin(t)]) + 0.1 * rng.normal(size=(n, 2)), columns=["x", "y"])
-
-
-def graph(nodes=("x", "y"), gamma=1.0, **arguments):
-    settings = {"alpha": 1.0, "gamma": gamma, "phi": 1.0, "max_nodes": 10} | arguments
-    return ps.IndianChefsProcess("g", observed_nodes=list(nodes), **settings)
+from tests import sampled_runs
+from tests.indian_chefs.small_graphs import graph, ring
+from tests.sampled_runs import recorded
 
 
 def nonlinear():
@@ -50,18 +40,8 @@ def sigmoid():
     return model
 
 
-def draw(model, draws=12, tune=6, chains=2, cores=1, random_seed=1, **arguments):
-    with model:
-        return pm.sample(draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, **(QUIET | arguments))
-
-
-def recorded(idata):
-    return {
-        f"{group}/{name}": v.values
-        for group in ("posterior", "sample_stats")
-        for name, v in idata[group].data_vars.items()
-        if not any(t in name for t in ("seconds", "perf_counter", "process_time"))
-    }
+def draw(model, draws=12, tune=6, **arguments):
+    return sampled_runs.draw(model, draws, tune, **arguments)
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.networks.schema import NetworkSchema
-from tests.circuits.test_fit_json import FIT
 from tests.edits import edited_json, edited_tree, outcome
 from tests.hand_made_records import enumerated_tree, schema_of
-from tests.indian_chefs.test_network_models import graph, ring
-from tests.interop.test_saved_posteriors import FRAME, QUESTIONS, chefs, sampled
+from tests.indian_chefs.small_graphs import graph, ring
+from tests.interop.saved_results import FRAME, QUESTIONS, chefs, sampled
 from tests.reference import tiny_problems
+from tests.shared_circuits import FIT
 
 N_EDITS = 150
 

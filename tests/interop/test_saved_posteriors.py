@@ -1,10 +1,6 @@
 """Any saved posterior comes back by one function, as the class that saved it and with the same answers."""
 
-import warnings
-from functools import cache
-
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -12,9 +8,8 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.trees.record import read_draws
 from tests.hand_made_records import enumerated_posterior
+from tests.interop.saved_results import FRAME, QUESTIONS, chefs, sampled
 from tests.reference import tiny_problems
-
-FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
 
 
 def circuit():
@@ -42,31 +37,6 @@ def test_what_was_saved_comes_back(make, tmp_path):
     again = ps.load(tmp_path / "post.nc")
     assert type(again) is type(post)
     np.testing.assert_array_equal(question(again), question(post))
-
-
-@cache
-def sampled():
-    """One model with each family, two of one."""
-    scores = ps.LocalScores.from_data(FRAME)
-    with pm.Model():
-        ps.SPN("net", ps.circuits.complete_tree(list("abc"), n_children=2), observed=FRAME)
-        ps.DagOrder("order", scores)
-        ps.DagPartition("partition", scores)
-        tree = ps.DecisionTree("tree", FRAME[["b", "c"]])
-        ps.TreeResponse("y", tree, observed=(FRAME["a"] > 0).to_numpy(), family=ps.leaves.BinaryLeaves())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return pm.sample(
-                12, tune=3, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-            )
-
-
-QUESTIONS = {
-    "net": (ps.SPNPosterior, lambda p: p.log_density(FRAME)),
-    "order": (ps.DagDraws, lambda p: p.graphs()),
-    "partition": (ps.DagDraws, lambda p: p.graphs()),
-    "tree": (ps.TreePosterior, lambda p: p.predict_proba(FRAME[["b", "c"]])),
-}
 
 
 def test_draws_of_every_family_unpack_and_load(tmp_path):
@@ -143,17 +113,6 @@ def with_posterior(idata, change):
     """The tree with another group of the posterior draws, the statistics left as they are."""
     groups = {name: node.to_dataset() for name, node in idata.children.items()}
     return xr.DataTree.from_dict(groups | {"posterior": change(groups["posterior"])})
-
-
-def chefs():
-    """Draws of a graph of unknown size, whose record is of floats."""
-    with pm.Model():
-        ps.IndianChefsProcess("g", alpha=1.0, gamma=pm.Gamma("gamma", 2, 1), phi=1.0, observed_nodes=["a", "b"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return pm.sample(
-                6, tune=2, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-            )
 
 
 @pytest.mark.parametrize("name", [*QUESTIONS, "g"])

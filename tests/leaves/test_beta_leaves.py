@@ -20,10 +20,8 @@ from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
 from pymc_spn.leaves.leaf_products import leaf_products
 from pymc_spn.maxima.box_leaves import derivative_ranges
-from tests.circuits.test_circuit_algebra import ROWS
-from tests.circuits.test_circuit_fit import mixture
 from tests.modes import PLAIN
-from tests.shared_circuits import build
+from tests.shared_circuits import LEAVES_BY_FAMILY, build, mixture
 
 LEAF = build([("leaf", 0, "beta")], ["a"], ("beta",))
 SHAPES = ([2.5, 4.0], [0.3, 0.02], [1.0, 1.0], [900.0, 40.0])
@@ -84,12 +82,12 @@ def test_tails_and_narrow_intervals_keep_their_digits():
     assert log_interval("beta", [[0.5, 0.2]] * 2, [1.0, -3.0], [2.0, 0.0]).tolist() == [-np.inf] * 2
 
 
-@pytest.mark.parametrize("other", [f for f in ROWS if f != "uniform"])
+@pytest.mark.parametrize("other", [f for f in LEAVES_BY_FAMILY if f != "uniform"])
 def test_inner_products_of_a_flat_leaf_are_probabilities(other):
     """Beta(1, 1) is uniform from 0 to 1; leaves far outside, narrow ones, and ones with poles at 0."""
     further = {"gaussian": [[5.0, 0.1], [0.7, 1e-5], [-40.0, 1.0]], "triangular": [[0.9, 0.9, 0.9001]]}
     further |= {"laplace": [[9.0, 0.01]], "beta": [[0.1, 0.02]], "gamma": [[0.05, 9.0]]}
-    q = ROWS[other] + further.get(other, [])
+    q = LEAVES_BY_FAMILY[other] + further.get(other, [])
     found, error = log_inner_products("beta", np.array([[1.0, 1.0]]), other, np.array(q))
     exact = log_interval(other, np.array(q), 0.0, 1.0)
     np.testing.assert_allclose(found[0], exact, rtol=0, atol=max(1e-10, error))

@@ -16,37 +16,11 @@ import pymc_spn as ps
 from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
 from pymc_spn.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import NOTHING, leaf_log_range
+from tests.random_circuits import DRAW, random_mixture
 from tests.shared_circuits import build
 
 TOLERANCE = 1e-6
 CONTINUOUS = ("gaussian", "laplace", "gamma", "uniform", "triangular", "beta", "weibull")
-DRAW = {
-    "gaussian": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
-    "laplace": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
-    "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
-    "weibull": lambda rng: [1.0 + np.exp(rng.normal(0, 0.8)), np.exp(rng.normal(0.5, 0.7))],
-    "beta": lambda rng: (1.0 + np.exp(rng.normal(0, 1.2, 2))).tolist(),
-    "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
-    "triangular": lambda rng: np.sort(rng.normal(0, 2, 3))[[0, rng.integers(0, 3), 2]].tolist(),  # two in three lean
-    "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
-    "hypergeometric": lambda rng: [14, *rng.integers(2, 13, 2).tolist()],
-    "beta_binomial": lambda rng: [int(rng.integers(3, 12)), *np.exp(rng.normal(0.0, 1.0, 2))],
-}
-
-
-def mixture(rng, families, n_components=4):
-    """Products of one leaf of each column below a sum; families (D,) of tuples from which leaves are drawn."""
-    n = len(families)
-    nodes, rows = [("sum", [1 + k * (n + 1) for k in range(n_components)])], {}
-    for k in range(n_components):
-        nodes.append(("product", range(2 + k * (n + 1), 2 + k * (n + 1) + n)))
-        for d, of_column in enumerate(families):
-            name = str(rng.choice(of_column))
-            nodes.append(("leaf", d, name))
-            rows.setdefault(name, []).append(DRAW[name](rng))
-    circuit = build(nodes, [f"x{d}" for d in range(n)], tuple(rows))
-    weights = rng.dirichlet(np.ones(n_components))
-    return circuit, np.log(weights), {name: np.array(r, float) for name, r in rows.items()}
 
 
 def places(parameters, d_range=(-7.0, 9.0), n=161):
@@ -75,7 +49,7 @@ def places(parameters, d_range=(-7.0, 9.0), n=161):
 def test_random_mixtures_are_certified(seed):
     """Leaves of all seven families share the columns; against a grid that holds their corners."""
     rng = np.random.default_rng(seed)
-    circuit, *parameters = mixture(rng, [CONTINUOUS] * (1 + seed % 2))
+    circuit, *parameters = random_mixture(rng, [CONTINUOUS] * (1 + seed % 2))
     found = ps.circuits.most_probable(circuit, *parameters)
     value = found.value.to_numpy(float)
     x = places(parameters[1])
@@ -153,7 +127,7 @@ def test_ranges_of_a_beta_binomial_leaf_are_those_of_its_counts(alpha, beta, tri
 def test_bounds_hold_over_boxes(seed, n):
     """Value and, away from kinks and jumps, derivatives at points of a box lie within the ranges over it."""
     rng = np.random.default_rng(seed)
-    circuit, log_weights, parameters = mixture(rng, [CONTINUOUS] * n, 3)
+    circuit, log_weights, parameters = random_mixture(rng, [CONTINUOUS] * n, 3)
     tape = tape_of_circuit(circuit, log_weights, parameters, {})
     centre, half = rng.normal(0.5, 2, n), np.exp(rng.normal(-1, 1.5, n))
     low, high = (centre - half)[None], (centre + half)[None]

@@ -15,7 +15,7 @@ from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
-from tests.leaves.test_plain_leaves import mixture
+from tests.random_circuits import random_mixture
 from tests.shared_circuits import build
 
 LEAF = build([("leaf", 0, "triangular")], ["a"], ("triangular",))
@@ -219,7 +219,7 @@ def test_a_bell_whose_mode_is_at_an_end(end, bell):
 def test_maxima_where_corners_fall_together(seed):
     """Triangles and bells whose corners and modes are whole numbers, beside leaves that jump there."""
     rng = np.random.default_rng(seed)
-    circuit, log_weights, parameters = mixture(rng, [FAMILIES], 6)
+    circuit, log_weights, parameters = random_mixture(rng, [FAMILIES], 6)
     for row in parameters.get("triangular", ()):
         row[:] = np.sort(rng.choice(np.arange(-3.0, 5.0), 3, replace=False))[[0, rng.integers(0, 3), 2]]
     for row in parameters.get("gaussian", ()):

@@ -16,9 +16,7 @@ from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_inner_products import log_inner_products
 from pymc_spn.leaves.weibull import best_leaf as weibull_leaf
 from pymc_spn.maxima.box_leaves import derivative_ranges
-from tests.circuits.test_circuit_algebra import ROWS
-from tests.circuits.test_circuit_fit import mixture
-from tests.shared_circuits import build
+from tests.shared_circuits import LEAVES_BY_FAMILY, build, mixture
 
 LEAF = build([("leaf", 0, "weibull")], ["a"], ("weibull",))
 SHAPES = ([1.0, 2.0], [0.3, 5.0], [2.5, 0.7], [60.0, 1e4])
@@ -70,9 +68,9 @@ def test_intervals_keep_their_digits_in_both_tails(row):
     assert log_interval("weibull", [row, row], [2.0, -3.0], [2.0, 0.0]).tolist() == [-np.inf] * 2
 
 
-@pytest.mark.parametrize("other", ROWS)
+@pytest.mark.parametrize("other", LEAVES_BY_FAMILY)
 def test_inner_products_of_shape_one_are_those_of_an_exponential_leaf(other):
-    q = np.array(ROWS[other])
+    q = np.array(LEAVES_BY_FAMILY[other])
     found, error = log_inner_products("weibull", np.array([[1.0, 0.5]]), other, q)
     exact, of_exponential = log_inner_products("exponential", np.array([[2.0]]), other, q)
     np.testing.assert_allclose(found, exact, rtol=0, atol=max(1e-10, error + of_exponential))

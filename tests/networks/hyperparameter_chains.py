@@ -21,7 +21,13 @@ from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
 from tests.network_problems import HYPERPARAMETERS, reference_problem
-from tests.reference import draw_parameters, draw_value, group_rows, simulate, state_from_digits
+from tests.reference import (
+    draw_parameters,
+    draw_value,
+    group_rows,
+    simulate,
+    state_from_digits,
+)
 
 COLUMNS = (
     Column("size", "real", None, "float64"),
@@ -141,3 +147,13 @@ def updates_without_jacobian():
 def plant_missing_jacobian(monkeypatch):
     """Let chains update by the mistaken kernel."""
     monkeypatch.setattr(chain_module, "update_hyperparameters", updates_without_jacobian())
+
+
+def chain_of(kernel, n_rows, width):
+    rng = np.random.default_rng(0)
+    values = np.column_stack(
+        [rng.normal(size=n_rows), rng.exponential(size=n_rows), rng.poisson(2.0, n_rows), rng.integers(0, 3, n_rows)]
+    )
+    chain = Chain(fixed_schema(width), values, kernel)
+    chain.start(rng, (np.ones(2), np.ones(4), np.ones(4), np.ones(4)))
+    return chain

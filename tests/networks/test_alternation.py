@@ -5,9 +5,8 @@ import pytest
 
 from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.networks.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
-from pymc_spn.networks.gibbs.chain import Chain
 from tests.networks.explicit_chains import variation_ratio
-from tests.networks.hyperparameter_chains import COLUMNS, fixed_schema
+from tests.networks.hyperparameter_chains import COLUMNS, chain_of, fixed_schema
 from tests.networks.tiny import palette_and_priors, region_tree, tiny_sampler
 from tests.reference import enumerate_states, tiny_problems
 
@@ -56,16 +55,6 @@ def test_turns_keep_missing_cells_out():
     problem = PROBLEMS["missing"]
     found = draw_in_turns(problem, 200)
     assert ((found == -1) == (tiny_sampler(problem).digits() == -1)).all()
-
-
-def chain_of(kernel, n_rows, width):
-    rng = np.random.default_rng(0)
-    values = np.column_stack(
-        [rng.normal(size=n_rows), rng.exponential(size=n_rows), rng.poisson(2.0, n_rows), rng.integers(0, 3, n_rows)]
-    )
-    chain = Chain(fixed_schema(width), values, kernel)
-    chain.start(rng, (np.ones(2), np.ones(4), np.ones(4), np.ones(4)))
-    return chain
 
 
 def kernels_in_order(chain, n):

@@ -19,7 +19,6 @@ from pymc_spn.networks.records.cell_moves import CellMoves, settle_row
 from pymc_spn.networks.records.record import read_record
 from tests.network_problems import reference_problem
 from tests.networks.gaps import completed, draw_cells, exact_expectations, z_scores
-from tests.networks.test_step_methods import assert_same, draw
 from tests.networks.tiny import tiny_sampler
 from tests.reference import (
     CATEGORICAL,
@@ -34,6 +33,7 @@ from tests.reference import (
     tiny_problems,
 )
 from tests.reference_queries import log_predictive
+from tests.sampled_runs import assert_same, draw
 
 nan = np.nan
 PAIR = ((0,), (1,))

@@ -24,7 +24,6 @@ from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from tests.hand_made_records import schema_of, states_of
-from tests.networks.test_step_methods import draw
 from tests.reference import (
     EXPONENTIAL,
     GAUSSIAN,
@@ -46,6 +45,7 @@ from tests.reference import (
 )
 from tests.reference_queries import network_value
 from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
+from tests.sampled_runs import draw
 
 PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)

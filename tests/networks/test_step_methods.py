@@ -16,39 +16,10 @@ from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.step_methods import spn_of
 from tests.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits
+from tests.sampled_runs import assert_same, draw, recorded
 
 nan = np.nan
 KERNELS = ["auto", "exact", "frontier", "induced_tree", "alternating", "published"]
-TIMES = ("seconds", "perf_counter", "process_time")
-
-
-def draw(model, draws=12, tune=8, chains=2, cores=1, random_seed=1, **arguments):
-    with model:
-        return pm.sample(
-            draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            random_seed=random_seed,
-            **{"progressbar": False, "quiet": True, "compute_convergence_checks": False} | arguments,
-        )
-
-
-def recorded(idata):
-    """Everything that a run keeps, timings apart."""
-    return {
-        f"{group}/{name}": variable.values
-        for group in ("posterior", "sample_stats")
-        for name, variable in idata[group].data_vars.items()
-        if not any(t in name for t in TIMES)
-    }
-
-
-def assert_same(one, other):
-    one, other = recorded(one), recorded(other)
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def frame(n_rows=30, seed=0):

@@ -1,7 +1,5 @@
 """Variational Bayes against brute force: every step of the bound, the flows, the predictive, the log evidence."""
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,19 +17,14 @@ from pymc_spn.networks.variational.starts import tree_of_digits
 from pymc_spn.networks.variational.weight_kernels import mean_weights
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.tables import Table
-from tests.hand_made_records import schema_of
-from tests.reference import log_evidence, state_from_digits, tiny_problems
+from tests.hand_made_records import problem_of, schema_of
+from tests.reference import log_evidence, state_from_digits
 from tests.reference_variational import Variational, divergence_of_leaf, edges_of_state, trees_of_row
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
 PROBLEMS += ["skewed", "infinite_skewed"]
 NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
 PRIORS = np.ones((4, 3))
-
-
-@cache
-def problem_of(name):
-    return tiny_problems()[name]
 
 
 def hyperparameters_of(problem, schema):

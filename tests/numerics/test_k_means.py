@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_spn.numerics.k_means import join_points, k_means
+from tests.reference_k_means import lloyd
 
 
 def mixed_points(rng, n=200):
@@ -21,21 +22,6 @@ def mixed_points(rng, n=200):
         columns.append((x.astype(float), shares, weight))
         blocks.append(np.where(missing[:, None], shares, x[:, None] == np.arange(k)) * np.sqrt(weight))
     return join_points(columns), blocks
-
-
-def lloyd(x, k, rng, rounds):
-    """Labels of rows x (n, W) from the same draws."""
-    centres = []
-    for c in range(k):
-        pick = rng.integers(len(x))
-        if c > 0:
-            nearest = np.min([((x - centre) ** 2).sum(axis=1) for centre in centres], axis=0)
-            pick = np.searchsorted(nearest.cumsum(), rng.random() * nearest.sum())
-        centres.append(x[pick])
-    for _ in range(rounds + 1):
-        label = np.argmin([((x - centre) ** 2).sum(axis=1) for centre in centres], axis=0)
-        centres = [x[label == c].mean(axis=0) if c in label else centres[c] for c in range(k)]
-    return label
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,15 +13,6 @@ from tests.random_circuits import random_circuit
 mpl.use("Agg")
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    """Figures do not add up over tests."""
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_plots_load_on_first_use():
     assert ps.plots is plots and set(dir(plots)) >= set(plots.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'plot_nothing'"):

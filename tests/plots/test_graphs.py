@@ -16,12 +16,6 @@ from pymc_spn.plots.graphs import plot_edge_probabilities, plot_graph
 GRAPH = ps.DAG.from_edges("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 def test_edge_probabilities_are_shown_as_they_are():
     values = np.arange(16.0).reshape(4, 4) / 15
     ax = plot_edge_probabilities(

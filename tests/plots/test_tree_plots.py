@@ -22,12 +22,6 @@ def post():
     return ps.fit_tree(frame, y, ps.leaves.ClassLeaves(1.0), particles=20, islands=1, random_seed=1)
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 def texts(ax):
     return [t.get_text() for t in ax.texts]
 

@@ -9,6 +9,8 @@ import pandas as pd
 import pymc_spn as ps
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import TreeDraws
+from pymc_spn.trees.features import make_features
+from pymc_spn.trees.leaves import family_to_json, numbers_of_family
 from tests import reference_trees as ref
 
 nan = np.nan
@@ -98,5 +100,29 @@ def frequencies(post):
     return out
 
 
-def total_variation(a, b):
-    return 0.5 * sum(abs(a.get(k, 0.0) - b.get(k, 0.0)) for k in {*a, *b})
+STUMP = [(0, 1, 2, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
+
+
+def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=None):
+    """A posterior of the trees given as lists of decisions."""
+    features = make_features(X, categorical)
+    coded, family = family.code(y)
+    n = len(trees)
+    return ps.TreePosterior(
+        TreeDraws(
+            name="tree",
+            features=features,
+            y=coded,
+            family=family_to_json(family),
+            decisions=np.concatenate([np.array(t, np.int32) for t in trees]),
+            begin=np.cumsum([0] + [len(t) for t in trees]).astype(np.int64),
+            weights=np.full(n, 1.0 / n) if weights is None else np.array(weights),
+            group=np.zeros(n, np.int64) if groups is None else np.array(groups),
+            draw=np.arange(n),
+            parameters=np.tile(numbers_of_family(family), (n, 1)),
+            rules=np.tile([0.9, 0.7], (n, 1)),
+            max_depth=-1,
+            min_size=2,
+            notes={},
+        )
+    )

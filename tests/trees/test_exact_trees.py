@@ -6,6 +6,7 @@ import pytest
 
 import pymc_spn as ps
 from tests import reference_trees as ref
+from tests.reference import total_variation
 from tests.trees.small_trees import (
     FAMILIES,
     RESPONSES,
@@ -16,7 +17,6 @@ from tests.trees.small_trees import (
     log_leaf,
     mixed_frame,
     probabilities,
-    total_variation,
     words,
 )
 

@@ -9,6 +9,7 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn.trees.resampling import MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC, draw_offspring
+from tests.reference import total_variation
 from tests.trees.small_trees import (
     FAMILIES,
     RESPONSES,
@@ -18,7 +19,6 @@ from tests.trees.small_trees import (
     frequencies,
     mixed_frame,
     probabilities,
-    total_variation,
 )
 
 PROPOSALS = ["prior", "optimal", "empirical"]

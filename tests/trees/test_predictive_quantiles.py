@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 import pymc_spn as ps
 from pymc_spn.trees import predictive_quantiles
-from tests.trees.test_tree_posterior import STUMP, posterior
+from tests.trees.small_trees import STUMP, posterior
 
 LEVELS = np.array([1e-6, 0.05, 0.5, 0.9, 1.0 - 1e-6])
 X = np.array([[0.0], [1.0], [3.0], [4.0]])

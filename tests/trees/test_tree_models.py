@@ -14,6 +14,7 @@ import pymc_spn as ps
 from pymc_spn.trees.record import read_draws
 from tests import reference_trees as ref
 from tests.modes import BY_PYTHON, PLAIN
+from tests.sampled_runs import assert_same, draw, recorded
 from tests.trees.small_trees import (
     FAMILIES,
     RESPONSES,
@@ -26,28 +27,9 @@ from tests.trees.small_trees import (
     words,
 )
 
-QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
-
-def sample(model, draws=15, tune=10, chains=2, cores=1, random_seed=1, **arguments):
-    with model:
-        return pm.sample(draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed, **(QUIET | arguments))
-
-
-def recorded(idata):
-    return {
-        f"{group}/{name}": v.values
-        for group in ("posterior", "sample_stats")
-        for name, v in idata[group].data_vars.items()
-        if not any(t in name for t in ("seconds", "perf_counter", "process_time"))
-    }
-
-
-def assert_same(one, other):
-    one, other = recorded(one), recorded(other)
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+def sample(model, draws=15, tune=10, **arguments):
+    return draw(model, draws, tune, **arguments)
 
 
 def table(n=40, seed=0):

@@ -8,39 +8,9 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
-from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import make_features
-from pymc_spn.trees.leaves import family_to_json, numbers_of_family
 from pymc_spn.trees.tree import Tree
 from tests import reference_trees as ref
-from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, draws_of, enumerated, mixed_frame
-
-STUMP = [(0, 1, 2, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)]
-
-
-def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=None):
-    """A posterior of the trees given as lists of decisions."""
-    features = make_features(X, categorical)
-    coded, family = family.code(y)
-    n = len(trees)
-    return ps.TreePosterior(
-        TreeDraws(
-            name="tree",
-            features=features,
-            y=coded,
-            family=family_to_json(family),
-            decisions=np.concatenate([np.array(t, np.int32) for t in trees]),
-            begin=np.cumsum([0] + [len(t) for t in trees]).astype(np.int64),
-            weights=np.full(n, 1.0 / n) if weights is None else np.array(weights),
-            group=np.zeros(n, np.int64) if groups is None else np.array(groups),
-            draw=np.arange(n),
-            parameters=np.tile(numbers_of_family(family), (n, 1)),
-            rules=np.tile([0.9, 0.7], (n, 1)),
-            max_depth=-1,
-            min_size=2,
-            notes={},
-        )
-    )
+from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, STUMP, draws_of, enumerated, mixed_frame, posterior
 
 
 def stump(family=None, y=(0, 0, 1, 1)):
