@@ -136,6 +136,16 @@ def kernel_violations(imports: dict[str, set[str]], root: str) -> list[str]:
     return found
 
 
+def borrowed_from_tests(folder: Path) -> list[str]:
+    """Imports from a module of tests: what two of them need is in one whose name does not begin with test_."""
+    return [
+        f"{module} imports {name} from a module of tests"
+        for module, names in package_imports(folder).items()
+        for name in sorted(names)
+        if any(part.startswith("test_") for part in name.split("."))
+    ]
+
+
 def plant(folder: Path, files: dict[str, str]) -> Path:
     for place, text in files.items():
         path = folder / "house" / place
@@ -170,6 +180,28 @@ def test_the_tables_have_no_circle():
     graph = nx.DiGraph((room, other) for room, others in MAY_IMPORT.items() for other in others)
     graph.add_edges_from((p, f"{p.split('/')[0]}/{other}") for p, others in INSIDE.items() for other in others)
     assert nx.is_directed_acyclic_graph(graph)
+
+
+def test_no_test_imports_from_another_module_of_tests():
+    assert borrowed_from_tests(CHECKOUT / "tests") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from tests.trees.test_tree import rows",
+        "from .test_tree import rows",
+        "from tests.trees import test_tree",
+        "import test_tree",
+        "def f():\n    from house.trees.test_tree import rows",
+    ],
+)
+def test_a_planted_import_from_a_module_of_tests_is_found(tmp_path, text):
+    house = plant(
+        tmp_path, {"trees/test_leaf.py": text, "trees/small_trees.py": "import pytest", "trees/test_tree.py": ""}
+    )
+    (found,) = borrowed_from_tests(house)
+    assert found.startswith("house.trees.test_leaf imports ")
 
 
 @pytest.mark.parametrize("folder", ["tests", "examples"])
